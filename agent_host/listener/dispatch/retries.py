@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from agent_common.backoff import Backoff, Draw
 from agent_common.clock import Clock
 
 from ..audit.audit_log import AuditLog
@@ -15,22 +14,21 @@ from ..metrics import Metrics
 from .deadlines import WorkDeadlines
 from .dispatcher import Dispatcher
 
-Draw = Callable[[float, float], float]
-"""A random number between two."""
-
 
 class RetryPauses:
     """How long work waits before it goes out again."""
 
     def __init__(self, *, limits: ListenerLimits, draw: Draw) -> None:
         self._limits, self._draw = limits, draw
+        self._retry = Backoff(first=2.0, most=limits.retry_max)
+        self._resend = Backoff(first=0.04, most=limits.resend_max, jitter=1.0, draw=draw)
 
     def before_retry(self, work: OpenWork) -> float | None:
         """Seconds before the next attempt; None: there were enough."""
         if work.attempts >= self._limits.attempts:
             return None
-        most = min(self._limits.retry_max, max(self._limits.retry_min, 2.0**work.attempts))
-        return self._draw(self._limits.retry_min, most)
+        least, longest = self._limits.retry_min, self._retry.longest(work.attempts)
+        return self._draw(least, min(self._limits.retry_max, max(least, longest)))
 
     def before_resend(self, work: OpenWork) -> float | None:
         """Seconds before the same attempt is sent again; None: it was sent often enough."""
@@ -38,7 +36,7 @@ class RetryPauses:
             return None
         if work.deliveries < 2:
             return 0.0
-        return self._draw(0.0, min(self._limits.resend_max, 0.02 * 2.0 ** min(work.deliveries, 12)))
+        return self._resend.pause(work.deliveries)
 
 
 class WorkRetries:
