@@ -1,5 +1,5 @@
-"""Corrections that people give without calling them so: a message that contradicts, a call that is rejected with a
-reason. Only a person's own words count, never those of a task, a tool or an agent."""
+"""Notes corrections that people make without the agent's `learn`: a message that contradicts, a call that is rejected
+with a reason. Only a person's own words count, never those of a task, a tool or an agent."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...context import View, user_text
-from ...learnings import is_correction, may_be_correction
+from ...learnings import is_correction
 from ...ports import Correction, Learnings
 from .turn_state import Turn
 
 MAX_ANSWER_CHARACTERS = 200
-"""Characters of what a person had before him that are worth keeping."""
+"""Characters of the answer, or of the call, that a correction keeps."""
 
 
 def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> None:
-    """Notes a message that corrects what was said before it; `view` shows that, none when it has just been said."""
+    """Note a message that corrects the answer before it. None for `view`: the message joins a running turn, and what it
+    answers is not known."""
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
-    said = user_text(turn.request.parts)
-    if not may_be_correction(said):
-        return
-    answered = view.last_answer if view is not None else ""
+    said, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
     if answered is not None and is_correction(said, answered):
         learnings.record_correction(_correction(turn, said, "person (message)", answered))
 
@@ -31,7 +29,7 @@ def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> No
 def record_rejection(
     turn: Turn, tool: str, arguments: dict[str, Any], reason: str | None, learnings: Learnings
 ) -> None:
-    """Notes why a person has rejected a call; without a reason there is nothing to learn."""
+    """Note why a person has rejected a call; without a reason there is nothing to learn."""
     if reason and reason.strip():
         call = f"{tool} {to_json(arguments).decode()}"
         learnings.record_correction(_correction(turn, reason, "person (rejected a call)", call))
