@@ -3,13 +3,17 @@
 # ruff: noqa: RUF001  it is about such letters
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runtime.learnings import is_correction, may_be_correction
+from agent_runtime.learnings import is_correction
 from agent_runtime.learnings.correction_phrases import languages
 
+CORPUS = Path(__file__).parents[2] / "corpora" / "memory"
 DONE = "I have run npm install and all is well."
 ASKED = "Shall I run npm install as well?"
 
@@ -30,7 +34,6 @@ ASKED = "Shall I run npm install as well?"
     ],
 )  # fmt: skip
 def test_these_correct(said: str) -> None:
-    assert may_be_correction(said)
     assert is_correction(said, DONE)
 
 
@@ -72,6 +75,14 @@ def test_every_phrase_that_is_listed_counts() -> None:
             assert is_correction(f"{phrase.rstrip('~')} pnpm pnpm", DONE), phrase
         for phrase in kinds["not"]:
             assert not is_correction(f"{phrase.rstrip('~')} pnpm pnpm", DONE), phrase
+
+
+def test_questions_and_stories_of_the_corpus_are_no_corrections() -> None:
+    """The figure on docs/reference/learnings.md."""
+    files = (CORPUS / "questions.jsonl", CORPUS / "questions_heldout.jsonl")
+    texts = [json.loads(line)["text"] for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    assert len(texts) == 572
+    assert [text for text in texts if is_correction(text, DONE)] == []
 
 
 @settings(deadline=None)
