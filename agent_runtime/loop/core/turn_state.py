@@ -153,7 +153,7 @@ class Turn:
     budget: UsageBudget
     model: str
     state: State = "queued"
-    """Changed by `transition` alone."""
+    """The state, which only `transition` changes."""
     sent_ms: int = 0
     """When the message arrived, in epoch milliseconds, as in its row."""
     snapshot_id: str | None = None
@@ -163,7 +163,7 @@ class Turn:
     was_queued: bool = False
     """No slot was free, or its session was busy, when it was admitted."""
     has_run_before: bool = False
-    """It has run in an earlier process, or before it waited for a person."""
+    """Whether it has run in an earlier process, or before it waited for a person."""
     admission_write: asyncio.Future[None] | None = None
     """The write that makes it durable."""
     admitted: bool = False

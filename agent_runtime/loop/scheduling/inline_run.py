@@ -36,9 +36,9 @@ async def run_inline(
     turn.transition("running")
     turn.start.monotonic = runner.clock.monotonic()
     parts = MessageParts(runner.ids.new)
-    kit = _build_deps(turn, runner, context, None if without_compaction else parts)
-    turn.run_task = asyncio.create_task(_drive(turn, kit, parts), name=f"turn {turn.message_id}")
-    alarm = asyncio.get_running_loop().call_later(turn.budget.limits.seconds, turn.stop, "deadline")
+    deps = _build_deps(turn, runner, context, None if without_compaction else parts)
+    turn.run_task = asyncio.create_task(_drive(turn, deps, parts), name=f"turn {turn.message_id}")
+    deadline = asyncio.get_running_loop().call_later(turn.budget.limits.seconds, turn.stop, "deadline")
     try:
         await asyncio.shield(turn.run_task)
     except asyncio.CancelledError:
@@ -46,7 +46,7 @@ async def run_inline(
         await asyncio.wait({turn.run_task})
         raise
     finally:
-        alarm.cancel()
+        deadline.cancel()
     return _folded_parts(parts)
 
 
