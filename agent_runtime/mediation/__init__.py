@@ -1,4 +1,4 @@
-"""Entry point for work from the host: the mediation channel (docs/reference/mediation.md)."""
+"""The entry point for work from the host: the mediation channel (docs/reference/mediation.md)."""
 
 from .channel.channel import ChannelStatus, MediationChannel
 from .channel.identity import Identity

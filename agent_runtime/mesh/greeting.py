@@ -1,4 +1,4 @@
-"""Tells the operator from the start on whether the mesh answers and takes our token, before the first turn fails."""
+"""Check at start whether the mesh answers and accepts our token, so that the operator knows before a turn fails."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .catalog import ModelCatalog
 
 log = logger(__name__)
 RETRY_SECONDS = 5.0
-"""Between two looks while something is wrong. A turn that succeeds ends that as well."""
+"""Seconds between checks while something is wrong. A successful turn ends that state as well."""
 
 
 class MeshCheck:
-    """Asks the mesh for its models at the start, and again while it cannot be reached or refuses the token.
+    """Requests the mesh's models at start, and again while it is unreachable or refuses the token.
 
-    The first answer also tells whether AGENT_MODEL is one of them.
+    The first answer also shows whether AGENT_MODEL exists.
     """
 
     def __init__(self, catalog: ModelCatalog, url: str, model: str) -> None:
-        """`model`: the one that AGENT_MODEL names."""
+        """`model`: the value of AGENT_MODEL."""
         self._catalog, self._url, self._model = catalog, url, model
         self._asking: asyncio.Task[None] | None = None
 

@@ -1,4 +1,4 @@
-"""What can be done with the turn of a session: watch it, stop it, answer it, take a message out of its queue."""
+"""Operations on the turn of a session: watch, stop or answer it, and take messages out of the queue."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ router = APIRouter(tags=["turns"])
 
 @router.get("/chat/{session}/stream")
 async def stream(request: Request, session: str, follow: Annotated[str, Query()] = "") -> Response:
-    """The running turn from its first chunk, then live; 204 when none runs. While a person is waited for the stream
-    ends, unless it is to `follow` the turn through that."""
+    """Stream the running turn from its first chunk, then live; 204 if none is running. The stream ends when the turn
+    waits for a person, unless `follow` is set."""
     at = get_services(request)
     conversation = await at.loop.live_sessions.get(principal(request), session)
     if conversation is None and is_session_id(session):
@@ -34,7 +34,7 @@ async def stream(request: Request, session: str, follow: Annotated[str, Query()]
 
 @router.post("/chat/{session}/abort")
 async def abort(request: Request, session: str) -> Response:
-    """Stops the session's turn, whatever it is at; what it has said is kept. Nothing to stop is no error."""
+    """Stop the session's turn in any state; its output so far is kept. It is no error if there is none."""
     at = get_services(request)
     conversation = await _require_session(request, at, session)
     turn = at.loop.admission.queues.active_turn(conversation)
@@ -47,7 +47,7 @@ async def abort(request: Request, session: str) -> Response:
 
 @router.post("/chat/{session}/answer")
 async def answer(request: Request, session: str) -> Response:
-    """Answers a question or an approval by its id. The turn goes on once it has all its answers."""
+    """Answer a question or an approval by its id. The turn continues once it has all its answers."""
     at = get_services(request)
     given = await read_body(request, AnswerRequest)
     turn = await at.human_answers.submit(
@@ -60,7 +60,7 @@ async def answer(request: Request, session: str) -> Response:
 
 @router.delete("/chat/{session}/queue/{message_id:path}")
 async def cancel(request: Request, session: str, message_id: str) -> Response:
-    """Takes a message out of the queue. One that has begun is not queued any more: abort it."""
+    """Take a message out of the queue. Once its turn has begun, abort the turn instead."""
     at = get_services(request)
     conversation = await _require_session(request, at, session)
     for turn in at.loop.admission.queues.queue(conversation):
@@ -74,14 +74,14 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
         raise NotFound(f"there is no message {message_id}", code="unknown_message")
     if row.outcome is not None and row.outcome.get("finish_reason") == "abort" and row.state == "ended":
         reply = await at.loop.database.read(lambda connection: history.message(connection, row.reply_id))
-        if reply is None:  # it never ran: this is the second time that it is taken back
+        if reply is None:  # it never ran, so it was cancelled already
             return model_response(CancelReply(session_id=session, message_id=message_id))
     raise Conflict(f"message {message_id} does not wait in the queue", code="not_queued")
 
 
 @router.get("/events")
 async def events(request: Request) -> Response:
-    """What happens to turns from now on: of the user that the header names, or of all."""
+    """Stream events about turns from now on, of the user named in the header, or of all."""
     at = get_services(request)
     named = request.headers.get("x-agent-user")
     return EventStream(at.loop.events.watch(principal(request) if named else None))

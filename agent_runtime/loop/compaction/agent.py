@@ -26,9 +26,9 @@ _CODES: dict[str, ModelErrorCode] = {code: code for code in get_args(ModelErrorC
 AGENT_NAME = "compaction"
 TIMEOUT_SECONDS = 120.0
 USED_SHARE = 0.93
-"""Of the room that counting says there is: counts are estimates."""
+"""Used part of the estimated free tokens, because token counts are estimates."""
 WORDS_PER_TOKEN = 0.6
-"""Of a token: what the model is asked for, so that its answer is not cut off in the middle."""
+"""Words requested per token of the limit, so that the summary is not cut off."""
 PROMPT_TEMPLATE = (
     "<conversation>\n{record}\n</conversation>\n\nWrite the summary of this conversation, in at most {words} words."
 )
@@ -41,7 +41,7 @@ class SummarizerModels:
     agents: AgentDirectory
     windows: ModelWindows
     configured_model: str | None = None
-    """The operator's choice."""
+    """The operator's choice; None: not set."""
 
     def manifest(self) -> Manifest:
         found = self.agents.get(AGENT_NAME)
@@ -50,8 +50,8 @@ class SummarizerModels:
         return found
 
     def choose_model(self, session_model: str, needed_tokens: int, *, price_needed: bool = False) -> str:
-        """The cheapest one that can be shown so many tokens and whose price and window are known; else the session's
-        own. `price_needed`: a model that was set is passed over where its price is not known."""
+        """Return the cheapest model with a known price and a window of at least `needed_tokens`, or else the session's
+        own model. With `price_needed`, a configured model without a known price is ignored."""
         priced = {card.id: price for card in self.windows.known_cards() if (price := _price(card)) is not None}
         set_by = self.manifest().model or self.configured_model
         if set_by and (set_by in priced or not price_needed):
@@ -69,7 +69,7 @@ class SummarizerModels:
 
 
 class SummarizerAgent:
-    """Fills `Summarizer` for one compaction."""
+    """Implements `Summarizer` for one compaction."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class SummarizerAgent:
         retries: int,
         parent: Turn | None = None,
     ) -> None:
-        """`needed_tokens`: about how many tokens are to be summed up; `max_tokens`: tokens of the summary, as the
-        session's model counts. Raises ModelError where there is nobody to do it."""
+        """Choose a model. `needed_tokens` is the approximate size of the conversation; `max_tokens` limits the summary,
+        as counted by the session's model. Raises ModelError if the compaction agent is missing."""
         self._services, self._context_budgets = services, context_budgets
         self._models, self._session, self._parent = models, session, parent
         self._retries, self._max_tokens = retries, max_tokens
@@ -111,24 +111,24 @@ class SummarizerAgent:
         return max(0, int((self._window.limit - self._max_summary_tokens) * USED_SHARE) - overhead)
 
     def count_tokens(self, text: str) -> int:
-        """A model that was never heard of counts as the session's own, for all we know."""
+        """Count with this model's calibration, or with the session's while this model has none."""
         return ContextUsage(
             self._calibration if self._calibration.calibrated else self._session_calibration
         ).text_tokens(text)
 
     @property
     def _max_summary_tokens(self) -> int:
-        """Tokens that it may write: what the session has room for, and no more than it can itself."""
+        """Maximum tokens of the summary: the limit of the session, but no more than the model can write."""
         return min(self._max_tokens, self._window.max_summary)
 
     @property
     def _window(self) -> ContextWindow:
-        """Of the model, or what it has let us know by now."""
+        """The window of the model, narrowed by what its refusals have revealed."""
         refused = self._history.refused_tokens if self._history.model == self._model else None
         return self._models.windows.configured(self._model).narrowed(self._calibration.limit).narrowed(refused)
 
     async def summarize(self, transcript: str) -> Summary:
-        """One attempt. Where the cheap model cannot do it, the session's own one does, from then on."""
+        """Write a summary in one attempt. If the chosen model is not usable, switch to the session's own for good."""
         try:
             return await self._summarize_once(transcript)
         except ModelError as error:
@@ -196,13 +196,13 @@ class SummarizerAgent:
 
 
 def _price(card: ModelCard) -> float | None:
-    """What a model costs by and large; none where that is not known, or where it does not talk."""
+    """Return a rough price for comparisons; None if unknown, or if the model cannot chat."""
     if card.pricing is None or (card.capabilities and "chat" not in card.capabilities):
         return None
     return card.pricing.input + card.pricing.output / 4
 
 
 def _error(outcome: TurnOutcome | None) -> ModelError:
-    """Why a turn that should have given a summary has not."""
+    """Return the error of a turn that should have written a summary."""
     code = _CODES.get(outcome.error_code or "", "model_unavailable") if outcome is not None else "model_unavailable"
     return ModelError((outcome.error if outcome is not None else None) or "no summary came back", code=code)

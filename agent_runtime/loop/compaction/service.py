@@ -1,4 +1,4 @@
-"""Compacting conversations: while a turn is at work in one, and when somebody asks for it."""
+"""Compact conversations, during a turn or on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from ...errors import Conflict, ModelError, NotReady
 from ...ports import Memory
 from ...sessions import Marker, MessageRow, Recorder, history, listing, markers, past_steps
 from ..core.live_sessions import LiveSession
-from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn
 from ..notes.memory import NullMemory, durable_facts
 from ..services import LoopServices
@@ -32,9 +31,9 @@ from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
 from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
 
 TIMEOUT_SECONDS = 600.0
-"""For all calls of the model that one summary takes."""
+"""Seconds for all model calls of one summary."""
 BYTES_PER_TOKEN = 3
-"""Rather too few: a window that seems too small is passed over for a larger one."""
+"""Deliberately low: the size is then overestimated, and a larger window is chosen."""
 
 Summarize = Callable[[Sequence[bytes], int], Awaitable[Summary]]
 SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
@@ -51,11 +50,7 @@ class CompactionService:
     _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     """The deadlines of the compactions that people wait for."""
 
-    @property
-    def windows(self) -> ModelWindows:
-        return self.models.windows
-
-    # -- while a turn is at work
+    # -- during a turn
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
         conversation, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
@@ -70,7 +65,7 @@ class CompactionService:
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
-        conversation.context_usage.switch_calibration(self.windows.calibrations.for_model(turn.model))
+        conversation.context_usage.switch_calibration(self.models.windows.calibrations.for_model(turn.model))
         if conversation.compaction_history.model != turn.model:
             conversation.compaction_history = CompactionHistory(turn.model)
         return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
@@ -78,8 +73,8 @@ class CompactionService:
     def open_inline_budget(
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
-        """Of a turn without rows: its compactions are remembered as long as it runs."""
-        gauge = ContextUsage(self.windows.calibrations.for_model(turn.model))
+        """Open the budget of a turn without rows. Its compactions are kept in memory while it runs."""
+        gauge = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
             return ObserveOnly(view, gauge)
 
@@ -91,38 +86,39 @@ class CompactionService:
     def _auto_compaction(
         self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
     ) -> ContextBudget:
-        windows = partial(self.windows.configured, turn.model)
+        windows = partial(self.models.windows.configured, turn.model)
         sum_up = self._build_summarize(turn.session, turn.model, history, turn)
         switched = turn.model != turn.session.model
         return AutoCompaction(
             CompactionDeps(view, context_usage, windows, self.policy, sum_up, save_marker, history, switched)
         )
 
-    # -- when somebody asks for it
+    # -- on request
 
     async def compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
-        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for). The
-        caller must keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError,
-        NotReady."""
-        patience = asyncio.timeout(None)
-        self._request_timeouts.add(patience)
+        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for).
+
+        The caller must keep the session idle. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady.
+        """
+        timeout = asyncio.timeout(None)
+        self._request_timeouts.add(timeout)
         try:
-            async with patience:
+            async with timeout:
                 return await self._compact_on_request(session, name)
         except TimeoutError:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"}) from None
         finally:
-            self._request_timeouts.discard(patience)
+            self._request_timeouts.discard(timeout)
 
     def drain(self, grace: float) -> None:
-        """Whoever waits for a compaction that he asked for does so for so many seconds more."""
-        for patience in self._request_timeouts:
-            patience.reschedule(asyncio.get_running_loop().time() + grace)
+        """Give the compactions on request `grace` more seconds."""
+        for timeout in self._request_timeouts:
+            timeout.reschedule(asyncio.get_running_loop().time() + grace)
 
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
         gauge = session.context_usage
-        gauge.switch_calibration(self.windows.calibrations.for_model(session.model))
+        gauge.switch_calibration(self.models.windows.calibrations.for_model(session.model))
         cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
@@ -131,7 +127,7 @@ class CompactionService:
         try:
             sum_up = self._build_summarize(session, session.model, session.compaction_history)
             summary = await sum_up(
-                [view.messages[at] for at in cut.head], self.windows.window(session.model).max_summary
+                [view.messages[at] for at in cut.head], self.models.windows.window(session.model).max_summary
             )
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
@@ -139,11 +135,11 @@ class CompactionService:
         row, part_id = self._row(session, summary), self.services.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
-            came = history.first_shown_after(connection, session.id, last)  # a report of an agent in the background
+            came = history.first_shown_after(connection, session.id, last)  # e.g. a background agent's report
             marker = Marker(summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to)
             markers.insert(connection, row, part_id, marker)
 
-        session.view = None  # whatever becomes of this call: the disk knows from here on
+        session.view = None  # even if this call is cancelled, the marker may be stored
         await self.services.database.write(unit, durable=True)
         session.view = after = await self._read(session)
         gauge.reset()
@@ -163,8 +159,8 @@ class CompactionService:
     # -- helpers
 
     async def _save_facts(self, session: LiveSession, summary: Summary) -> None:
-        """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory
-        keeps it once."""
+        """Save durable facts before compacting. After a crash the next compaction saves them again; memory ignores the
+        duplicates."""
         if facts := durable_facts(summary.text):
             await self.memory.save_facts(facts, principal=session.principal, session_id=session.id)
 
@@ -175,7 +171,7 @@ class CompactionService:
         )
 
     async def _read_whole(self, session: LiveSession) -> tuple[View, tuple[int, str]]:
-        """The view as it is on disk, and the place of the last message in it."""
+        """Return the view as stored, and the position of its last message."""
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
             with listing.read_transaction(connection):
@@ -185,9 +181,9 @@ class CompactionService:
         return await self.services.database.read(unit)
 
     def _row(self, session: LiveSession, summary: Summary) -> MessageRow:
-        """The message that a marker is stored as: behind all others."""
+        """Return the message row in which a marker is stored, after all other messages."""
         now = session.next_timestamp(self.services.clock.now_ms())
-        session.next_timestamp(now + 1)  # what is said next comes behind it, also in the same millisecond
+        session.next_timestamp(now + 1)  # the next message follows it, even in the same millisecond
         metadata: dict[str, Any] = {
             "compaction": True,
             "agent": AGENT_NAME,
@@ -207,7 +203,7 @@ class CompactionService:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     return await FallbackSummarizer(writer, self.policy).summarize(messages)
             except BaseException as failure:
-                if turn is not None and session.stored:  # there is no marker to say what it has cost
+                if turn is not None and session.stored:  # no marker records its cost
                     turn.budget.adopt_helper_usage(writer.total_usage)
                 if isinstance(failure, TimeoutError):
                     raise NoSummary(f"there was no summary within {TIMEOUT_SECONDS:g} s") from None
@@ -219,7 +215,7 @@ class CompactionService:
         self, messages: Sequence[bytes], max_tokens: int, session: LiveSession, model: str, history: CompactionHistory,
         turn: Turn | None,
     ) -> SummarizerAgent:  # fmt: skip
-        """Raises NoSummary where there is nobody who could do it."""
+        """Create the summarizer. Raises NoSummary if no agent or model is available."""
         try:
             return SummarizerAgent(
                 services=self.services,

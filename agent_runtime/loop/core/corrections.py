@@ -1,5 +1,5 @@
-"""Notes corrections that people make without the agent's `learn`: a message that contradicts, a call that is rejected
-with a reason. Only a person's own words count, never those of a task, a tool or an agent."""
+"""Detect implicit corrections: a message that contradicts the previous answer, and a call rejected with a reason. Only
+a person's own words count, never those of a task, a tool or an agent."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from ...ports import Correction, Learnings
 from .turn_state import Turn
 
 MAX_ANSWER_CHARACTERS = 200
-"""Characters of the answer, or of the call, that a correction keeps."""
+"""Maximum characters of the corrected answer or call that are stored with a correction."""
 
 
 def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> None:
-    """Note a message that corrects the answer before it. None for `view`: the message joins a running turn, and what it
-    answers is not known."""
+    """Record the turn's message if it corrects the answer before it.
+
+    `view` holds that answer; None for a message that has joined a running turn, which is judged by its words alone.
+    """
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
     said, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
@@ -29,7 +31,7 @@ def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> No
 def record_rejection(
     turn: Turn, tool: str, arguments: dict[str, Any], reason: str | None, learnings: Learnings
 ) -> None:
-    """Note why a person has rejected a call; without a reason there is nothing to learn."""
+    """Record why a person rejected a call. Without a reason there is nothing to learn."""
     if reason and reason.strip():
         call = f"{tool} {to_json(arguments).decode()}"
         learnings.record_correction(_correction(turn, reason, "person (rejected a call)", call))

@@ -1,4 +1,4 @@
-"""Brings the end of a turn to the disk: one transaction with all that hangs on it, again while the disk refuses."""
+"""Write the end of a turn and all that depends on it in one transaction, with retries while the disk refuses."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from ..core.turn_state import Turn, TurnHook
 
 log = logger(__name__)
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between attempts at what the disk refuses for a moment."""
+"""Seconds between attempts while the database refuses a write."""
 LATE_RETRY_SECONDS = 5.0
-"""The same once the callers of a turn have been told that it failed."""
+"""Seconds between attempts after the callers of a turn were informed that it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnFinalizer:
-    """What if we die here: nobody was told of the end yet, and the next start ends the turn as it lies on disk."""
+    """Records how turns end. After a crash in here no caller knows of the end yet, and the next start ends the turn
+    from its rows."""
 
     database: Database
     clock: Clock
     _late_tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    """Ends that could not be recorded yet."""
+    """Tasks that keep trying to record an end."""
 
     async def finalize(self, turn: Turn, recorder: Recorder) -> None:
-        """The reply, the end of the turn, and what else belongs to it. Raises StoreError."""
+        """Record the reply, the end of the turn and its hooks. Raises StoreError."""
         await self.save_with_retries(turn, recorder, _record_end)
 
     async def save_with_retries(self, turn: Turn, recorder: Recorder, record_end: TurnHook) -> None:
-        """A database that refuses for a moment, for a backup or a full disk, must not falsify how a turn ended."""
+        """Write with retries, so that a database that refuses for a moment, for a backup or a full disk, does not
+        change how a turn ends. Raises StoreError after the last attempt."""
         if turn.start.write is not None:
             await asyncio.wait([turn.start.write])
         for wait in (*RETRY_SECONDS, None):
@@ -52,7 +54,7 @@ class TurnFinalizer:
                 await asyncio.sleep(wait)
 
     async def finalize_cancelled(self, turn: Turn, _queue: SessionQueue) -> None:
-        """Settles a turn that never ran: a hidden tombstone stays in its place."""
+        """Record that a queued turn was cancelled; it stays in the session as a hidden row."""
         turn.end.outcome = TurnOutcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
 
         def unit(connection: sqlite3.Connection) -> None:
@@ -69,7 +71,7 @@ class TurnFinalizer:
         turn.stream.close()
 
     async def finalize_unreadable(self, turn: Turn) -> None:
-        """Ends a turn whose record cannot be read: it is closed as it lies on disk."""
+        """End a turn whose record cannot be read, from its rows alone."""
 
         def unit(connection: sqlite3.Connection) -> None:
             row = history.turn(connection, turn.message_id)
@@ -84,8 +86,8 @@ class TurnFinalizer:
         turn.stream.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
 
     def finalize_later(self, turn: Turn, recorder: Recorder) -> None:
-        """Records the end that callers were told already, as soon as the disk takes it; what dies before that is
-        repaired by the next start."""
+        """Keep trying in the background to record an end that callers already know of. After a crash the next start
+        repairs it."""
         late = asyncio.create_task(self._finalize_later(turn, recorder), name=f"late end {turn.message_id}")
         self._late_tasks.add(late)
         late.add_done_callback(self._late_tasks.discard)
@@ -103,14 +105,14 @@ class TurnFinalizer:
                 return
 
     async def close(self) -> None:
-        """Gives up on what could not be recorded."""
+        """Stop the background attempts."""
         for late in self._late_tasks:
             late.cancel()
         await asyncio.gather(*self._late_tasks, return_exceptions=True)
 
 
 def _record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-    if turn.start.unrecorded is not None:  # the disk refused it when it began
+    if turn.start.unrecorded is not None:  # the start could not be written either
         turn.start.unrecorded(connection)
     rows.end_turn(connection, turn.message_id, (turn.end.outcome or INTERNAL_FAILURE).json(), now)
     save_session_model(connection, turn, now)
@@ -118,7 +120,7 @@ def _record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
 
 
 def save_session_model(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-    """The session keeps the model that its message chose, once a call with it has succeeded and unless a person has set
+    """Make the model that the message chose the session's model, if a call with it has succeeded and no person has set
     another one meanwhile."""
     if turn.request.model_chosen_by == "message" and turn.budget.steps and turn.model == turn.session.model:
         rows.set_model(connection, turn.session.id, turn.model, now)

@@ -1,4 +1,4 @@
-"""A turn inside another turn's tool call: the same loop, without rows of its own. A crash ends both."""
+"""Run a turn inside another turn's tool call: the same loop without rows of its own, so that a crash ends both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..turn.turn_tools import TurnTools
 
 
 class NoSteering:
-    """No message joins such a turn."""
+    """The steering of a turn that no message can join."""
 
     def claim_messages(self) -> Sequence[Turn]:
         return ()
@@ -37,8 +37,8 @@ async def run_inline(
     *,
     without_compaction: bool = False,
 ) -> list[dict[str, Any]]:
-    """Run the turn to its end and return the parts of its reply; `turn.end.outcome` says how it ended. Cancelling the
-    caller stops the turn. `without_compaction`: its context is never compacted, however long it is."""
+    """Run the turn to its end and return the parts of its reply; `turn.end.outcome` has its outcome. Cancelling the
+    caller stops the turn. With `without_compaction`, its messages are never compacted."""
     turn.transition("running")
     turn.start.monotonic = services.clock.monotonic()
     parts = MessageParts(services.ids.new)
@@ -108,4 +108,4 @@ def _build_deps(
 
 
 async def _nothing_to_save() -> None:
-    """The call that it is inside of is on disk."""
+    """Do nothing: the enclosing call is already recorded."""

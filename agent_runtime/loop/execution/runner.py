@@ -1,4 +1,4 @@
-"""Run a turn: feed its chunks to the recorder and to the live stream, and record its end before it is announced."""
+"""Run one turn: send its chunks to the recorder and to the live stream, and record its end before publishing it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TurnRunner:
         try:
             progress = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
         except Exception:
-            log.exception("a turn cannot be gone on with", message_id=turn.message_id)
+            log.exception("a turn cannot be resumed", message_id=turn.message_id)
             await self.finalizer.finalize_unreadable(turn)
             return
         row = MessageRow(turn.request.reply_id, turn.session.id, "assistant", {}, started, started)
@@ -96,7 +96,7 @@ class TurnRunner:
                 turn.human_wait.answerable_ids.clear()
                 self.services.counters.count_step(turn, self.services.clock.now_ms())
             if isinstance(chunk, _TERMINAL_CHUNKS) and turn.state == "running":
-                await self._finalize(turn, recorder)  # many stop reading at an error, and may ask again at once
+                await self._finalize(turn, recorder)  # a client may stop reading here and send again
             turn.stream.publish(chunk)
         if turn.end.outcome is None:
             await self._pause(turn, recorder)
@@ -104,7 +104,8 @@ class TurnRunner:
     # -- the beginning
 
     def _begin(self, turn: Turn) -> int:
-        """Notes the start; that of a turn that had to wait is also written down. Its time in epoch milliseconds."""
+        """Mark the turn as started and return its start in epoch milliseconds. The start of a turn that was queued or
+        is resumed is also written to the database."""
         now = turn.session.next_timestamp(self.services.clock.now_ms())
         already = max(0, now - turn.start.at_ms) / 1000 if turn.has_run_before and turn.start.at_ms else 0.0
         started = turn.start.at_ms = turn.start.at_ms or now
@@ -124,7 +125,7 @@ class TurnRunner:
             if turn.request.on_start is not None:
                 turn.request.on_start(connection, turn, started)
 
-        if turn.has_run_before or turn.was_queued:
+        if turn.has_run_before or turn.admission.queued:
             turn.start.unrecorded, turn.start.write = unit, self.services.database.write(unit)
             turn.start.write.add_done_callback(lambda written: _on_start_written(turn, written))
         return started
@@ -138,7 +139,7 @@ class TurnRunner:
             return reply, ids, _separately_recorded_usage(connection, turn) if turn.request.task_id else Usage()
 
         reply, ids, helpers = await self._read_with_retries(unit)
-        fresh = not turn.budget.tokens  # else the books of this life know more
+        fresh = not turn.budget.tokens  # otherwise this process has counted its usage already
         if fresh:
             turn.budget.add_helper_usage(helpers)
         if reply is None:
@@ -154,14 +155,14 @@ class TurnRunner:
         return progress
 
     async def _read_with_retries(self, unit: Unit[T]) -> T:
-        """A disk that stumbles must not end a turn that has come so far."""
+        """Read with retries, so that a failing disk does not end a turn that has progressed this far."""
         for wait in RETRY_SECONDS:
             try:
                 return await self.services.database.read(unit)
             except BrokenRecord:
-                raise  # to read it again does not help
+                raise  # reading it again would not help
             except StoreError as error:
-                log.warning("a turn could not be read yet", error=str(error))
+                log.warning("a turn could not be read, retrying", error=str(error))
                 await asyncio.sleep(wait)
         return await self.services.database.read(unit)
 
@@ -223,7 +224,7 @@ class TurnRunner:
         )
 
     async def _read_view(self, turn: Turn) -> View:
-        """The view from disk, without the message that this turn is about and its reply."""
+        """Read the view from disk, without this turn's own message and reply."""
         conversation = turn.session
         if conversation.empty:
             conversation.empty = False
@@ -237,7 +238,7 @@ class TurnRunner:
     # -- the end
 
     async def _pause(self, turn: Turn, recorder: Recorder) -> None:
-        """The turn waits for a person. That is durable before anybody is told."""
+        """Put the turn into state `waiting`, durably before any client can see it."""
         turn.transition("finalizing")
         turn.end.reply_parts = recorder.current_parts()
         turn.human_wait.since_ms = self.services.clock.now_ms()
@@ -256,7 +257,7 @@ class TurnRunner:
             self.services.events.emit("approval-requested", turn.session.principal, **facts)
 
     async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
-        """The end of the turn and all that hangs on it, in one transaction; only then anyone is told."""
+        """Record the end of the turn and its hooks in one transaction, before any client can see it."""
         turn.transition("finalizing")
         turn.end.reply_parts = recorder.current_parts()
         turn.end.duration_ms = round((self.services.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
@@ -268,7 +269,7 @@ class TurnRunner:
         log_turn(turn, self.daily_log)
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
-        """The turn could not be carried out or settled: the record says so, and the reader of the stream is told."""
+        """Record a failed end and publish it."""
         turn.end.outcome, why = outcome, outcome.error or ""
         books = {"finish_reason": "error", "outcome": outcome.json()}
         said = recorder.current_parts()
@@ -296,13 +297,13 @@ def _record_pause(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
 
 
 def _separately_recorded_usage(connection: sqlite3.Connection, turn: Turn) -> Usage:
-    """What summaries and subagents have used for the turn in earlier lives; that is on records of their own."""
+    """Return the usage of earlier processes' summaries and subagents, which is on records of their own."""
     called = history.subagent_usage(connection, turn.session.id, turn.message_id)
     return markers.summary_usage(connection, turn.session.id).plus(called)
 
 
 def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
-    """How the stream ends for those who do not wait while the turn does."""
+    """Return the chunks that end the stream for readers that do not wait for a person's answer."""
     return c.FinishStep(), c.Finish(finishReason="tool-calls", messageMetadata={"pending": turn.pending()})
 
 
@@ -310,4 +311,4 @@ def _on_start_written(turn: Turn, written: asyncio.Future[None]) -> None:
     if written.cancelled() or (error := written.exception()) is None:
         turn.start.unrecorded = None
     else:
-        log.warning("the start of a turn could not be recorded yet", message_id=turn.message_id, error=str(error))
+        log.warning("the start of a turn could not be recorded", message_id=turn.message_id, error=str(error))

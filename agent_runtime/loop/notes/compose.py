@@ -1,4 +1,4 @@
-"""What the model is told below a user's message, beside when it was sent: composed when its turn starts, then kept."""
+"""Compose the notes below a user's message when its turn starts, and keep them with the message."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..core.turn_state import Turn
 
 log = logger(__name__)
 PROVIDERS_SECONDS = 1.0
-"""For all who have something to note, one after the other: the turn waits for them."""
+"""Seconds that all providers have together, one after the other, because the turn waits for them."""
 LATE_MESSAGE_MS = 60_000
-"""A message that waited longer than this is told what time it is by now."""
+"""After a longer wait than this, the current time is noted too."""
 
 
 async def compose_notes(
@@ -46,13 +46,13 @@ async def _compose(
     try:
         await database.write(unit)
     except (StoreError, sqlite3.Error) as error:
-        log.warning("what was noted could not be recorded", message_id=turn.message_id, error=str(error))
+        log.warning("the notes of a turn could not be recorded", message_id=turn.message_id, error=str(error))
         return ()
     return notes
 
 
 async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvider]) -> list[Note]:
-    """What the takers say in time, in their order."""
+    """Return the notes that the providers deliver in time, in the providers' order."""
     taken: list[Note] = []
     if not providers:
         return taken
@@ -71,13 +71,13 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
             for taker in providers:
                 taken += await _notes_of_provider(taker, occasion)
     except TimeoutError:
-        log.warning("not all that could be noted was found in time", message_id=turn.message_id)
+        log.warning("note providers timed out", message_id=turn.message_id)
     return taken
 
 
 async def _notes_of_provider(provider: NoteProvider, context: NoteContext) -> Sequence[Note]:
     try:
         return await provider.notes(context)
-    except Exception:  # a turn goes on without what it could have been told
-        log.exception("nothing can be noted", taker=type(provider).__name__)
+    except Exception:  # a turn continues without these notes
+        log.exception("a note provider failed", provider=type(provider).__name__)
         return ()

@@ -43,7 +43,7 @@ class Subagents:
         max_concurrent: int,
         limits: TurnLimits,
     ) -> None:
-        """`max_concurrent` agents may run at each depth: a caller never waits for a place that it holds itself."""
+        """`max_concurrent` agents may run at each depth: a caller never waits for the slot that it holds itself."""
         self._services, self._context_budgets, self._agents = services, context_budgets, agents
         self._max_concurrent, self._limits = max_concurrent, limits
         self._slots: dict[int, asyncio.Semaphore] = {}
@@ -51,7 +51,7 @@ class Subagents:
         self._background: set[asyncio.Task[None]] = set()
 
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-        manifest = self._find(request.agent)  # who asks for one that is not there need not wait for a place
+        manifest = self._find(request.agent)  # an unknown agent is refused without waiting for a slot
         caller = self._caller(context)
         await self._check_price(manifest, caller)
         if caller.depth >= MAX_DEPTH:
@@ -68,7 +68,7 @@ class Subagents:
             raise ToolFailure(str(gone), kind="unavailable") from None
 
     async def close(self) -> None:
-        """Stops looking after those in the background; what they did is on record."""
+        """Stop watching the background agents. Their turns are recorded."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -85,14 +85,14 @@ class Subagents:
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(request, admitted))
         except asyncio.CancelledError:
-            turn.stop("caller")  # it is admitted all the same, and ends as soon as it begins
+            turn.stop("caller")  # it may be admitted all the same, and then ends at once
             raise
         finally:
             self._services.live_sessions.discard_unstored(conversation)
         return turn
 
     async def _wait_for_result(self, turn: Turn) -> Any:
-        """Waits for the agent's answer. Whoever stops waiting stops the agent."""
+        """Wait for the agent's answer. Cancelling the caller stops the agent."""
         try:
             await turn.ended.wait()
         except asyncio.CancelledError:
@@ -101,10 +101,10 @@ class Subagents:
         return _result(turn, text_of(turn.end.reply_parts), session_id=turn.session.id)
 
     async def _start_background(self, request: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
-        slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
+        slots = self._slots_at(-caller.depth - 1)  # separate slots: no caller waits for these
         if slots.locked():
             raise ToolFailure(
-                f"{self._max_concurrent} agents are at work already; wait for one of them", kind="unavailable"
+                f"{self._max_concurrent} agents are running already; wait for one of them", kind="unavailable"
             )
         await slots.acquire()
         try:
@@ -112,10 +112,8 @@ class Subagents:
         except BaseException:
             slots.release()
             raise
-        conversation = self._recorded_turn(caller).session
-        conversation.use_count += (
-            1  # what a person takes away in it counts for the agent too, so it must stay the same one
-        )
+        session = self._recorded_turn(caller).session
+        session.use_count += 1  # its rules apply to the agent too, so the session must stay in memory
         looking = asyncio.create_task(
             self._watch_background(turn, self._recorded_turn(caller), slots), name=f"background {turn.message_id}"
         )
@@ -124,16 +122,16 @@ class Subagents:
         return {"session_id": turn.session.id}
 
     async def _watch_background(self, turn: Turn, caller: Turn, slots: asyncio.Semaphore) -> None:
-        told = caller.session
+        parent_session = caller.session
         try:
             await _wait_for_first(turn.ended, caller.ended)
-            if caller.end.stop_reason == "cancelled":  # an abort takes along what the turn has set going
+            if caller.end.stop_reason == "cancelled":  # an abort also stops the background agents of the turn
                 turn.stop("caller")
             await turn.ended.wait()
-            told.view = None  # the report stands behind what was said so far: it is read back from disk
-            told.next_timestamp(self._services.clock.now_ms() + 1)  # and before what is said next
+            parent_session.view = None  # it must include the report, so it is read from disk again
+            parent_session.next_timestamp(self._services.clock.now_ms() + 1)  # the next message follows the report
         finally:
-            told.use_count -= 1
+            parent_session.use_count -= 1
             slots.release()
 
     def _unit(self, request: SubagentRequest, turn: Turn) -> Unit[None]:
@@ -204,7 +202,7 @@ class Subagents:
         return found
 
     async def _check_price(self, manifest: Manifest, caller: Turn) -> None:
-        """Raises ToolFailure for an agent whose model the callers' limit on cost does not admit."""
+        """Raise ToolFailure if a caller's cost limit does not admit the agent's model."""
         model = manifest.model or caller.model
         try:
             if self._services.price_check is not None:
@@ -225,11 +223,11 @@ class Subagents:
     def _caller(self, context: ToolContext) -> Turn:
         turn = self._inline_turns.get(context.message_id) or self._services.admission.queues.turn(context.message_id)
         if turn is None:
-            raise ToolFailure("the turn that calls is over", kind="unavailable")
+            raise ToolFailure("the calling turn has ended", kind="unavailable")
         return turn
 
     def _recorded_turn(self, turn: Turn) -> Turn:
-        """The turn itself, or the one inside of whose call it runs: that has rows, and the session."""
+        """Return the turn itself, or for an inline turn the caller that has rows and the session."""
         while turn.message_id in self._inline_turns and turn.request.parent is not None:
             turn = turn.request.parent
         return turn
@@ -265,7 +263,7 @@ class Subagents:
 
 
 async def _wait_for_first(*events: asyncio.Event) -> None:
-    """Waits until one of them has come."""
+    """Wait until one of the events is set."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -275,7 +273,7 @@ async def _wait_for_first(*events: asyncio.Event) -> None:
 
 
 def _result(turn: Turn, text: str, **more: Any) -> dict[str, Any]:
-    """The agent's answer. Raises ToolFailure, with what there is of an answer, when it came to none."""
+    """Return the agent's answer. Raises ToolFailure, with the partial answer, if the turn did not complete."""
     outcome = turn.end.outcome
     if outcome is not None and outcome.status == "complete":
         limit = {"limit": outcome.limit} if outcome.limit else {}

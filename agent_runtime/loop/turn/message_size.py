@@ -1,4 +1,4 @@
-"""Refuse messages that cannot fit the window of their model, before anything is written or sent."""
+"""Refuse messages that cannot fit into the model's window, before anything is written or sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn
 
 SKIP_FACTOR = 8
-"""A message with fewer bytes than the window has tokens, divided by this, is not counted."""
+"""A message with fewer bytes than the window's tokens divided by this is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class MessageSizeCheck:
     authority_resolver: AuthorityResolver
 
     async def require(self, turn: Turn) -> None:
-        """Raises TooLarge if the message would not fit an empty conversation. The provider decides where the window is
-        unknown, or where the prompt and the tools alone do not fit."""
+        """Raise TooLarge for a message that would not fit even into an empty conversation. If the window is unknown, or
+        prompt and tools alone do not fit, the message passes and the provider decides."""
         window = self.windows.window(turn.model)
         limit, brief = window.limit, turn.session.prompt_of(turn.request.agent)
         if (

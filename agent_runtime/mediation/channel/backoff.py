@@ -1,4 +1,4 @@
-"""Choose how long to wait before dialing again (docs/reference/mediation.md#switching-it-on)."""
+"""Choose the wait before the next attempt to connect (docs/reference/mediation.md#switching-it-on)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from random import SystemRandom
 
 FIRST_SECONDS, MAX_SECONDS = 0.1, 5.0
 STEADY_SECONDS = 10.0
-"""An attachment that has lasted so long was a good one: the next break begins anew."""
+"""Seconds after which an attachment counts as stable, so that the wait starts small again."""
 FENCED_SECONDS = 60.0
-"""Before a guest that was superseded tries again: its successor may have gone."""
+"""Minimum seconds before a superseded guest tries again, in case its successor has gone."""
 
 
 @dataclass(slots=True)
 class ReconnectBackoff:
-    """Doubles from 100 ms to 5 s with full jitter. Drawn from the system: copies of a guest must not move in step."""
+    """Doubles from 100 ms to 5 s with full jitter. Uses system randomness, so that copies of a guest do not
+    synchronize."""
 
     random: SystemRandom = field(default_factory=SystemRandom)
     _next: float = FIRST_SECONDS
 
     def next_delay(self, *, attached: float, fenced: bool) -> float:
-        """Seconds before the next attempt, given how long the last attachment has lasted; 0 when it came to none."""
+        """Return the seconds before the next attempt. `attached`: duration of the last attachment in seconds, 0 for
+        none."""
         if fenced:
             return FENCED_SECONDS * self.random.uniform(1.0, 2.0)
         if attached >= STEADY_SECONDS:

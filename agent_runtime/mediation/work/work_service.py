@@ -1,4 +1,4 @@
-"""Takes requests and follows each to its end. It outlives every connection."""
+"""Accept requests and follow each to its end. Outlives every connection."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from .window import RequestWindow
 
 log = logger(__name__)
 GIVE_UP_SECONDS = 20.0
-"""Longest wait for work that was told to stop."""
+"""Maximum seconds to wait for stopped work."""
 MAX_RESUME_IDS = 4096
-"""Requests that one frame can name."""
+"""Maximum requests named in one frame."""
 MAX_PENDING_LOOKUPS = 64
-"""Requests beyond the window that are looked up at the same time; a flood is refused unread."""
+"""Maximum concurrent lookups of requests beyond the window; further ones are refused without a lookup."""
 RESULT_RETRY_SECONDS = (0.1, 0.5, 5.0)
-"""Seconds before the ledger is asked again for a result that the disk did not take or give; the last one for good."""
+"""Seconds between attempts to read a result that the disk did not store or return; the last one repeats."""
 _NO_USAGE = WorkUsage()
 _OTHER = "this id was used for other work"
 
 
 @dataclass(slots=True)
 class WorkRules:
-    """What decides whether a request is taken."""
+    """Rules that decide whether a request is accepted."""
 
     window: int
     loose: bool
-    """Principals that nobody has verified may give work: for development."""
+    """Whether unverified principals may give work; for development."""
     confined: bool = True
-    """Commands have no network but by a way out that is counted."""
+    """Whether commands have no network except through a metered proxy."""
 
 
 @dataclass(slots=True)
 class WorkService:
-    """`open` it when the loop is there, `close` it before the loop ends."""
+    """Accepts work requests. Call `open` once the loop exists, and `close` before it ends."""
 
     database: Database
     clock: Clock
@@ -66,13 +66,13 @@ class WorkService:
     rules: WorkRules
     outbox: Outbox
     on_change: Callable[[], None] = lambda: None
-    """Is told when work begins and ends."""
+    """Called when work begins or ends."""
     draining: bool = False
-    """This life ends."""
+    """Whether this process is shutting down."""
     paused: str | None = None
-    """Why no new work is taken for now."""
+    """Why no new work is accepted at present; None if it is."""
     pending_constraints: int = 0
-    """Constraints that are being taken up."""
+    """Number of constraints that are being applied."""
     _active: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
     _pending: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -83,7 +83,7 @@ class WorkService:
         self._window = RequestWindow(self.rules.window)
 
     async def open(self) -> None:
-        """Takes up what the last life left: turns that go on, and those that nobody knows any more."""
+        """Resume the work of the previous process, and fail requests whose turn is gone."""
         for entry in await self.database.read(ledger.unfinished):
             job = self.worker.resume(entry)
             if job is not None:
@@ -98,19 +98,19 @@ class WorkService:
 
     @property
     def active_count(self) -> int:
-        """Requests that are worked on."""
+        """Number of requests that are being worked on."""
         return len(self._active)
 
-    # -- what the host says
+    # -- frames of the host
 
     def submit(self, request: WorkRequest) -> None:
-        """A request has come. What is to be said of it is said by and by, on whatever connection there is then."""
+        """Accept a request. Replies are sent later, on the connection that is open then."""
         request_id = request.request_id
         if (known := self._pending.get(request_id)) is not None:
             if known.request.fingerprint() != request.fingerprint():
                 self._refuse(request, "request_id_conflict", _OTHER, failed=True)
         elif len(self._pending) >= self.rules.window + MAX_PENDING_LOOKUPS:
-            self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked at already")
+            self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked up already")
         else:
             coming = self._pending[request_id] = PendingWork(request)
             self._spawn(self._process(request, coming), f"work {request_id}")
@@ -124,20 +124,21 @@ class WorkService:
             self.outbox.send(Nack(code="unknown_request", request_id=cancel.request_id))
 
     async def acknowledge(self, request_id: str) -> None:
-        """The host has the result on its disk."""
+        """Record that the host has stored the result."""
         await self.outbox.acknowledge(request_id)
 
     # -- connections
 
     async def resume_frame(self) -> Resume:
-        """What this side still has. What it does not name for want of room is sent all the same."""
+        """Return the frame that lists running and unacknowledged requests. Those beyond its limit are sent all the
+        same."""
         running = await self.database.read(lambda connection: ledger.unfinished_ids(connection, MAX_RESUME_IDS))
         unacked = await self.database.read(ledger.unacknowledged_ids)
         return Resume(running=running, unacked=unacked[:MAX_RESUME_IDS])
 
     def attach(self, sender: FrameSender, verdicts: ResumeOk | None) -> None:
-        """The connection may carry results now. With verdicts the host has welcomed us and decides about each; without,
-        what was never sent goes out."""
+        """Use the connection for results from now on. `verdicts` are the host's decisions after its welcome; None: only
+        results that were never sent are sent."""
         self.outbox.sender, self.outbox.extended = sender, verdicts is not None
         said = verdicts.verdicts if verdicts is not None else None
         if said is not None:
@@ -151,22 +152,22 @@ class WorkService:
         self._stop_resending()
 
     async def finish_forgotten(self) -> None:
-        """Returns once what the host has taken back has ended, or does not for long."""
+        """Wait until the work that the host has withdrawn has ended, or for a limited time."""
         tasks = [case.task for case in self._active.values() if case.forgotten and case.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
 
     async def stop_all(self, why: str) -> None:
-        """Ends what runs as yielded: the channel is gone for too long, or the constraints are others."""
+        """End the running work as yielded, because the channel is down for too long or the constraints have changed."""
         await asyncio.gather(*(self._stop(case, why) for case in list(self._active.values())))
 
     async def wait_idle(self) -> None:
-        """Returns once nothing is worked on."""
+        """Return once no request is being worked on."""
         while tasks := self._active_tasks():
             await asyncio.wait(tasks)
 
     async def flush_results(self, seconds: float) -> None:
-        """Gives the results of what has ended so long to be handed to the connection."""
+        """Give the results of ended work `seconds` to be passed to the connection."""
         if tasks := self._active_tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
@@ -180,7 +181,7 @@ class WorkService:
     # -- one request
 
     async def _process(self, request: WorkRequest, coming: PendingWork) -> None:
-        """From the first look at the request to its end, unless it goes another way."""
+        """Handle the request from its arrival to its end, unless another task already does."""
         try:
             case = await self._start(request)
         finally:
@@ -193,7 +194,7 @@ class WorkService:
             await self._run_to_end(case)
 
     async def _start(self, request: WorkRequest) -> ActiveWork | None:
-        """None: it is not begun, or somebody follows it already."""
+        """Start the work; None if it was refused, or another task follows it already."""
         try:
             again = True
             while again:
@@ -203,18 +204,18 @@ class WorkService:
                     case.task = asyncio.current_task()
                     self.outbox.send_signal("accepting", request.request_id)
                     return case
-                except WorkRefused as error:  # most are new, so the ledger is asked only about those that are not begun
+                except WorkRefused as error:  # most requests are new, so only refused ones are looked up
                     again = await self._handle_refusal(request, error)
-        except StoreError as error:  # the same id may come again
+        except StoreError as error:  # the same id may be sent again
             self._refuse(request, "overloaded", error.message)
         except Exception:
-            log.exception("a request could not be taken", request_id=request.request_id)
-            self._refuse(request, "overloaded", "the runtime failed; its log says more")
+            log.exception("a request could not be accepted", request_id=request.request_id)
+            self._refuse(request, "overloaded", "internal error in the runtime; see its log")
         return None
 
     async def _handle_refusal(self, request: WorkRequest, error: WorkRefused) -> bool:
-        """Whether it may be tried again. A request that is known already is answered whatever else stands in its way;
-        a host that knows no window cannot keep to it, so that its request waits for a place."""
+        """Answer a refused request and return whether it may be tried again. A known request is answered in any case. A
+        host without a window cannot respect it, so its request waits for a place."""
         entry = await self.outbox.find(request.request_id)
         if entry is not None:
             await self._rejoin(request, entry)
@@ -229,11 +230,11 @@ class WorkService:
         return False
 
     async def _rejoin(self, request: WorkRequest, entry: ledger.WorkEntry) -> None:
-        """A request that is known: it is joined, or its result is said again."""
+        """Follow a known request, or send its result again."""
         if entry.fingerprint != request.fingerprint():
             self._refuse(request, "request_id_conflict", _OTHER, failed=True)
         elif entry.result is not None:
-            # Each attempt has an audit_ref of its own, and the record is about this one.
+            # Each attempt has its own audit_ref, and the record is about this attempt.
             await self.outbox.deliver(entry.result.model_copy(update={"audit_ref": request.audit_ref}))
         else:
             case = self._active.get(request.request_id) or self._follow_resumed(
@@ -243,20 +244,20 @@ class WorkService:
             self.outbox.send_signal("accepting", request.request_id)
 
     def _check_acceptable(self, request: WorkRequest) -> None:
-        """Gives the request a place in the window. Raises Refused."""
+        """Check the request and take a place in the window. Raises WorkRefused."""
         held = self.constraints.active
         if request.request_id in self._active:
-            raise WorkRefused("overloaded", "it is worked on")
+            raise WorkRefused("overloaded", "it is already being worked on")
         if self.draining or self.paused:
             raise WorkRefused("draining", self.paused or "this agent is shutting down")
         if self.pending_constraints:
-            raise WorkRefused("constraints_outdated", "new constraints are being taken up")
+            raise WorkRefused("constraints_outdated", "new constraints are being applied")
         if not request.principal.verified and not self.rules.loose:
-            raise WorkRefused("unverified_principal", f"nobody has checked that this is {request.principal.name}")
+            raise WorkRefused("unverified_principal", f"the identity of {request.principal.name} is not verified")
         if self.constraints.fault is not None:
             raise WorkRefused("constraints_outdated", self.constraints.fault)
         if request.constraints_version != held.version:
-            text = f"version {request.constraints_version} is asked for, and {held.version} holds"
+            text = f"version {request.constraints_version} is required, but {held.version} is in force"
             raise WorkRefused("constraints_outdated", text)
         check_bounds(request.bounds, confined=self.rules.confined)
         if not self._window.claim(request.request_id):
@@ -269,16 +270,16 @@ class WorkService:
         return case
 
     def _follow_resumed(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        """Work that was begun some other time."""
+        """Follow work that was begun earlier."""
         case = self._register(request, job)
         case.task = self._spawn(self._run_to_end(case), f"result of {request.request_id}")
         return case
 
     async def _run_to_end(self, case: ActiveWork) -> None:
-        """Tells how the work goes, then how it ended."""
+        """Send the progress of the work, then its result."""
         request_id, result = case.request.request_id, None
         try:
-            if await self._wait_ended(case):  # else the next life has it
+            if await self._wait_ended(case):  # otherwise the next process has it
                 result = await self._wait_for_result(case)
         finally:
             self._active.pop(request_id, None)
@@ -303,7 +304,7 @@ class WorkService:
             telling.cancel()
 
     async def _wait_for_result(self, case: ActiveWork) -> WorkResult | None:
-        """The result, once it is on the disk. One that is full takes it later, and one that stumbles is asked again."""
+        """Return the result once it is on disk; keep asking while the disk is full or failing."""
         if case.job is not None and (known := case.job.result()) is not None:
             return known
         request_id = case.request.request_id
@@ -313,12 +314,12 @@ class WorkService:
                 if entry is None or entry.result is not None:
                     return entry.result if entry is not None else None
             except StoreError as error:
-                log.warning("a result could not be read yet", request_id=request_id, error=str(error))
+                log.warning("a result could not be read, retrying", request_id=request_id, error=str(error))
             await asyncio.sleep(wait)
         return None
 
     def _apply_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
-        """Into what goes on and what the host wants no more."""
+        """Cancel the active requests that the host no longer wants."""
         for case in list(self._active.values()):
             case.forgotten = verdicts.get(case.request.request_id) in ("cancel", "forget")
             if case.forgotten:
@@ -345,7 +346,7 @@ class WorkService:
             async with asyncio.timeout(GIVE_UP_SECONDS):
                 if case.job is not None:
                     await case.job.stop(why)
-        except Exception as error:  # noqa: BLE001  it goes on, and its result comes when it comes
+        except Exception as error:  # noqa: BLE001  the work continues, and its result follows later
             case.stopping = False
             log.warning("work could not be stopped", request_id=case.request.request_id, error=str(error))
 
@@ -376,4 +377,4 @@ class WorkService:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the clerk failed", at=task.get_name(), exc_info=error)
+            log.error("a task of the work service failed", at=task.get_name(), exc_info=error)

@@ -1,4 +1,4 @@
-"""Export and import sessions: rows as lines of JSON, from which equal rows are made.
+"""Export sessions as lines of JSON, and import them as equal rows.
 
 See docs/reference/sessions.md#carrying.
 
@@ -22,15 +22,15 @@ from ..store.listing import read_transaction, unknown_session
 from .import_format import COLUMNS, Line, SessionImport, read_lines
 
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
-"""Columns in which a secret may have been written."""
+"""Columns that may contain a secret."""
 _PIECE = 64 * 1024
 
 
-# ---------------------------------------------------------------- out
+# ---------------------------------------------------------------- export
 
 
 def export(connection: sqlite3.Connection, session_id: str, out: BinaryIO, redactor: Redactor, *, whole: bool) -> None:
-    """Writes a stored session as it is at this moment: lines, or with `whole` one JSON document."""
+    """Write a stored session as it is now: as lines, or with `whole` one JSON document."""
     with read_transaction(connection):
         lines = _redacted(connection, session_id, redactor)
         pieces = _document(lines) if whole else (to_json(line) + b"\n" for line in lines)
@@ -57,7 +57,7 @@ def _line(kind: str, row: sqlite3.Row) -> Line:
 
 
 def _prompts(connection: sqlite3.Connection, session_id: str) -> dict[str, str]:
-    """Every prompt that the session or one of its messages refers to, by digest; the session's own last."""
+    """Return the prompts that the session and its messages refer to, by digest; the session's own is last."""
     own: str = connection.execute(_OWN, (session_id,)).fetchone()[0]
     found = dict(connection.execute(_REFERRED, {"session": session_id}).fetchall())
     return {digest: body for digest, body in found.items() if digest != own} | {own: found.get(own, "")}
@@ -102,7 +102,7 @@ def _replace_all(text: str, changes: Sequence[tuple[str, str]]) -> str:
 
 
 def _document(lines: Iterator[Line]) -> Iterator[bytes]:
-    """`{session, messages: [{message, parts: [...]}], prompts: [...]}`, piece by piece."""
+    """Yield `{session, messages: [{message, parts: [...]}], prompts: [...]}` in pieces."""
     yield b'{"session":' + to_json(next(lines)["data"]) + b',"messages":['
     before, first_part, prompts = b"", True, list[Line]()
     for line in lines:
@@ -117,11 +117,11 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
     yield (b"]}" if before else b"") + b'],"prompts":' + to_json(prompts) + b"}"
 
 
-# ---------------------------------------------------------------- in
+# ---------------------------------------------------------------- import
 
 
 def validate_export(file: BinaryIO) -> SessionImport:
-    """Reads an export to its end. Raises InvalidRequest that names the line and what is wrong with it."""
+    """Read and check an export to its end. Raises InvalidRequest with the line and its fault."""
     parcel = SessionImport()
     for number, line in read_lines(file):
         parcel.add_line(number, line)
@@ -131,17 +131,17 @@ def validate_export(file: BinaryIO) -> SessionImport:
 
 
 def store_session(connection: sqlite3.Connection, file: BinaryIO, session_import: SessionImport, now: int) -> None:
-    """Stores a checked export, in the same transaction as whatever is around it.
+    """Store a checked export as a part of the caller's transaction.
 
-    Raises Conflict `session_exists` for a session that is here, InvalidRequest for rows that belong to another one.
+    Raises Conflict `session_exists` if the session exists here, InvalidRequest for rows that belong to another one.
     """
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_import.session_id,)).fetchone():
-        raise Conflict(f"session {session_import.session_id} is here already", code="session_exists")
+        raise Conflict(f"session {session_import.session_id} exists already", code="session_exists")
     for number, line in read_lines(file):
         try:
             _insert(connection, line)
         except sqlite3.IntegrityError as error:
-            fault = f"it is here already, in another session ({error})"
+            fault = f"it exists already, in another session ({error})"
             raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
     retention.note_import(connection, session_import.session_id, now)
 
@@ -163,4 +163,4 @@ _INSERT = {
     " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "prompt": "INSERT OR IGNORE INTO system_prompts (digest, body) VALUES (?, ?)",
 }
-"""In the order of `COLUMNS`."""
+"""Columns in the order of `COLUMNS`."""

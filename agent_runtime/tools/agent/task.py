@@ -1,4 +1,4 @@
-"""`task`: hands a piece of work to another agent, which may do no more than its caller."""
+"""`task`: gives a task to another agent, which has at most the authority of its caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.contract import AccessRequest, Tool
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 CLEANUP_SECONDS = 10.0
-"""Seconds on top of the agent's own deadline in which it is ended and its answer collected."""
+"""Seconds beyond the agent's own deadline for stopping it and collecting its answer."""
 MAX_PROMPT_LENGTH = 100_000
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 DESCRIPTION = (
@@ -56,8 +56,8 @@ def task_tool(callable_agents: Sequence[tuple[str, str]], *, timeout: float) -> 
 
 async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     name = arguments["subagent_type"]
-    if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
-        raise ToolFailure("subagent_type: is no name of an agent", kind="invalid")
+    if not _NAME.fullmatch(name):  # otherwise a suggested rule would contain a pattern
+        raise ToolFailure("subagent_type: is not a name of an agent", kind="invalid")
     return AccessRequest((name,))
 
 
