@@ -29,7 +29,7 @@ class _ManifestFile(BaseModel):
     description: str = Field(default="", max_length=1000)
     """The agent's purpose, shown to agents that may call it."""
     mode: Mode
-    """Who may use it: people (`primary`), other agents (`subagent`), both (`all`), or only the runtime (`internal`)."""
+    """Its users: people (`primary`), other agents (`subagent`), both (`all`), or only the runtime (`internal`)."""
     model: str | None = Field(default=None, min_length=1, max_length=200)
     """Default: the model of the session, or of the calling agent."""
     tools: list[str] = Field(default_factory=lambda: ["*"], max_length=200)
@@ -90,7 +90,7 @@ class Manifest:
 
     @property
     def audience(self) -> str:
-        """Who may run it, in words for messages."""
+        """Those who may run it, in words for messages."""
         return {"primary": "people", "subagent": "other agents", "internal": "the runtime"}.get(self.mode, "everyone")
 
     @property

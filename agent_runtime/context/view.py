@@ -51,7 +51,8 @@ class View:
     """The messages of one session, serialized."""
 
     def __init__(self, prompt: str, agent: str = DEFAULT, marker: Marker | None = None) -> None:
-        """With a marker, the view shows its summary and then only what is added from its tail on."""
+        """Create a view without messages. With a marker it shows the marker's summary, and of the history only the
+        tail."""
         self._marker = marker
         self._messages: list[bytes] = [_system(prompt)]
         if marker is not None and marker.summary:

@@ -80,12 +80,12 @@ def cut_for(cut_points: Sequence[CutPoint], costs: Sequence[int], *, turns: int,
     """Return the cut that keeps the last `turns` turns, or fewer to stay within the budget; if even the last turn
     exceeds it, only its latest steps. `costs` are the tokens of each message. None if there is nothing to summarize."""
     begun = [place for place in cut_points if place.step == 0]
-    behind = list(accumulate(reversed(costs)))[::-1]  # sums from each message on, computed once
+    tokens_from = list(accumulate(reversed(costs)))[::-1]  # sums from each message on, computed once
     for start in begun[-turns:]:
-        cost = behind[start.index]
+        cost = tokens_from[start.index]
         if cost <= budget and start.index > _first(cut_points):
             return Cut(range(1, start.index), start, cost)
-    return _inside(cut_points, costs[begun[-1].index], behind, begun[-1], budget) if begun else None
+    return _inside(cut_points, costs[begun[-1].index], tokens_from, begun[-1], budget) if begun else None
 
 
 def cut_all(cut_points: Sequence[CutPoint], count: int) -> Cut | None:

@@ -35,23 +35,23 @@ class MeshCheck:
             await asyncio.gather(self._asking, return_exceptions=True)
 
     async def _ask(self) -> None:
-        told: str | None = None
+        reported: str | None = None
         while True:
             if not self._catalog.reachable or self._catalog.token_refused or self._catalog.token_doubted.is_set():
                 self._catalog.token_doubted.clear()
                 try:
                     await self._catalog.refresh()
                     await self._catalog.require(self._model)
-                    wrong = None
+                    fault = None
                 except InvalidRequest as error:
-                    wrong = f"AGENT_MODEL: {error}"
+                    fault = f"AGENT_MODEL: {error}"
                 except MeshUnavailable as error:
-                    wrong = str(error)
-                if wrong is not None and wrong != told:
-                    log.warning("the mesh cannot be used", url=self._url, error=wrong)
-                elif wrong is None and told is not None:
+                    fault = str(error)
+                if fault is not None and fault != reported:
+                    log.warning("the mesh cannot be used", url=self._url, error=fault)
+                elif fault is None and reported is not None:
                     log.info("the mesh can be used again", url=self._url)
-                told = wrong
+                reported = fault
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):
                     await self._catalog.token_doubted.wait()

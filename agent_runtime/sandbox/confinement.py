@@ -123,13 +123,13 @@ class Confinement:
         helper: bool = False,
         long_running: bool = False,
     ) -> SandboxProcess:
-        rung = self._backend or (UnconfinedBackend() if helper else None)
-        if rung is None:
+        backend = self._backend or (UnconfinedBackend() if helper else None)
+        if backend is None:
             raise ToolFailure(f"commands cannot be run here: {self.reason}", kind="unavailable")
         allowances = await self._quotas.allowances(spec.quotas)
         full = [one.message for one in allowances if one.is_full]
         try:
-            launch = rung.launch(argv, _limit_to_quotas(spec, None if long_running else allowances))
+            launch = backend.launch(argv, _limit_to_quotas(spec, None if long_running else allowances))
         except (BackendUnavailable, OSError) as error:
             raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
         child = await SandboxProcess.start(launch, line_limit=line_limit)

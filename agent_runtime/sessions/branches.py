@@ -162,7 +162,7 @@ def unrewind(connection: sqlite3.Connection, session_id: str, now: int) -> int:
 
 
 def _next_hiding(connection: sqlite3.Connection, session_id: str, now: int) -> int:
-    """A time for `hidden_at` that is later than every other one of the session, whatever the clock does."""
+    """Return a time for `hidden_at` that is later than all others of the session, even if the clock has gone back."""
     last = connection.execute(
         "SELECT max(json_extract(metadata_json, '$.hidden_at')) FROM chat_messages WHERE session_id = ?", (session_id,)
     ).fetchone()
@@ -223,7 +223,7 @@ def _insert_child(connection: sqlite3.Connection, branch: Branch, child: str, la
 def _copy_parts(
     connection: sqlite3.Connection, message_id: str, copy_id: str, child: str, new_id: Callable[[Kind], str]
 ) -> None:
-    """The parts under new ids, their JSON byte for byte."""
+    """Copy the parts under new ids, with their JSON unchanged."""
     found = connection.execute('SELECT * FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
     connection.executemany(
         "INSERT INTO chat_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -232,7 +232,7 @@ def _copy_parts(
 
 
 def _move_marker(connection: sqlite3.Connection, copy_id: str, copies: Mapping[str, str]) -> None:
-    """A copy of a compaction means the copies of the messages that it speaks of."""
+    """Let a copied compaction marker refer to the copies of its messages."""
     for row in connection.execute(_MARKERS, (copy_id,)).fetchall():
         if (marker := Marker.from_part(rows.load(row["data_json"]))) is not None:
             part = rows.dump(marker.with_ids(copies).to_part())

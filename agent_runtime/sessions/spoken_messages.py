@@ -48,9 +48,9 @@ def read_batch(connection: sqlite3.Connection, after: int, limit: int, retry_row
     batch = SpokenBatch(last=after)
     with read_transaction(connection):
         running = {one for row in connection.execute(_UNFINISHED) for one in row}
-        behind = connection.execute(_BEHIND, (after, limit)).fetchall()
-        batch.more = len(behind) == limit
-        for row in (*connection.execute(_AGAIN, (dump(list(retry_rows)),)), *behind):
+        later = connection.execute(_BEHIND, (after, limit)).fetchall()
+        batch.more = len(later) == limit
+        for row in (*connection.execute(_AGAIN, (dump(list(retry_rows)),)), *later):
             batch.last = max(batch.last, row["row"])
             if row["id"] in running or row["queued_at"] is not None:
                 batch.unfinished.append(row["row"])

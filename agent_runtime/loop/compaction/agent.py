@@ -154,7 +154,7 @@ class SummarizerAgent:
 
     def _turn(self, transcript: str) -> Turn:
         model, manifest, conversation, ids = self._model, self._manifest, self._session, self._services.ids
-        told = LiveSession(
+        agent_session = LiveSession(
             conversation.id, conversation.principal, manifest.name, model, manifest.prompt, digest(manifest.prompt), ()
         )
         message_id = ids.new("msg")
@@ -167,7 +167,7 @@ class SummarizerAgent:
         limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer_tokens=self._max_summary_tokens)
         return Turn(
             TurnRequest(
-                session=told,
+                session=agent_session,
                 message_id=message_id,
                 reply_id=ids.new("msg"),
                 parts=[

@@ -74,14 +74,14 @@ class CompactionService:
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
         """Open the budget of a turn without rows. Its compactions are kept in memory while it runs."""
-        gauge = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
+        context_usage = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
-            return ObserveOnly(view, gauge)
+            return ObserveOnly(view, context_usage)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
             return self.services.ids.new("msg"), rebuild_view(marker)
 
-        return self._auto_compaction(turn, view, gauge, CompactionHistory(turn.model), keep)
+        return self._auto_compaction(turn, view, context_usage, CompactionHistory(turn.model), keep)
 
     def _auto_compaction(
         self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
@@ -117,12 +117,12 @@ class CompactionService:
 
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
-        gauge = session.context_usage
-        gauge.switch_calibration(self.models.windows.calibrations.for_model(session.model))
+        context_usage = session.context_usage
+        context_usage.switch_calibration(self.models.windows.calibrations.for_model(session.model))
         cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
-        before = gauge.occupancy(view.messages)
+        before = context_usage.occupancy(view.messages)
         around = max(0, session.context_tokens - before)  # the tools, as the last call had them
         try:
             sum_up = self._build_summarize(session, session.model, session.compaction_history)
@@ -142,9 +142,9 @@ class CompactionService:
         session.view = None  # even if this call is cancelled, the marker may be stored
         await self.services.database.write(unit, durable=True)
         session.view = after = await self._read(session)
-        gauge.reset()
+        context_usage.reset()
         session.compaction_history.not_before = 0
-        session.context_tokens = gauge.occupancy(after.messages) + around
+        session.context_tokens = context_usage.occupancy(after.messages) + around
         counters = self.services.counters
         counters.model, counters.context_tokens = session.model, session.context_tokens
         return CompactReply(

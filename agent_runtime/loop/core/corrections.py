@@ -19,7 +19,7 @@ MAX_ANSWER_CHARACTERS = 200
 def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> None:
     """Record the turn's message if it corrects the answer before it.
 
-    `view` holds that answer; None for a message that has joined a running turn, which is judged by its words alone.
+    `view` holds that answer; None for a message that has joined a running turn.
     """
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return

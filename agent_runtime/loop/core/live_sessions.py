@@ -55,7 +55,7 @@ class LiveSession:
     parent: tuple[str, str] | None = None
     """For a subagent's session: the id of the calling session and of its user message."""
     is_subagent: bool = False
-    """It is a subagent's session, in which no other agent or person may send messages."""
+    """Whether it is a subagent's session, in which no other agent or person may send messages."""
     use_count: int = 0
     """Number of turns and requests that use this session; it stays in memory while there are any."""
     context_tokens: int = 0

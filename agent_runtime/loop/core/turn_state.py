@@ -169,7 +169,7 @@ class Turn:
     budget: UsageBudget
     model: str
     state: State = "queued"
-    """Changed by `transition` alone."""
+    """The state, which only `transition` changes."""
     sent_ms: int = 0
     """When the message arrived, in epoch milliseconds, as in its row."""
     snapshot_id: str | None = None
@@ -177,7 +177,7 @@ class Turn:
     notes: tuple[Note, ...] | None = None
     """What else the model is told below the message; None until the turn starts."""
     has_run_before: bool = False
-    """It has run in an earlier process, or until it had to wait for a person."""
+    """Whether it has run in an earlier process, or before it waited for a person."""
     admission: TurnAdmission = field(default_factory=TurnAdmission)
     start: TurnStart = field(default_factory=TurnStart)
     human_wait: HumanWait = field(default_factory=HumanWait)

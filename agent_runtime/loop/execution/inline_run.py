@@ -44,7 +44,7 @@ async def run_inline(
     parts = MessageParts(services.ids.new)
     deps = _build_deps(turn, services, context_budgets, context, None if without_compaction else parts)
     turn.run_task = asyncio.create_task(_drive(turn, deps, parts), name=f"turn {turn.message_id}")
-    alarm = asyncio.get_running_loop().call_later(turn.budget.limits.seconds, turn.stop, "deadline")
+    deadline = asyncio.get_running_loop().call_later(turn.budget.limits.seconds, turn.stop, "deadline")
     try:
         await asyncio.shield(turn.run_task)
     except asyncio.CancelledError:
@@ -52,7 +52,7 @@ async def run_inline(
         await asyncio.wait({turn.run_task})
         raise
     finally:
-        alarm.cancel()
+        deadline.cancel()
     return _folded_parts(parts)
 
 

@@ -271,10 +271,10 @@ class TurnRunner:
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
         """Record a failed end and publish it."""
         turn.end.outcome, why = outcome, outcome.error or ""
-        books = {"finish_reason": "error", "outcome": outcome.json()}
+        metadata = {"finish_reason": "error", "outcome": outcome.json()}
         said = recorder.current_parts()
         closing = ChunkWriter(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
-        last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=books))
+        last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=metadata))
         end = (*closing, *last)
         for chunk in end:
             recorder.record(chunk)

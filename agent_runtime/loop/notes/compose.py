@@ -53,11 +53,11 @@ async def _compose(
 
 async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvider]) -> list[Note]:
     """Return the notes that the providers deliver in time, in the providers' order."""
-    taken: list[Note] = []
+    collected: list[Note] = []
     if not providers:
-        return taken
+        return collected
     conversation = turn.session
-    occasion = NoteContext(
+    context = NoteContext(
         session_id=conversation.id,
         principal=conversation.principal,
         agent=turn.request.agent,
@@ -69,10 +69,10 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
     try:
         async with asyncio.timeout(PROVIDERS_SECONDS):
             for taker in providers:
-                taken += await _notes_of_provider(taker, occasion)
+                collected += await _notes_of_provider(taker, context)
     except TimeoutError:
         log.warning("note providers timed out", message_id=turn.message_id)
-    return taken
+    return collected
 
 
 async def _notes_of_provider(provider: NoteProvider, context: NoteContext) -> Sequence[Note]:

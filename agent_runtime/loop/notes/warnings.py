@@ -31,17 +31,17 @@ class Warnings:
     """Session id -> the conditions that held when its latest turn started."""
 
     async def notes(self, context: NoteContext) -> Sequence[Note]:
-        holds = {**self._window(context), **self._skills()}
-        told = self._active_warnings.pop(context.session_id, frozenset[str]())
-        if holds:
-            self._active_warnings[context.session_id] = frozenset(holds)
+        active = {**self._window(context), **self._skills()}
+        warned = self._active_warnings.pop(context.session_id, frozenset[str]())
+        if active:
+            self._active_warnings[context.session_id] = frozenset(active)
         if len(self._active_warnings) > MAX_SESSIONS:
             self._active_warnings.popitem(last=False)
-        return [note for key, note in holds.items() if key not in told]
+        return [note for key, note in active.items() if key not in warned]
 
-    def _window(self, occasion: NoteContext) -> dict[str, Note]:
+    def _window(self, context: NoteContext) -> dict[str, Note]:
         """Warn of a nearly full window. Above the usable size compaction makes room before the model reads this."""
-        used, usable = occasion.context_tokens, self.usable(occasion.model)
+        used, usable = context.context_tokens, self.usable(context.model)
         if not WARN_FILL_SHARE * usable <= used < usable:
             return {}
         full = 100 * used // usable

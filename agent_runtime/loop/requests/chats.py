@@ -221,7 +221,7 @@ class ChatService:
         running = self._services.admission.queues.active_turn(session) if incoming.on_busy == "steer" else None
         named = incoming.agent or (running.request.agent if running is not None else session.agent)
         agent = self._services.live_sessions.add_agent(session, named)
-        limits, mandate = self._limits().at_most(agent.max_steps), incoming.external_work
+        limits, external_work = self._limits().at_most(agent.max_steps), incoming.external_work
         of_agent = agent.model if agent.name != session.agent else None
         return Turn(
             TurnRequest(
@@ -234,12 +234,12 @@ class ChatService:
                 temperature=agent.temperature,
                 session_name=incoming.session or session.id,
                 message_name=incoming.message_id or message_id,
-                task_id=mandate.work_id if mandate is not None else None,
-                external_work=mandate,
-                interactive=mandate is None,
+                task_id=external_work.work_id if external_work is not None else None,
+                external_work=external_work,
+                interactive=external_work is None,
                 steers=incoming.on_busy == "steer",
             ),
-            budget=UsageBudget(mandate.narrow_limits(limits) if mandate is not None else limits),
+            budget=UsageBudget(external_work.narrow_limits(limits) if external_work is not None else limits),
             model=incoming.model or of_agent or session.model,
         )
 
@@ -247,7 +247,7 @@ class ChatService:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
         parts = tuple((self._services.ids.new("prt"), part) for part in turn.request.parts)
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
-        brief = turn.session.prompt_of(turn.request.agent)
+        prompt = turn.session.prompt_of(turn.request.agent)
         row = NewTurn(
             turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(),
             turn.admission.queued,
@@ -261,8 +261,8 @@ class ChatService:
                 rows.insert_session(connection, session, now)
             elif not retention.is_kept(connection, row.session_id):  # it has expired meanwhile
                 raise unknown_session(turn.request.session_name)
-            if brief is not None and turn.request.agent != turn.session.agent:
-                agent_prompts.add(connection, turn.session.id, turn.request.agent, brief)
+            if prompt is not None and turn.request.agent != turn.session.agent:
+                agent_prompts.add(connection, turn.session.id, turn.request.agent, prompt)
             if incoming.regenerate and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:

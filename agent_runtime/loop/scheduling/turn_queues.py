@@ -35,7 +35,7 @@ class TurnQueues:
         return self._by_message.get(message_id)
 
     def all(self) -> list[Turn]:
-        """All turns, in the order of their admission."""
+        """Return all turns in the order of their admission."""
         return list(self._by_message.values())
 
     def turns(self, kind: Literal["queued", "running", "waiting"]) -> list[Turn]:
@@ -64,11 +64,11 @@ class TurnQueues:
         return head.pending() if head is not None else []
 
     def count_waiting(self) -> int:
-        """Queued turns of sessions that are not paused."""
+        """Return the number of queued turns of sessions that are not paused."""
         return sum(turn.session.id not in self.paused for turn in self.turns("queued"))
 
     def count_ahead(self, turn: Turn) -> int:
-        """Turns that were admitted earlier and run or will run; 0 for a turn that is not queued."""
+        """Return the number of turns that were admitted earlier and run or will run; 0 if the turn is not queued."""
         if turn.state != "queued":
             return 0
         earlier = itertools.takewhile(lambda other: other is not turn, self._by_message.values())

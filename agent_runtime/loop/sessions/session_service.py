@@ -258,15 +258,15 @@ class SessionService:
     async def import_session(self, principal: str, file: BinaryIO) -> SessionDetail:
         """Store an exported session. Raises InvalidRequest with the line at fault, Conflict `session_exists` or
         `other_principal`."""
-        parcel = await asyncio.to_thread(transfer.validate_export, file)
-        if parcel.principal != principal:
-            text = f"the session belongs to {parcel.principal}: send X-Agent-User: {parcel.principal}"
+        session_import = await asyncio.to_thread(transfer.validate_export, file)
+        if session_import.principal != principal:
+            text = f"the session belongs to {session_import.principal}: send X-Agent-User: {session_import.principal}"
             raise Conflict(text, code="other_principal")
         now = self._services.clock.now_ms()
         await self._services.database.write(
-            lambda connection: transfer.store_session(connection, file, parcel, now), durable=True
+            lambda connection: transfer.store_session(connection, file, session_import, now), durable=True
         )
-        return await self.get(principal, parcel.session_id)
+        return await self.get(principal, session_import.session_id)
 
     # -- helpers
 

@@ -174,41 +174,41 @@ class AutoCompaction:
         """Tokens of the next call."""
 
     def record_usage(self, sent: int, usage: Usage) -> None:
-        taken, trials = _record_report(self._deps.context_usage, sent, usage), self._deps.history
-        if trials.refused_tokens is not None and taken > trials.refused_tokens:
-            trials.refused_tokens = None
+        taken, history = _record_report(self._deps.context_usage, sent, usage), self._deps.history
+        if history.refused_tokens is not None and taken > history.refused_tokens:
+            history.refused_tokens = None
 
     def record_overflow(self, error: ModelError) -> None:
         """Learn the window and the size of the request from the error."""
         self._overflows += 1
         if not _learn(self._deps.context_usage, error) and self._used_tokens >= MIN_WINDOW:
-            trials = self._deps.history
-            trials.refused_tokens = min(self._used_tokens, trials.refused_tokens or self._used_tokens)
+            history = self._deps.history
+            history.refused_tokens = min(self._used_tokens, history.refused_tokens or self._used_tokens)
             self._max_tokens = int(min(self._used_tokens, self._max_tokens or self._used_tokens) * REFUSED_SHRINK)
 
     async def require_fits(self, tools: bytes | None) -> None:
-        gauge, window = self._deps.context_usage, self._deps.get_window()
+        context_usage, window = self._deps.context_usage, self._deps.get_window()
         limit = window.limit
         if not self._deps.model_switched or not window.known or self._used_tokens <= limit:
             return
-        if (sizes := await too_long(gauge.calibration, self._deps.view.messages, tools, limit)) is None:
+        if (sizes := await too_long(context_usage.calibration, self._deps.view.messages, tools, limit)) is None:
             return
-        model = gauge.calibration.model
+        model = context_usage.calibration.model
         text = f"what was said has {sizes[0]} tokens, more than can be compacted for model {model}, which "
         more = f"takes {limit} and has {sizes[1]} left beside prompt and tools: choose a larger one or fork the session"
         raise ModelError(text + more, code="context_overflow")
 
     async def compact_if_needed(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         self.compacted = False
-        gauge, view, trials = self._deps.context_usage, self._deps.view, self._deps.history
+        context_usage, view, history = self._deps.context_usage, self._deps.view, self._deps.history
         window = (
             self._deps.get_window()
-            .narrowed(gauge.calibration.limit)
-            .narrowed(trials.refused_tokens)
+            .narrowed(context_usage.calibration.limit)
+            .narrowed(history.refused_tokens)
             .narrowed(self._max_tokens)
         )
         used = self._used_tokens = await self._count_tokens(tools, int(window.usable * EXACT_COUNT_SHARE))
-        if not forced and (used < window.usable or used < trials.not_before):
+        if not forced and (used < window.usable or used < history.not_before):
             return
         compact = self._plan(window, tools)
         if compact is None:
@@ -217,7 +217,7 @@ class AutoCompaction:
         try:
             marker_id, marker = await compact()
         except NoSummary as failure:
-            trials.not_before = int(used * RETRY_GROWTH)
+            history.not_before = int(used * RETRY_GROWTH)
             log.warning("a conversation could not be compacted", error=str(failure), context_tokens=used)
             status = {"state": "uncompacted", "message": str(failure), "context_tokens": used}
             yield c.DataChunk(type="data-status", data=status, transient=True)
@@ -226,16 +226,18 @@ class AutoCompaction:
                 return
             marker_id, marker = await last()
         self.compacted = True
-        self._used_tokens = gauge.occupancy(view.messages, tools)
-        trials.not_before = _retry_from_tokens(self._used_tokens, window)
+        self._used_tokens = context_usage.occupancy(view.messages, tools)
+        history.not_before = _retry_from_tokens(self._used_tokens, window)
         yield c.DataChunk(type=COMPACTION, id=marker_id, data=marker.to_part()["data"], transient=True)
 
     async def _count_tokens(self, tools: bytes | None, near: int) -> int:
         """Return the tokens of the next call, estimated from the model's last report. If the model reports no usage,
         they are counted exactly near the edge; this takes a while to load."""
-        gauge, messages = self._deps.context_usage, self._deps.view.messages
-        used = gauge.occupancy(messages, tools)
-        return used if used < near or gauge.reported_once else await gauge.exact_occupancy(messages, tools)
+        context_usage, messages = self._deps.context_usage, self._deps.view.messages
+        used = context_usage.occupancy(messages, tools)
+        return (
+            used if used < near or context_usage.reported_once else await context_usage.exact_occupancy(messages, tools)
+        )
 
     def _plan(self, window: ContextWindow, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
         """Return the compaction that would make room: a summary, or else shortened results. None if neither is
@@ -255,8 +257,8 @@ class AutoCompaction:
 
     def _space(self, window: ContextWindow, tools: bytes | None) -> tuple[int, int]:
         """Return the tokens of prompt and tools, and the usable tokens beside them."""
-        gauge, messages = self._deps.context_usage, self._deps.view.messages
-        fixed = max(0, gauge.occupancy(messages, tools) - sum(gauge.costs(messages)[1:]))
+        context_usage, messages = self._deps.context_usage, self._deps.view.messages
+        fixed = max(0, context_usage.occupancy(messages, tools) - sum(context_usage.costs(messages)[1:]))
         return fixed, max(0, window.usable - fixed)
 
     def _plan_shortening(self, fixed: int, space: int) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
@@ -307,10 +309,10 @@ class AutoCompaction:
 
 def _learn(context_usage: ContextUsage, error: ModelError) -> bool:
     """Learn from an error about a request that was too long. Returns whether it reports the provider's limit."""
-    told = context_usage.record_overflow(error.message)
-    if told is None or told.limit is None or told.limit < MIN_WINDOW:
+    overflow = context_usage.record_overflow(error.message)
+    if overflow is None or overflow.limit is None or overflow.limit < MIN_WINDOW:
         return False
-    context_usage.calibration.limit = told.limit
+    context_usage.calibration.limit = overflow.limit
     return True
 
 

@@ -56,8 +56,8 @@ class _PartialAnswer:
 class ModelCall:
     """Calls the model for one turn."""
 
-    def __init__(self, turn: Turn, kit: TurnDeps, pen: ChunkWriter) -> None:
-        self.turn, self.deps, self.budget, self.writer = turn, kit, turn.budget, pen
+    def __init__(self, turn: Turn, deps: TurnDeps, writer: ChunkWriter) -> None:
+        self.turn, self.deps, self.budget, self.writer = turn, deps, turn.budget, writer
         self.stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
         self._answer_began = False

@@ -71,21 +71,21 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
 class _Loop:
     """The state of one run of the loop."""
 
-    def __init__(self, turn: Turn, kit: TurnDeps) -> None:
-        self.turn, self.deps, self.budget = turn, kit, turn.budget
-        self.writer = ChunkWriter(kit.tools.spec, kit.resume_state.recorded_parts)
+    def __init__(self, turn: Turn, deps: TurnDeps) -> None:
+        self.turn, self.deps, self.budget = turn, deps, turn.budget
+        self.writer = ChunkWriter(deps.tools.spec, deps.resume_state.recorded_parts)
         self._repeat_guard = RepeatGuard()
         self._tool_call_runner = ToolCallRunner(
-            tools=kit.tools,
+            tools=deps.tools,
             repeat_guard=self._repeat_guard,
             writer=self.writer,
-            context=kit.context,
-            authority=kit.authority,
-            side_effect_gate=kit.side_effect_gate,
-            max_parallel=kit.parallel_tools,
-            learnings=kit.learnings,
+            context=deps.context,
+            authority=deps.authority,
+            side_effect_gate=deps.side_effect_gate,
+            max_parallel=deps.parallel_tools,
+            learnings=deps.learnings,
         )
-        self._model_call = ModelCall(turn, kit, self.writer)
+        self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
@@ -224,19 +224,19 @@ def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
 def _terminal_chunks(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
     """Yield the terminal chunk, with usage and outcome."""
     turn.end.outcome = outcome
-    books = {
+    metadata = {
         **turn.reply_metadata(),
         "usage": turn.budget.usage.model_dump(),
         "finish_reason": outcome.finish_reason,
         "outcome": outcome.json(),
     }
     if outcome.limit:
-        books["limit"] = outcome.limit
+        metadata["limit"] = outcome.limit
     if outcome.finish_reason in ("abort", "error"):  # many clients stop reading after the next chunk
-        yield c.MessageMetadata(messageMetadata=books)
+        yield c.MessageMetadata(messageMetadata=metadata)
     if outcome.finish_reason == "abort":
         yield c.Abort(reason=outcome.error)
         return
     if outcome.finish_reason == "error":
         yield c.ErrorChunk(errorText=outcome.error or "the turn failed")
-    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=books)
+    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=metadata)

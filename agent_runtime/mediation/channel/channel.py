@@ -148,13 +148,13 @@ class MediationChannel:
 
     async def _dial(self) -> FrameConnection:
         """Connect. The secrets are read again each time, because they change when a machine is restored."""
-        veil = await asyncio.to_thread(self._identity.redactor)
+        redactor = await asyncio.to_thread(self._identity.redactor)
         return await FrameConnection.open(
             self._endpoint,
             self._clock,
             max_line=self._identity.max_line,
             seconds=DIAL_SECONDS,
-            redactor=veil,
+            redactor=redactor,
             loose=self._identity.loose,
         )
 

@@ -86,7 +86,7 @@ class Outbox:
     async def deliver_unacknowledged(self, verdicts: Mapping[str, Verdict] | None) -> None:
         """Send the unacknowledged results as fast as the host reads. `verdicts` are the host's decisions about them;
         None: send only those that were never sent."""
-        post = self.sender
+        sender = self.sender
         for request_id in await self.database.read(
             lambda connection: ledger.unacknowledged_ids(connection, unsent=verdicts is None)
         ):
@@ -94,11 +94,11 @@ class Outbox:
                 await self.acknowledge(request_id)
                 continue
             entry = await self.find(request_id)
-            if post is None or self.sender is not post:
+            if sender is None or self.sender is not sender:
                 return
             if entry is not None and entry.result is not None and not entry.acked:
                 await self.deliver(entry.result)
-                await post.flush()
+                await sender.flush()
 
     async def acknowledge(self, request_id: str) -> None:
         """Record that the host has the result, or does not want it."""

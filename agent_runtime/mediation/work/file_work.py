@@ -77,10 +77,10 @@ class _ResultCollector:
 async def run_file_request(work_service: WorkService, request: WorkRequest, redactor: Redactor) -> WorkResult:
     """Return the request's result, even if it takes several processes. After a cancellation the next one continues
     it."""
-    tray = _ResultCollector(request.request_id, redactor)
-    work_service.attach(tray, ResumeOk())
+    collector = _ResultCollector(request.request_id, redactor)
+    work_service.attach(collector, ResumeOk())
     work_service.submit(request)
-    result = await tray.result
+    result = await collector.result
     await work_service.acknowledge(request.request_id)
     return result
 

@@ -83,11 +83,13 @@ class TurnWorker:
     tasks: TaskService
 
     async def start(self, request: WorkRequest) -> RunningWork:
-        mandate = self._external_work(request)
+        external_work = self._external_work(request)
         try:
             if request.content_kind == "text":
-                return TurnJob(await self._start_chat_turn(request, mandate), self.services, request.request_id)
-            assigned = await self.tasks.assign(_assignment(request), request.principal.name, external_work=mandate)
+                return TurnJob(await self._start_chat_turn(request, external_work), self.services, request.request_id)
+            assigned = await self.tasks.assign(
+                _assignment(request), request.principal.name, external_work=external_work
+            )
         except ledger.AlreadyEntered:
             raise WorkRefused("overloaded", "the same request is being accepted at this moment") from None
         except Busy as error:
@@ -178,8 +180,8 @@ class TurnJob:
         return self.turn.end.outcome is not None
 
     def result(self) -> WorkResult | None:
-        duty = self.turn.request.external_work.recorder if self.turn.request.external_work is not None else None
-        return duty.result if self.turn.end.recorded and isinstance(duty, _LedgerRecorder) else None
+        recorder = self.turn.request.external_work.recorder if self.turn.request.external_work is not None else None
+        return recorder.result if self.turn.end.recorded and isinstance(recorder, _LedgerRecorder) else None
 
     async def stop(self, why: str) -> None:
         if why == "cancelled":
@@ -188,14 +190,14 @@ class TurnJob:
             self.turn.stop("channel" if why == "channel" else "constraints")
 
     def usage(self) -> WorkUsage:
-        books, started = self.turn.budget, self.turn.start.monotonic
+        budget, started = self.turn.budget, self.turn.start.monotonic
         running = self.services.clock.monotonic() - started if started is not None else 0.0
         return WorkUsage(
-            tokens=books.tokens,
-            tool_calls=books.calls,
-            egress_bytes=books.egress.sent_bytes if books.egress.limited else None,
+            tokens=budget.tokens,
+            tool_calls=budget.calls,
+            egress_bytes=budget.egress.sent_bytes if budget.egress.limited else None,
             duration_ms=self.turn.end.duration_ms or round(max(0.0, running) * 1000),
-            cost_usd=books.usage.cost_usd,
+            cost_usd=budget.usage.cost_usd,
         )
 
     def progress(self) -> AsyncIterator[Progress] | None:

@@ -112,14 +112,14 @@ class WorkService:
         elif len(self._pending) >= self.rules.window + MAX_PENDING_LOOKUPS:
             self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked up already")
         else:
-            coming = self._pending[request_id] = PendingWork(request)
-            self._spawn(self._process(request, coming), f"work {request_id}")
+            pending = self._pending[request_id] = PendingWork(request)
+            self._spawn(self._process(request, pending), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:
-        if (case := self._active.get(cancel.request_id)) is not None:
-            self._cancel(case)
-        elif (coming := self._pending.get(cancel.request_id)) is not None:
-            coming.cancelled = True
+        if (work := self._active.get(cancel.request_id)) is not None:
+            self._cancel(work)
+        elif (pending := self._pending.get(cancel.request_id)) is not None:
+            pending.cancelled = True
         else:
             self.outbox.send(Nack(code="unknown_request", request_id=cancel.request_id))
 
@@ -153,13 +153,13 @@ class WorkService:
 
     async def finish_forgotten(self) -> None:
         """Wait until the work that the host has withdrawn has ended, or for a limited time."""
-        tasks = [case.task for case in self._active.values() if case.forgotten and case.task is not None]
+        tasks = [work.task for work in self._active.values() if work.forgotten and work.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
 
     async def stop_all(self, why: str) -> None:
         """End the running work as yielded, because the channel is down for too long or the constraints have changed."""
-        await asyncio.gather(*(self._stop(case, why) for case in list(self._active.values())))
+        await asyncio.gather(*(self._stop(work, why) for work in list(self._active.values())))
 
     async def wait_idle(self) -> None:
         """Return once no request is being worked on."""
@@ -180,18 +180,18 @@ class WorkService:
 
     # -- one request
 
-    async def _process(self, request: WorkRequest, coming: PendingWork) -> None:
+    async def _process(self, request: WorkRequest, pending: PendingWork) -> None:
         """Handle the request from its arrival to its end, unless another task already does."""
         try:
-            case = await self._start(request)
+            work = await self._start(request)
         finally:
             self._pending.pop(request.request_id, None)
             if request.request_id not in self._active:
                 self._window.release(request.request_id)
-        if coming.cancelled and (known := self._active.get(request.request_id)) is not None:
+        if pending.cancelled and (known := self._active.get(request.request_id)) is not None:
             self._cancel(known)
-        if case is not None:
-            await self._run_to_end(case)
+        if work is not None:
+            await self._run_to_end(work)
 
     async def _start(self, request: WorkRequest) -> ActiveWork | None:
         """Start the work; None if it was refused, or another task follows it already."""
@@ -200,10 +200,10 @@ class WorkService:
             while again:
                 try:
                     self._check_acceptable(request)
-                    case = self._register(request, await self.worker.start(request))
-                    case.task = asyncio.current_task()
+                    work = self._register(request, await self.worker.start(request))
+                    work.task = asyncio.current_task()
                     self.outbox.send_signal("accepting", request.request_id)
-                    return case
+                    return work
                 except WorkRefused as error:  # most requests are new, so only refused ones are looked up
                     again = await self._handle_refusal(request, error)
         except StoreError as error:  # the same id may be sent again
@@ -237,10 +237,10 @@ class WorkService:
             # Each attempt has its own audit_ref, and the record is about this attempt.
             await self.outbox.deliver(entry.result.model_copy(update={"audit_ref": request.audit_ref}))
         else:
-            case = self._active.get(request.request_id) or self._follow_resumed(
+            work = self._active.get(request.request_id) or self._follow_resumed(
                 entry.request, self.worker.resume(entry)
             )
-            case.forgotten = False
+            work.forgotten = False
             self.outbox.send_signal("accepting", request.request_id)
 
     def _check_acceptable(self, request: WorkRequest) -> None:
@@ -264,50 +264,50 @@ class WorkService:
             raise WindowFull("overloaded", f"{self.rules.window} requests at a time")
 
     def _register(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        case = self._active[request.request_id] = ActiveWork(request, job)
+        work = self._active[request.request_id] = ActiveWork(request, job)
         self._window.claim_over_limit(request.request_id)
         self.on_change()
-        return case
+        return work
 
     def _follow_resumed(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
         """Follow work that was begun earlier."""
-        case = self._register(request, job)
-        case.task = self._spawn(self._run_to_end(case), f"result of {request.request_id}")
-        return case
+        work = self._register(request, job)
+        work.task = self._spawn(self._run_to_end(work), f"result of {request.request_id}")
+        return work
 
-    async def _run_to_end(self, case: ActiveWork) -> None:
+    async def _run_to_end(self, work: ActiveWork) -> None:
         """Send the progress of the work, then its result."""
-        request_id, result = case.request.request_id, None
+        request_id, result = work.request.request_id, None
         try:
-            if await self._wait_ended(case):  # otherwise the next process has it
-                result = await self._wait_for_result(case)
+            if await self._wait_ended(work):  # otherwise the next process has it
+                result = await self._wait_for_result(work)
         finally:
             self._active.pop(request_id, None)
             self._window.release(request_id)
-        if result is not None and case.forgotten:
+        if result is not None and work.forgotten:
             await self.acknowledge(request_id)
         elif result is not None:
-            if case.job is not None and (usage := case.job.usage()) != _NO_USAGE:
-                self._send_progress(case, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
+            if work.job is not None and (usage := work.job.usage()) != _NO_USAGE:
+                self._send_progress(work, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
             await self.outbox.deliver(result)
         self.on_change()
 
-    async def _wait_ended(self, case: ActiveWork) -> bool:
-        if case.job is None:
+    async def _wait_ended(self, work: ActiveWork) -> bool:
+        if work.job is None:
             return True
-        if (progress := case.job.progress()) is None:
-            return await case.job.wait_ended()
-        telling = self._spawn(self._forward_progress(case, progress), f"progress of {case.request.request_id}")
+        if (progress := work.job.progress()) is None:
+            return await work.job.wait_ended()
+        forwarding = self._spawn(self._forward_progress(work, progress), f"progress of {work.request.request_id}")
         try:
-            return await case.job.wait_ended()
+            return await work.job.wait_ended()
         finally:
-            telling.cancel()
+            forwarding.cancel()
 
-    async def _wait_for_result(self, case: ActiveWork) -> WorkResult | None:
+    async def _wait_for_result(self, work: ActiveWork) -> WorkResult | None:
         """Return the result once it is on disk; keep asking while the disk is full or failing."""
-        if case.job is not None and (known := case.job.result()) is not None:
+        if work.job is not None and (known := work.job.result()) is not None:
             return known
-        request_id = case.request.request_id
+        request_id = work.request.request_id
         for wait in itertools.chain(RESULT_RETRY_SECONDS, itertools.repeat(RESULT_RETRY_SECONDS[-1])):
             try:
                 entry = await self.outbox.find(request_id)
@@ -320,35 +320,35 @@ class WorkService:
 
     def _apply_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
         """Cancel the active requests that the host no longer wants."""
-        for case in list(self._active.values()):
-            case.forgotten = verdicts.get(case.request.request_id) in ("cancel", "forget")
-            if case.forgotten:
-                self._cancel(case)
+        for work in list(self._active.values()):
+            work.forgotten = verdicts.get(work.request.request_id) in ("cancel", "forget")
+            if work.forgotten:
+                self._cancel(work)
 
-    async def _forward_progress(self, case: ActiveWork, progress: AsyncIterator[Progress]) -> None:
+    async def _forward_progress(self, work: ActiveWork, progress: AsyncIterator[Progress]) -> None:
         async for frame in progress:
-            self._send_progress(case, frame)
+            self._send_progress(work, frame)
 
-    def _send_progress(self, case: ActiveWork, frame: Progress) -> None:
-        post = self.outbox.sender
-        if post is None or not self.outbox.extended or case.forgotten:
+    def _send_progress(self, work: ActiveWork, frame: Progress) -> None:
+        sender = self.outbox.sender
+        if sender is None or not self.outbox.extended or work.forgotten:
             return
-        for one in case.outgoing_progress(frame, post.redactor):
-            post.send(one, droppable=True)
+        for one in work.outgoing_progress(frame, sender.redactor):
+            sender.send(one, droppable=True)
 
-    def _cancel(self, case: ActiveWork) -> None:
-        if not case.stopping:
-            case.stopping = True
-            self._spawn(self._stop(case, "cancelled"), f"cancel {case.request.request_id}")
+    def _cancel(self, work: ActiveWork) -> None:
+        if not work.stopping:
+            work.stopping = True
+            self._spawn(self._stop(work, "cancelled"), f"cancel {work.request.request_id}")
 
-    async def _stop(self, case: ActiveWork, why: str) -> None:
+    async def _stop(self, work: ActiveWork, why: str) -> None:
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
-                if case.job is not None:
-                    await case.job.stop(why)
+                if work.job is not None:
+                    await work.job.stop(why)
         except Exception as error:  # noqa: BLE001  the work continues, and its result follows later
-            case.stopping = False
-            log.warning("work could not be stopped", request_id=case.request.request_id, error=str(error))
+            work.stopping = False
+            log.warning("work could not be stopped", request_id=work.request.request_id, error=str(error))
 
     # -- helpers
 
@@ -361,7 +361,7 @@ class WorkService:
         self.outbox.send(refusal_result(request, code, text, self.clock.now_ms(), failed=failed))
 
     def _active_tasks(self) -> list[asyncio.Task[None]]:
-        return [case.task for case in self._active.values() if case.task is not None]
+        return [work.task for work in self._active.values() if work.task is not None]
 
     def _stop_resending(self) -> None:
         if self._resending is not None:

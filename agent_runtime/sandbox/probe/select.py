@@ -46,9 +46,9 @@ async def choose_confinement(
         return Confinement(UnconfinedBackend())
     reasons: list[str] = []
     for title, build in backends:
-        rung, fault = await _try_backend(build, data_dir)
-        if rung is not None:
-            return Confinement(rung)
+        backend, fault = await _try_backend(build, data_dir)
+        if backend is not None:
+            return Confinement(backend)
         reasons.append(f"{title}: {fault}")
     reason = f"no confinement works here ({'; '.join(reasons)}). Install bubblewrap, or set AGENT_CONFINEMENT=off"
     if mode == "required":
@@ -60,8 +60,8 @@ async def choose_confinement(
 async def _try_backend(build: BuildBackend, data_dir: Path) -> tuple[SandboxBackend | None, str]:
     """Return the backend if it passes its test, or else the reason why not."""
     try:
-        rung = build(data_dir)
-        faults = await probe(rung, data_dir)
+        backend = build(data_dir)
+        faults = await probe(backend, data_dir)
     except (BackendUnavailable, AgentRuntimeError, OSError) as error:
         return None, str(error)
-    return (None, "; ".join(faults)) if faults else (rung, "")
+    return (None, "; ".join(faults)) if faults else (backend, "")

@@ -122,12 +122,12 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
 
 def validate_export(file: BinaryIO) -> SessionImport:
     """Read and check an export to its end. Raises InvalidRequest with the line and its fault."""
-    parcel = SessionImport()
+    session_import = SessionImport()
     for number, line in read_lines(file):
-        parcel.add_line(number, line)
-    parcel.finish()
+        session_import.add_line(number, line)
+    session_import.finish()
     file.seek(0)
-    return parcel
+    return session_import
 
 
 def store_session(connection: sqlite3.Connection, file: BinaryIO, session_import: SessionImport, now: int) -> None:

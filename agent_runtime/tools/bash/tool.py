@@ -64,12 +64,12 @@ def bash_tool(
     """`timeout` is the default deadline of a command in seconds; `upstream` connects those commands that rules allow to
     use the network."""
     longest, space = max(MAX_TIMEOUT, timeout), QuotaCheck(confinement, limits)
-    way_out = CommandProxy(confinement, upstream)
+    command_proxy = CommandProxy(confinement, upstream)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
         _check_command(arguments["command"])
-        async with way_out.open(context) as socket:
+        async with command_proxy.open(context) as socket:
             box = replace(_sandbox_spec(arguments.get("workdir", "."), context, space), network=socket)
             done = await confinement.run(
                 ("bash", "-c", arguments["command"]),

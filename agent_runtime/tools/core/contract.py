@@ -116,7 +116,7 @@ class ToolProvider(Protocol):
     """A source of tools that may come and go."""
 
     async def ready(self, authority: Authority) -> None:
-        """Called before a turn with this authority begins. Returns within a short time and never raises."""
+        """Prepare for a turn with this authority. Returns within a short time and never raises."""
         ...
 
     def tools(self) -> Sequence[Tool]:

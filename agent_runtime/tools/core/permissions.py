@@ -32,16 +32,18 @@ class PermissionCheck:
         """Return the verdict for a call. Raises ToolFailure if the arguments do not even tell what it accesses."""
         if not context.authority.offers(tool.spec.name, *rule_aliases(tool)):
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} does not have it")
-        reach = await tool.describe_access(arguments, context) if tool.describe_access else AccessRequest()
-        lacks = context.authority.missing_grant(reach.requires or tool.requires, context.variables)
+        request = await tool.describe_access(arguments, context) if tool.describe_access else AccessRequest()
+        lacks = context.authority.missing_grant(request.requires or tool.requires, context.variables)
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
-        decision = context.authority.decide(build_access(tool, reach))
+        decision = context.authority.decide(build_access(tool, request))
         if decision.action == "allow":
-            always = _allow_rules(tool, reach, [subject.replace("*", "?") for subject in reach.subjects])
-            return Verdict(always=always, touches=reach.subjects, by_person=decision.by_person)
-        always = _suggested_rules(tool, reach, decision)
-        return Verdict(decision.action, _reason(tool, reach, decision, context), always=always, touches=reach.subjects)
+            always = _allow_rules(tool, request, [subject.replace("*", "?") for subject in request.subjects])
+            return Verdict(always=always, touches=request.subjects, by_person=decision.by_person)
+        always = _suggested_rules(tool, request, decision)
+        return Verdict(
+            decision.action, _reason(tool, request, decision, context), always=always, touches=request.subjects
+        )
 
 
 def build_access(tool: Tool, request: AccessRequest) -> Access:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_runtime.mediation.channel.backoff import ReconnectBackoff
 
-from .pair import Longest, Pair
+from .pair import LONGEST, Pair
 
 WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)
 
@@ -56,7 +56,7 @@ async def test_a_host_that_comes_and_goes_does_not_make_it_hurry(pair: Pair) -> 
 
 
 def test_waits_double_up_to_five_seconds_and_start_anew_after_a_good_one() -> None:
-    pace = ReconnectBackoff(Longest())
+    pace = ReconnectBackoff(LONGEST)
     assert [pace.next_delay(attached=0.0, fenced=False) for _ in WAITS] == pytest.approx(WAITS)
     assert pace.next_delay(attached=9.9, fenced=False) == 5.0
     assert pace.next_delay(attached=10.0, fenced=False) == 0.1

@@ -136,7 +136,7 @@ async def test_a_dead_embedder_costs_one_search_a_moment_and_comes_back(meant: M
     assert len(embedder.asked) == 1
     embedder.hangs, embedder.fails = False, True
     for failures in range(2, 12):
-        meant.clock.advance(meaning.MAX_RETRY_PAUSE)
+        meant.clock.advance(meaning.BACKOFF.most)
         await here.texts(f"dog {failures}")
         assert len(embedder.asked) == failures
         await here.texts(f"dog again {failures}")
@@ -144,7 +144,7 @@ async def test_a_dead_embedder_costs_one_search_a_moment_and_comes_back(meant: M
     embedder.fails = False
     await here.texts("dog for the first time")
     assert len(embedder.asked) == 11
-    meant.clock.advance(meaning.MAX_RETRY_PAUSE)
+    meant.clock.advance(meaning.BACKOFF.most)
     await here.texts("dog for the last time")
     await meant.catch_up()
     assert len(await meant.with_vectors()) == 1
@@ -177,7 +177,7 @@ async def test_while_it_is_down_nothing_is_blamed(meant: Meant) -> None:
     for _ in range(6):
         with pytest.raises(MeshUnavailable):
             await meant.catch_up()
-        meant.clock.advance(meaning.MAX_RETRY_PAUSE)
+        meant.clock.advance(meaning.BACKOFF.most)
     meant.embedder.fails = False
     await meant.catch_up()
     assert len(await meant.with_vectors()) == 5
