@@ -28,8 +28,6 @@ from .summary_strategies import NoSummary, Summary
 if TYPE_CHECKING:
     from ..core.turn_state import Turn
 
-EXACT_COUNT_SHARE = 0.9
-"""Of what is usable; from there on tokens are counted."""
 MIN_WINDOW = 1024
 """Tokens; an error about less means something else."""
 RETRY_GROWTH = 1.05
@@ -208,7 +206,7 @@ class AutoCompaction:
             .narrowed(trials.refused_tokens)
             .narrowed(self._max_tokens)
         )
-        used = self._used_tokens = await self._count_tokens(tools, int(window.usable * EXACT_COUNT_SHARE))
+        used = self._used_tokens = gauge.occupancy(view.messages, tools)
         if not forced and (used < window.usable or used < trials.not_before):
             return
         compact = self._plan(window, tools)
@@ -230,13 +228,6 @@ class AutoCompaction:
         self._used_tokens = gauge.occupancy(view.messages, tools)
         trials.not_before = _retry_from_tokens(self._used_tokens, window)
         yield c.DataChunk(type=COMPACTION, id=marker_id, data=marker.to_part()["data"], transient=True)
-
-    async def _count_tokens(self, tools: bytes | None, near: int) -> int:
-        """Tokens of the next call: estimated on top of what the model has counted. One that reports nothing has them
-        counted here near the edge, where that can be done: what is needed for it takes a while to load."""
-        gauge, messages = self._deps.context_usage, self._deps.view.messages
-        used = gauge.occupancy(messages, tools)
-        return used if used < near or gauge.reported_once else await gauge.exact_occupancy(messages, tools)
 
     def _plan(self, window: ContextWindow, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
         """What would make room: a summary, or where there is nothing to sum up, results that are shown in part."""
