@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import mean
 
-from tests.unit.context.tokens.test_gauge import PROMPT, TOOLS
+from tests.unit.context.tokens.test_context_usage import PROMPT, TOOLS
 
 from agent_common.protocol import Usage
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.context.tokens.test_gauge import PROMPT, TOOLS
+from tests.unit.context.tokens.test_context_usage import PROMPT, TOOLS
 
 from agent_runtime.context.tokens import TokenCalibration, too_long
 from agent_runtime.context.tokens.encodings import encoder
