@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import mean
 
-from tests.unit.context.tokens.test_context_usage import PROMPT, TOOLS
-
 from agent_common.protocol import Usage
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from tests.unit.context.tokens import corpus
 from tests.unit.context.tokens.corpus import PROSE, CountingProvider, answered, called, message, results
+from tests.unit.context.tokens.test_context_usage import PROMPT, TOOLS
 
 WINDOWS, FACTORS = (16_000, 32_000, 128_000), (0.7, 1.0, 1.3, 1.6)
 SESSIONS, TURNS = 6, 60
