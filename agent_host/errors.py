@@ -15,7 +15,6 @@ from agent_common.errors import AgentRuntimeError, Conflict, InvalidRequest, Not
 
 __all__ = [
     "AgentRuntimeError",
-    "BodyTooLargeError",
     "Conflict",
     "Forbidden",
     "InvalidRequest",
@@ -44,13 +43,6 @@ class Forbidden(RequestError):
 
     status = 403
     code = "forbidden"
-
-
-class BodyTooLargeError(RequestError):
-    """The body is too large."""
-
-    status = 413
-    code = "body_too_large"
 
 
 class TooMany(RequestError):

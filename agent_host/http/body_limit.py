@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
-
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent_common.api import BodyLimits, LimitedBody
 from agent_common.net import ShareCounter
 
 from ..access import AccessGuard
-from ..errors import BodyTooLargeError, RequestError
-from .problems import database_failed, render
+from ..errors import RequestError
+from .problems import database_failed, render, render_body_refused
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of one body."""
@@ -30,16 +27,22 @@ class BodyLimit:
 
     def __init__(self, app: ASGIApp, held: ShareCounter, limit: int = MAX_BODY, timeout: float = BODY_SECONDS) -> None:
         """`held`: shares of bytes in memory."""
-        self._app, self._held, self._limit, self._timeout = app, held, limit, timeout
-        self._too_large = f"the body is larger than {limit} bytes; send less"
+        self._app = app
+        self._limits = BodyLimits(
+            limit,
+            held,
+            "your requests that are not answered yet have too many bytes; wait for answers",
+            {"retry-after": "5"},
+            seconds=timeout,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         declared = headers.get("content-length", "0")
         if declared == "0" and "transfer-encoding" not in headers:
             await self._app(scope, receive, send)
-        elif declared.isdigit() and int(declared) > self._limit:
-            await render(BodyTooLargeError(self._too_large), scope["path"])(scope, receive, send)
+        elif declared.isdigit() and int(declared) > self._limits.most_bytes:
+            await render_body_refused(self._limits.refuse_too_large(), scope["path"])(scope, receive, send)
         else:
             await self._limit_body(scope, receive, send)
 
@@ -55,24 +58,11 @@ class BodyLimit:
             await database_failed(error, scope["path"])(scope, receive, send)
             return
         _set_json_content_type(scope)
-        body = _Body(self, caller.agent_id, receive, asyncio.get_running_loop().time() + self._timeout)
+        body = LimitedBody(self._limits, receive, caller.agent_id)
         try:
             await self._app(scope, body.receive, send)
         finally:
-            if body.size:
-                self._held.release(body.caller, body.size)
-
-    def count_bytes(self, body: _Body, size: int) -> None:
-        """Raises HTTPException, the one error that FastAPI lets through from a body."""
-        if body.size + size > self._limit:
-            raise HTTPException(413, self._too_large)
-        if size and not self._held.acquire(body.caller, size):
-            why = "your requests that are not answered yet have too many bytes; wait for answers"
-            raise HTTPException(429, why, {"retry-after": "5"})
-        body.size += size
-
-    def timeout_error(self) -> HTTPException:
-        return HTTPException(408, f"the body has not come within {self._timeout:g} s", {"connection": "close"})
+            body.release()
 
 
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
@@ -85,27 +75,3 @@ def _set_json_content_type(scope: Scope) -> None:
     if not kinds or kinds[0].partition(b";")[0].strip().lower() in _FORMS:
         others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
         scope["headers"] = [*others, (b"content-type", b"application/json")]
-
-
-@dataclass(slots=True)
-class _Body:
-    """One that comes."""
-
-    _limit: BodyLimit
-    caller: str
-    _receive: Receive
-    _due: float
-    size: int = 0
-    _whole: bool = field(default=False)
-
-    async def receive(self) -> Message:
-        if self._whole:  # what is waited for now is the caller's going away
-            return await self._receive()
-        try:
-            async with asyncio.timeout_at(self._due):
-                message = await self._receive()
-        except TimeoutError:
-            raise self._limit.timeout_error() from None
-        self._whole = not message.get("more_body", False)
-        self._limit.count_bytes(self, len(message.get("body", b"")))
-        return message

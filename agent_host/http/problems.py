@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -13,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from agent_common.protocol import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults
+from agent_common.api import BodyRefused, error_response
+from agent_common.protocol import MAX_FAULTS, limit_faults
 
 from ..errors import InvalidRequest, RequestError, Unavailable
 
@@ -21,7 +21,6 @@ log = structlog.get_logger(__name__)
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES = {404: "not_found", 405: "method_not_allowed"}
-_OF_BODIES = {408: "body_too_slow", 413: "body_too_large", 429: "too_many_bytes"}
 
 
 def install(app: FastAPI) -> None:
@@ -37,17 +36,14 @@ def render(error: RequestError, path: str) -> Response:
     """The response that tells a caller of `path` about `error`."""
     if path == "/v1" or path.startswith("/v1/"):
         return JSONResponse(openai_error(error), error.status, error.headers)
-    faults = limit_faults(error.faults) if isinstance(error, InvalidRequest) else ()
-    problem = Problem(
-        title=HTTPStatus(error.status).phrase,
-        status=error.status,
-        detail=error.message,
-        instance=path,
-        code=error.code,
-        errors=[FieldFault(field=field, message=message) for field, message in faults] or None,
-        **error.extra,
-    )
-    return JSONResponse(problem.body(), error.status, error.headers, media_type=PROBLEM_JSON)
+    return error_response(error, path)
+
+
+def render_body_refused(error: BodyRefused, path: str) -> Response:
+    """The same for a body that was refused."""
+    wrapped = RequestError(error.detail, code=error.code, headers=dict(error.headers or {}))
+    wrapped.status = error.status_code
+    return render(wrapped, path)
 
 
 def database_failed(error: Exception, path: str) -> Response:
@@ -70,9 +66,11 @@ async def _on_request_error(request: Request, error: Exception) -> Response:
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  what the handler is registered for
+    if isinstance(error, BodyRefused):
+        return render_body_refused(error, request.url.path)
     wrapped = RequestError(
-        error.detail if error.status_code in _OF_BODIES else f"{request.method} {request.url.path}: {error.detail}",
-        code=(_CODES | _OF_BODIES).get(error.status_code, "bad_request"),
+        f"{request.method} {request.url.path}: {error.detail}",
+        code=_CODES.get(error.status_code, "bad_request"),
         headers=dict(error.headers or {}),
     )
     wrapped.status = error.status_code

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from agent_common.api import release_body
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import validation_faults
 
 from ..errors import InvalidRequest, NotReady
 from ..workspace import OPERATOR
 from .app_state import AppState, Services
-from .bodies import BODY_LIMIT, release_body
+from .body_limits import BODY_LIMIT
 
 M = TypeVar("M", bound=BaseModel)
 USER_HEADER = "x-agent-user"

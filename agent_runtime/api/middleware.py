@@ -5,13 +5,12 @@ from __future__ import annotations
 import hmac
 import ipaddress
 
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent_common.api import LimitedBody, problem_response
 from agent_common.http import claim_connection
 
-from .bodies import BODY_LIMIT, MAX_TOTAL_BYTES, BodyBudget, BodyBudgetExceeded, BodyTooLarge
-from .problems import problem
+from .body_limits import BODY_LIMIT, create_body_limits
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -34,7 +33,7 @@ class AuthMiddleware:
         self._app = app
         self._expected = token.encode() if token else None
         self._refuse_remote_work = refuse_remote_work
-        self._bodies = BodyBudget()
+        self._limits = create_body_limits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,25 +43,26 @@ class AuthMiddleware:
         path: str = scope["path"]
         if self._expected is not None and path not in OPEN_PATHS and not self._authorized(headers):
             detail = "send the server's token: Authorization: Bearer TOKEN"
-            refusal = problem(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
+            refusal = problem_response(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
         elif headers.get(b"sec-fetch-site") == b"cross-site":
             detail = "this request comes from a page of another site: serve your page and its proxy as one site"
-            await problem(403, "cross_site", detail, path)(scope, receive, send)
+            await problem_response(403, "cross_site", detail, path)(scope, receive, send)
         elif self._expected is None and not _is_local_request(headers):
             detail = "without a token this server answers only callers on this machine: set AGENT_TOKEN"
-            await problem(403, "cross_site", detail, path)(scope, receive, send)
+            await problem_response(403, "cross_site", detail, path)(scope, receive, send)
         elif path not in OPEN_PATHS and not claim_connection(scope):
             detail = "all connections for callers with the token are in use; close some, or use them again"
             close = {"Retry-After": "1", "Connection": "close"}
-            await problem(429, "too_many_connections", detail, path, headers=close)(scope, receive, send)
+            await problem_response(429, "too_many_connections", detail, path, headers=close)(scope, receive, send)
         elif self._refuse_remote_work and scope["method"] not in READ_METHODS and not _is_local_peer(scope):
             detail = "work comes over the mediation channel; this route answers only callers on loopback"
-            await problem(403, "mediated_only", detail, path)(scope, receive, send)
+            await problem_response(403, "mediated_only", detail, path)(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
-            await problem(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
+            await problem_response(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
         elif int(headers.get(b"content-length", b"0")) > BODY_LIMIT:
-            await _too_large(path)(scope, receive, send)
+            refusal = self._limits.refuse_too_large()
+            await problem_response(413, refusal.code, refusal.detail, path)(scope, receive, send)
         else:
             await self._limited(scope, receive, send)
 
@@ -72,31 +72,11 @@ class AuthMiddleware:
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the app and count the body while it is read."""
-        body = self._bodies.enter(scope)
-
-        async def counted() -> Message:
-            message = await receive()
-            body.add_received(len(message.get("body", b"")))
-            return message
-
+        body = LimitedBody(self._limits, receive).attach(scope)
         try:
-            await self._app(scope, counted, send)
-        except BodyTooLarge:
-            await _too_large(scope["path"])(scope, receive, send)
-        except BodyBudgetExceeded:
-            body.release()  # before a slow caller reads the answer
-            await _budget_exceeded(scope["path"])(scope, receive, send)
+            await self._app(scope, body.receive, send)
         finally:
             body.release()
-
-
-def _too_large(path: str) -> Response:
-    return problem(413, "body_too_large", f"the body is larger than {BODY_LIMIT} bytes", path)
-
-
-def _budget_exceeded(path: str) -> Response:
-    detail = f"the request bodies being read now have {MAX_TOTAL_BYTES} bytes already: send this one again later"
-    return problem(429, "too_many_bytes", detail, path, headers={"Retry-After": "1", "Connection": "close"})
 
 
 def _is_local_request(headers: dict[bytes, bytes]) -> bool:

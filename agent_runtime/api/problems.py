@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import secrets
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
-from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from agent_common.protocol import PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
+from agent_common.api import BodyRefused, error_response, problem_response
+from agent_common.protocol import validation_faults
 from agent_common.telemetry import logger
 
 from ..errors import BrokenRecord, InvalidRequest, MeshUnavailable, ModelError, RequestError, StoreError
 
 log = logger(__name__)
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
-
-
-def problem(
-    status: int, code: str, detail: str, instance: str, *, headers: dict[str, str] | None = None, **extra: Any
-) -> Response:
-    """Return a problem+json response; `extra` are further members."""
-    body = Problem(
-        title=HTTPStatus(status).phrase, status=status, detail=detail, instance=instance, code=code, **extra
-    ).body()
-    return Response(to_json(body), status, headers, media_type=PROBLEM_JSON)
+_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -46,10 +35,7 @@ def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)  # noqa: S101
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS:
         _log_failure(request, error.status, error.code, error)
-    extra = dict(error.extra)
-    if isinstance(error, InvalidRequest) and error.faults:
-        extra["errors"] = [FieldFault(field=field, message=message) for field, message in limit_faults(error.faults)]
-    return problem(error.status, error.code, error.message, request.url.path, headers=error.headers, **extra)
+    return error_response(error, request.url.path)
 
 
 def _invalid(request: Request, error: Exception) -> Response:
@@ -59,31 +45,31 @@ def _invalid(request: Request, error: Exception) -> Response:
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    code = _CODES.get(error.status_code, "http_error")
+    code = error.code if isinstance(error, BodyRefused) else _CODES.get(error.status_code, "http_error")
     headers = dict(error.headers) if error.headers else None
     detail = str(error.detail)
     if code in ("not_found", "method_not_allowed"):
         detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists all routes"
-    return problem(error.status_code, code, detail, request.url.path, headers=headers)
+    return problem_response(error.status_code, code, detail, request.url.path, headers=headers)
 
 
 def _store(request: Request, error: Exception) -> Response:
     if isinstance(error, BrokenRecord):  # asking again does not help
         _log_failure(request, 500, "broken_record", error)
-        return problem(500, "broken_record", str(error), request.url.path)
+        return problem_response(500, "broken_record", str(error), request.url.path)
     _log_failure(request, 503, "store_unavailable", error)
-    return problem(503, "store_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
+    return problem_response(503, "store_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
 
 
 def _model(request: Request, error: Exception) -> Response:
     assert isinstance(error, ModelError)  # noqa: S101
     _log_failure(request, 502, error.code, error)
-    return problem(502, error.code, str(error), request.url.path)
+    return problem_response(502, error.code, str(error), request.url.path)
 
 
 def _mesh(request: Request, error: Exception) -> Response:
     _log_failure(request, 503, "mesh_unavailable", error)
-    return problem(503, "mesh_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
+    return problem_response(503, "mesh_unavailable", str(error), request.url.path, headers={"Retry-After": "5"})
 
 
 def _log_failure(request: Request, status: int, code: str, error: Exception) -> None:
@@ -93,4 +79,4 @@ def _log_failure(request: Request, status: int, code: str, error: Exception) -> 
 def _unexpected(request: Request, error: Exception) -> Response:
     error_id = secrets.token_hex(6)
     log.error("unexpected error", error_id=error_id, path=request.url.path, exc_info=error)
-    return problem(500, "internal_error", f"unexpected error {error_id}; see the log", request.url.path)
+    return problem_response(500, "internal_error", f"unexpected error {error_id}; see the log", request.url.path)

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from agent_common.api import problem_response
 from agent_common.protocol import (
     DEFAULT_WAIT_SECONDS,
     ChatPending,
@@ -25,7 +26,6 @@ from ...errors import Conflict, InvalidRequest
 from ...loop import ERROR_STATUSES, CompletedTurn, IncomingMessage, Turn, reply_of
 from ...sessions import is_session_id
 from ..dependencies import Services, principal, read_body, read_body_as, require_accepting
-from ..problems import problem
 from ..responses import continued_stream, live_stream, model_response, recorded_stream
 from . import use_chat
 
@@ -180,4 +180,4 @@ def _finished_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> 
     detail = str(outcome.get("error") or "the turn failed")
     headers = {"Retry-After": str(math.ceil(wait))} if wait is not None else None
     extra = {"retry_after": wait} if wait is not None else {}
-    return problem(status, code, detail, path, headers=headers, **extra, **reply.model_dump(mode="json"))
+    return problem_response(status, code, detail, path, headers=headers, **extra, **reply.model_dump(mode="json"))

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.convertors import Convertor, register_url_convertor
 
+from agent_common.api import problem_response
 from agent_common.protocol import NoQuery, WorkspaceQuery
 
 from ...errors import InvalidRequest
 from ...workspace import OpenedFile, Preconditions
 from ..dependencies import get_services, parse_query, principal, require_accepting
-from ..problems import problem
 from ..range_requests import RangeNotSatisfiable, parse_range
 from ..responses import PacedStreamingResponse, model_response
 
@@ -133,7 +133,7 @@ def _file(request: Request, path: str, found: OpenedFile) -> Response:
         found.file.close()
         detail = f"{path} has {found.size} bytes"
         more = {"Content-Range": f"bytes */{found.size}"}
-        return problem(416, "out_of_range", detail, request.url.path, headers=more)
+        return problem_response(416, "out_of_range", detail, request.url.path, headers=more)
     start, end = part or (0, found.size)
     headers["Content-Length"] = str(end - start)
     if part is not None:
