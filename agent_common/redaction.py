@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 
 REDACTED = "[redacted]"
+NOTE_MARK = "[secret]"
+"""Replaces secrets in notes, memory and the daily log: their files keep this mark."""
 MIN_SECRET_CHARACTERS = 4
 """Characters of a known secret; a shorter one would take ordinary words out of every text."""
 MIN_NOTED_SECRET_CHARACTERS = 8
@@ -14,22 +16,22 @@ MIN_NOTED_SECRET_CHARACTERS = 8
 _WORDS = "api[_-]?key|access[_-]?key|token|secret|password|passwd|passphrase|credential|authorization"
 _NAME = rf"[\w-]{{0,40}}(?:{_WORDS})[\w-]{{0,40}}"
 _RULES = (
-    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END |$)", re.DOTALL), REDACTED),
-    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {REDACTED}"),
-    (re.compile(r"://[^\s/@:]{0,200}:[^\s/@]{1,200}@"), f"://{REDACTED}@"),
-    (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abeoprs]|npm|hf|pypi|AIza)[-_]?[\w-]{16,}"), REDACTED),
-    (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REDACTED),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), REDACTED),
-    (re.compile(r"\b[0-9a-fA-F]{32,}\b"), REDACTED),
+    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END |$)", re.DOTALL), NOTE_MARK),
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {NOTE_MARK}"),
+    (re.compile(r"://[^\s/@:]{0,200}:[^\s/@]{1,200}@"), f"://{NOTE_MARK}@"),
+    (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abeoprs]|npm|hf|pypi|AIza)[-_]?[\w-]{16,}"), NOTE_MARK),
+    (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), NOTE_MARK),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), NOTE_MARK),
+    (re.compile(r"\b[0-9a-fA-F]{32,}\b"), NOTE_MARK),
 )
 _NAMED = re.compile(_WORDS, re.IGNORECASE)
 """Few texts have such a word, and the search for values after one takes longer than all other rules."""
 _NAMED_RULES = (
     # NAME=value, and "name": "value" as JSON writes it
-    (re.compile(rf"(?<![\w-])({_NAME} ?= ?)(?:\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)", re.IGNORECASE), rf"\1{REDACTED}"),
-    (re.compile(rf"([\"']{_NAME}[\"'] ?: ?)(?:\"[^\"]*\"|'[^']*')", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf"(?<![\w-])({_NAME} ?= ?)(?:\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)", re.IGNORECASE), rf"\1{NOTE_MARK}"),
+    (re.compile(rf"([\"']{_NAME}[\"'] ?: ?)(?:\"[^\"]*\"|'[^']*')", re.IGNORECASE), rf"\1{NOTE_MARK}"),
     # name: value, where the value is not a word
-    (re.compile(rf"(?<![\w-])({_NAME} ?: ?)(?=\S{{0,200}}\d)[^\s\"',;]{{8,}}", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf"(?<![\w-])({_NAME} ?: ?)(?=\S{{0,200}}\d)[^\s\"',;]{{8,}}", re.IGNORECASE), rf"\1{NOTE_MARK}"),
 )
 _MARKS = (
     *("key", "token", "secret", "passw", "passphrase", "credential", "authorization"),
@@ -55,16 +57,16 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """Return the text without the secrets: as they are, in JSON, and in JSON inside JSON."""
-        return _replace(text, self._forms)
+        return _replace(text, self._forms, REDACTED)
 
     def redact_note(self, text: str) -> str:
         """Return the text without the secrets, and without what looks like one."""
-        text = _replace(text, self._noted_forms)
+        text = _replace(text, self._noted_forms, NOTE_MARK)
         if _is_plain(text):
             return text
         for pattern, replacement in (*(_NAMED_RULES if _NAMED.search(text) else ()), *_RULES):
             text = pattern.sub(replacement, text)
-        return _LONG.sub(lambda found: REDACTED if _looks_random(found[0]) else found[0], text)
+        return _LONG.sub(lambda found: NOTE_MARK if _looks_random(found[0]) else found[0], text)
 
     def split_releasable(self, text: str) -> tuple[str, str]:
         """Split a text that comes in pieces: what may go out, and an end that must wait for the next piece because it
@@ -87,9 +89,9 @@ def _forms(secret: str) -> set[str]:
     return forms
 
 
-def _replace(text: str, forms: list[str]) -> str:
+def _replace(text: str, forms: list[str], mark: str) -> str:
     for form in forms:
-        text = text.replace(form, REDACTED)
+        text = text.replace(form, mark)
     return text
 
 

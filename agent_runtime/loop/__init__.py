@@ -20,11 +20,11 @@ from .requests.human_answers import HumanAnswer, HumanAnswers
 from .requests.recovery import Recovery, WorkStore
 from .requests.tasks import MIGRATIONS, TaskAdmission, TaskService, delete_tasks, record_of
 from .scheduling.admission import Admission
+from .scheduling.message_size import MessageSizeCheck
 from .services import LoopServices
 from .sessions.session_service import PromptView, SessionService, archive_session, close_session
 from .sessions.session_status import compute_session_status
 from .subagents.service import Subagents
-from .turn.message_size import MessageSizeCheck
 
 __all__ = [
     "ERROR_STATUSES",

@@ -17,7 +17,7 @@ from .core.live_sessions import LiveSessions
 from .core.session_cost import PriceCheck
 from .core.turn_state import Turn
 from .scheduling.admission import Admission
-from .turn.message_size import MessageSizeCheck
+from .scheduling.message_size import MessageSizeCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

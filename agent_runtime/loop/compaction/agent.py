@@ -20,7 +20,7 @@ from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
-from ..turn.summary_strategies import Summary
+from .summary_strategies import Summary
 
 _CODES: dict[str, ModelErrorCode] = {code: code for code in get_args(ModelErrorCode)}
 AGENT_NAME = "compaction"

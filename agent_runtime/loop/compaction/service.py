@@ -26,9 +26,10 @@ from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
 from ..notes.memory import NullMemory, durable_facts
 from ..services import LoopServices
-from ..turn.context_budget import AutoCompaction, CompactionDeps, ContextBudget, ObserveOnly
-from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
+from ..turn.context_budget import ContextBudget
 from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
+from .auto_compaction import AutoCompaction, CalibrationOnly, CompactionDeps
+from .summary_strategies import FallbackSummarizer, NoSummary, Summary
 
 TIMEOUT_SECONDS = 600.0
 """Seconds for all model calls of one summary."""
@@ -76,7 +77,7 @@ class CompactionService:
         """Open the budget of a turn without rows. Its compactions are kept in memory while it runs."""
         context_usage = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
-            return ObserveOnly(view, context_usage)
+            return CalibrationOnly(view, context_usage)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
             return self.services.ids.new("msg"), rebuild_view(marker)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,19 +13,9 @@ from ...sessions import Marker, MessageParts, past_steps
 from ..core.turn_state import Turn
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
-from ..turn.deps import TurnDeps
+from ..turn.deps import NoSteering, TurnDeps
 from ..turn.turn import run_turn
 from ..turn.turn_tools import TurnTools
-
-
-class NoSteering:
-    """The steering of a turn that no message can join."""
-
-    def claim_messages(self) -> Sequence[Turn]:
-        return ()
-
-    async def record_joined(self, messages: Sequence[Turn]) -> None:
-        return
 
 
 async def run_inline(
@@ -83,11 +72,12 @@ def _build_deps(
         return view
 
     view = seen()
+    current_authority = partial(services.authority_resolver.resolve, turn)
     return TurnDeps(
-        services.model,
-        TurnTools(services.tool_catalog, conversation.tools, partial(services.authority_resolver.resolve, turn)),
-        view,
-        replace(
+        model=services.model,
+        tools=TurnTools(services.tool_catalog, conversation.tools, current_authority),
+        view=view,
+        tool_context=replace(
             context,
             message_id=turn.message_id,
             agent=turn.request.agent,
@@ -95,10 +85,10 @@ def _build_deps(
             approved=False,
             packages=conversation.packages,
         ),
-        partial(services.authority_resolver.resolve, turn),
-        services.parallel_tools,
-        before_tools=lambda: None,
-        checkpoint=_nothing_to_save,
+        current_authority=current_authority,
+        parallel_tools=services.parallel_tools,
+        prepare_scratch=lambda: None,
+        save_durably=_nothing_to_save,
         save=_nothing_to_save,
         steering=NoSteering(),
         learnings=services.learnings,

@@ -21,6 +21,7 @@ from ...store import Unit
 from ..core.authority import UnknownAgent
 from ..core.corrections import detect_correction
 from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
+from ..core.model_meter import TurnMeter
 from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
@@ -31,7 +32,6 @@ from ..turn.chunk_writer import ChunkWriter
 from ..turn.context_budget import ContextBudgets
 from ..turn.deps import TurnDeps
 from ..turn.resume_state import ResumeState
-from ..turn.tool_model_calls import TurnMeter
 from ..turn.turn import run_turn
 from ..turn.turn_tools import open_turn_tools
 from .finalizer import RETRY_SECONDS, TurnFinalizer, save_session_model
@@ -147,9 +147,9 @@ class TurnRunner:
         progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
         if progress.usage is not None and not turn.budget.steps:
             turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
-        turn.budget.steps = progress.completed_steps
-        turn.budget.calls = progress.calls
-        turn.budget.egress.sent_bytes = progress.egress
+        turn.budget.steps = progress.completed_model_calls
+        turn.budget.calls = progress.finished_tool_calls
+        turn.budget.egress.sent_bytes = progress.egress_bytes
         if fresh:
             turn.budget.add_helper_usage(progress.model_usage)
         return progress
@@ -196,28 +196,24 @@ class TurnRunner:
             spawner=self.spawner,
             model_meter=TurnMeter(turn.budget, services.price_check),
         )
-        tools = await open_turn_tools(
-            turn,
-            services.tool_catalog,
-            partial(services.authority_resolver.resolve, turn),
-            services.database,
-        )
+        current_authority = partial(services.authority_resolver.resolve, turn)
+        tools = await open_turn_tools(turn, services.tool_catalog, current_authority, services.database)
         return TurnDeps(
-            services.model,
-            tools,
-            conversation.view,
-            context,
-            partial(services.authority_resolver.resolve, turn),
-            services.parallel_tools,
-            before_tools=partial(services.home.make_scratch, conversation.id),
-            checkpoint=recorder.save,
+            model=services.model,
+            tools=tools,
+            view=conversation.view,
+            tool_context=context,
+            current_authority=current_authority,
+            parallel_tools=services.parallel_tools,
+            prepare_scratch=partial(services.home.make_scratch, conversation.id),
+            save_durably=recorder.save,
             save=partial(recorder.save, durable=False),
             steering=SteeringInbox(queue, turn, recorder, services.learnings),
             resume_state=resume_state,
             learnings=services.learnings,
             context_budget=self.context_budgets.open_budget(turn, conversation.view, recorder, brief.prompt),
             side_effect_gate=services.side_effect_gate,
-            has_call=lambda call: services.database.read(
+            session_has_tool_call=lambda call: services.database.read(
                 lambda connection: history.has_call(connection, conversation.id, call)
             ),
             price_check=services.price_check,

@@ -24,7 +24,7 @@ SaveOrder = Callable[[tuple[str, ...]], object]
 
 
 class TurnTools:
-    """The tools that a session's model sees. New ones are only ever appended
+    """The tools of one turn, in the order in which the session's model has seen them. New ones are only ever appended
     (docs/explanation/design.md#the-prompt-prefix-never-changes)."""
 
     def __init__(
@@ -38,7 +38,7 @@ class TurnTools:
         self._order = tuple(order)
         self.toolset: Toolset = catalog.snapshot(order, authority())
         """The tools that the current step may call."""
-        self._grow(None)
+        self._append_new(self._order)
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
@@ -47,19 +47,18 @@ class TurnTools:
     def spec(self, name: str) -> ToolSpec | None:
         return self.toolset.spec(name)
 
-    def join(self, names: Sequence[str]) -> None:
+    def add(self, names: Sequence[str]) -> None:
         """Add these tools, in their current version, from the next step on."""
         if names:
-            before = tuple(spec.name for spec in self.specs)
+            shown_before = tuple(spec.name for spec in self.specs)
             self.toolset = self.toolset.with_tools(names, self._authority())
-            self._grow(before)
+            self._append_new(shown_before)
 
-    def _grow(self, before: Sequence[str] | None) -> None:
-        """Append newly shown tools to the order. One that comes back during the turn moves to the end, because tools
-        that the model has seen must keep their places."""
+    def _append_new(self, already_shown: Sequence[str]) -> None:
+        """Put tools that were not shown until now at the end of the order, even if the stored order had them earlier:
+        tools that the model has seen keep their places."""
         shown = tuple(spec.name for spec in self.specs)
-        known = self._order if before is None else before
-        new = tuple(name for name in shown if name not in known)
+        new = tuple(name for name in shown if name not in already_shown)
         if not new:
             return
         self._order = (*(name for name in self._order if name not in new), *new)
@@ -75,18 +74,17 @@ async def open_turn_tools(
     """Return the tools of a turn that begins or resumes. Their order is saved with the session; if that fails, a later
     process may show them in another order."""
     await catalog.ready(authority())
-    conversation, agent = turn.session, turn.request.agent
+    session, agent = turn.session, turn.request.agent
 
-    def keep(order: tuple[str, ...]) -> None:
-        conversation.reorder(agent, order)
-        own = agent == conversation.agent
-        written = database.write(
-            partial(agent_prompts.reorder, session_id=conversation.id, agent=agent, own=own, tools=order)
+    def save_order(order: tuple[str, ...]) -> None:
+        session.reorder(agent, order)
+        write = database.write(
+            partial(agent_prompts.reorder, session_id=session.id, agent=agent, own=agent == session.agent, tools=order)
         )
-        written.add_done_callback(_on_order_saved)
+        write.add_done_callback(_on_order_saved)
 
-    brief = conversation.prompt_of(agent)
-    return TurnTools(catalog, brief.tools if brief is not None else (), authority, keep)
+    agent_prompt = session.prompt_of(agent)
+    return TurnTools(catalog, agent_prompt.tools if agent_prompt is not None else (), authority, save_order)
 
 
 def _on_order_saved(written: asyncio.Future[None]) -> None:

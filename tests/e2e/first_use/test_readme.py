@@ -25,7 +25,8 @@ PAGES = {
     "docs/reference/http.md": 2,
 }
 """Each page with the number of commands that it shows at least."""
-HOST = [sys.executable, "-m", "agent_host"]
+HOST = [sys.executable, "-m", "examples.demo.host"]
+"""What `make mesh` runs."""
 
 SAMPLE = """
 Some words.
@@ -120,7 +121,7 @@ def ports(tmp_path: Path) -> Iterator[dict[str, str]]:
     home = {"HOME": str(tmp_path)}
     free = {"MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0"}
     mesh_env = {**home, **free, "MESH_DATA_DIR": str(tmp_path / ".local/share/agent-mesh")}
-    with LiveProcess([*HOST, "up"], mesh_env) as mesh:
+    with LiveProcess([*HOST, "up"], mesh_env, cwd=ROOT) as mesh:
         mesh_port = mesh.wait_for_output(r"http://127\.0\.0\.1:(\d+)", PATIENCE)[1]
         made = subprocess.run(
             [*HOST, "token", "agent"], env={**os.environ, **mesh_env}, capture_output=True, text=True, check=True

@@ -383,9 +383,7 @@ def test_what_was_done_is_logged_for_whoever_it_was(start: Start, provider: Scri
     agent.result(task)
     agent.chat("Me too", user="alice", session_id="hers")
     lines = eventually(lambda: found if len(found := log_of(agent)) == 2 else None)
-    assert (
-        "`main` · complete · asked: `What is 2 + 2?\\nMy password=[redacted] is safe.` · answered: `Four.`" in lines[0]
-    )
+    assert "`main` · complete · asked: `What is 2 + 2?\\nMy password=[secret] is safe.` · answered: `Four.`" in lines[0]
     assert f"`{task}` · complete · asked: ````Task of type check" in lines[1]
     (hers,) = eventually(lambda: log_of(agent, **ALICE))
     assert "`hers` · complete · asked: `Me too` · answered: `For you.`" in hers

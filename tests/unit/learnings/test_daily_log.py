@@ -102,7 +102,7 @@ def test_secrets_are_left_out_also_where_the_text_is_cut() -> None:
     ).decode()
     assert "Ab3Ab3" not in line
     assert "hunter22" not in line
-    assert "use [redacted]" in line
+    assert "use [secret]" in line
 
 
 @given(st.text(), st.text(), st.text())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_common.line_text import comparable_text, note_key, one_line, truncate_middle
-from agent_common.redaction import REDACTED, Redactor
+from agent_common.redaction import NOTE_MARK, Redactor
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ TOKEN = base64.b64encode(RANDOM.randbytes(48)).decode().replace("/", "A").replac
 def test_secrets_are_taken_out(text: str, secret: str) -> None:
     clean = Redactor(("sesame-open", "tiny")).redact_note(text)
     assert secret not in clean
-    assert REDACTED in clean
+    assert NOTE_MARK in clean
 
 
 @pytest.mark.parametrize(

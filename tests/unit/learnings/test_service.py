@@ -96,7 +96,7 @@ async def test_a_command_that_ran_out_of_time_is_a_failure(keeper: LearningServi
     await keeper.close()
     (entry,) = book(workspace).entries
     assert entry.get("error") == "timeout"
-    assert entry.get("text") == "the command was ended at its deadline: npm run dev --token=[redacted]"
+    assert entry.get("text") == "the command was ended at its deadline: npm run dev --token=[secret]"
 
 
 async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> None:
@@ -105,7 +105,7 @@ async def test_secrets_stay_out(keeper: LearningService, workspace: Path) -> Non
     await keeper.close()
     for name in ("errors.md", "corrections.md"):
         text = (workspace / "learnings" / name).read_text()
-        assert "[redacted]" in text
+        assert "[secret]" in text
         assert not any(secret in text for secret in ("sesame-open", "abcdefghijk", "12345"))
 
 

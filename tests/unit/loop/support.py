@@ -41,7 +41,7 @@ from agent_runtime.loop import (
 )
 from agent_runtime.loop.core.session_cost import FindCard
 from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
-from agent_runtime.loop.turn.deps import TurnDeps
+from agent_runtime.loop.turn.deps import NoSteering, TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools
 from agent_runtime.ports import (
@@ -197,14 +197,6 @@ async def no_checkpoint() -> None:
     """Nothing is recorded."""
 
 
-class NobodySteers:
-    def claim_messages(self) -> Sequence[Turn]:
-        return ()
-
-    async def record_joined(self, messages: Sequence[Turn]) -> None:
-        assert not messages
-
-
 @dataclass
 class Played:
     """A turn that was run outside the rooms, and what it said."""
@@ -225,8 +217,16 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     view.add_user(turn.request.parts)
     context = ToolContext("ses_1", "", Path(), Path())
     kit = TurnDeps(
-        *(model, TurnTools(tools or FakeTools(), (), Authority), view, context, Authority, 2),
-        *(lambda: None, no_checkpoint, no_checkpoint, NobodySteers()),
+        model=model,
+        tools=TurnTools(tools or FakeTools(), (), Authority),
+        view=view,
+        tool_context=context,
+        current_authority=Authority,
+        parallel_tools=2,
+        prepare_scratch=lambda: None,
+        save_durably=no_checkpoint,
+        save=no_checkpoint,
+        steering=NoSteering(),
     )
     said: list[chunks.Chunk] = []
 

@@ -112,6 +112,7 @@ async def test_the_corpus_tells_searches_apart(facts: dict[str, Fact]) -> None:
     found = await baselines(list(facts.values()), corpus.questions())
     assert found["unicode61"].overall.five < 0.5
     assert found["trigram"].overall.five < 0.83
+    assert found["both"].overall.five < found["both, pairs"].overall.five < 0.95
 
 
 def test_a_large_set_is_distinct_and_always_the_same() -> None:

@@ -124,11 +124,11 @@ async def test_of_what_fits_alike_the_fresh_and_the_used_come_first(here: World)
 
 async def test_secrets_and_what_does_not_show_stay_out(here: World) -> None:
     saved = await here.save("The key is sk-abcdefghijklmnopqrstuvwx,\n\n  pass sesame-open\u202e\x1b[0m \ud800.")
-    assert saved.text == "The key is [redacted],\npass [redacted]\\u202e\\x1b[0m \\ud800."
+    assert saved.text == "The key is [secret],\npass [secret]\\u202e\\x1b[0m \\ud800."
     assert await here.texts("key") == [saved.text]
     tagged = await here.save("A token is in use.", tags=["sesame-open", "\u200b", "a\nb"])
     (found,) = [one for one in await here.search("token use") if one.id == tagged.id]
-    assert found.tags == ("[redacted]", "\\u200b", "a b")
+    assert found.tags == ("[secret]", "\\u200b", "a b")
 
 
 async def test_what_cannot_be_kept_says_why(here: World) -> None:

@@ -155,7 +155,7 @@ async def test_only_files_that_the_agent_may_read_are_told(here: World) -> None:
 
 async def test_secrets_do_not_get_into_the_index(here: World) -> None:
     here.file("notes.md", "The walnut password: hunter2-hunter2 and sesame-open \x1b[31m.")
-    assert await here.texts("walnut") == ["The walnut password: [redacted] and [redacted] \\x1b[31m."]
+    assert await here.texts("walnut") == ["The walnut password: [secret] and [secret] \\x1b[31m."]
 
 
 async def test_floods_are_bounded(here: World) -> None:

@@ -30,7 +30,7 @@ async def test_a_later_session_finds_what_was_said_and_by_whom(here: World) -> N
     found = await here.search("walnut tree", session_id="ses_other")
     assert found == [MemoryHit("When was the walnut tree planted?", f"session {session}", asked_at, author="user")]
     (answer,) = await here.search("1998")
-    assert (answer.text, answer.author) == ("It was planted in 1998, [redacted].", "assistant")
+    assert (answer.text, answer.author) == ("It was planted in 1998, [secret].", "assistant")
     assert await here.texts("garden book") == [], "what was said on the way is not the answer"
     assert await here.texts("walnut tree", principal="bob") == []
 

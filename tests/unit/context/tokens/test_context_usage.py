@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,6 @@ import pytest
 from agent_common.protocol import Usage
 from agent_runtime.context import serialize_tools
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration
-from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens, tools_tokens
 from agent_runtime.ports import ToolSpec
 from tests.unit.context.tokens.corpus import CODE, DOCUMENTS, PROSE, CountingProvider, answered, message, turn
 
@@ -256,61 +253,3 @@ def test_each_message_is_measured_once() -> None:
         messages.append(answered(number))
         gauge.occupancy(messages, TOOLS)
     assert time.process_time() - began < first / 5
-
-
-# ---------------------------------------------------------------- exact
-
-
-def truth(messages: Sequence[bytes], tools: bytes | None) -> int:
-    count = encoder("o200k_base").count
-    of_tools = tools_tokens(tools, "o200k_base", count) if tools else 0
-    return REPLY + sum(message_tokens(one, count) for one in messages) + of_tools
-
-
-async def test_a_known_model_is_counted_exactly_when_asked() -> None:
-    gauge = ContextUsage(TokenCalibration("openai/gpt-4o"))
-    messages = [PROMPT]
-    for said in conversation(2, turns=3):
-        messages += said
-        assert await gauge.exact_occupancy(messages, TOOLS) == truth(messages, TOOLS)
-    messages[0] = message("system", "Another one.")
-    assert await gauge.exact_occupancy(messages, TOOLS) == truth(messages, TOOLS)
-    assert await gauge.exact_occupancy(messages[:3], None) == truth(messages[:3], None)
-
-
-async def test_what_the_model_reports_counts_more_than_the_recipe() -> None:
-    gauge, messages = ContextUsage(TokenCalibration("gpt-4o")), [PROMPT, message("user", DOCUMENTS[0])]
-    gauge.occupancy(messages, TOOLS)
-    gauge.record_report(2, used(truth(messages, TOOLS) + 50))
-    more = [*messages, message("assistant", DOCUMENTS[1]), message("user", "Go on.")]
-    assert await gauge.exact_occupancy(more, TOOLS) == truth(more, TOOLS) + 50
-    assert await gauge.exact_occupancy(more, None) == truth(more, None)
-
-
-async def test_for_an_unknown_model_the_estimate_is_the_best_there_is() -> None:
-    gauge, messages = ContextUsage(TokenCalibration("unknown")), [PROMPT, message("user", DOCUMENTS[0])]
-    assert await gauge.exact_occupancy(messages, TOOLS) == gauge.occupancy(messages, TOOLS)
-
-
-async def test_much_is_counted_beside_the_loop() -> None:
-    encoder("o200k_base")
-    gauge = ContextUsage(TokenCalibration("gpt-4o"))
-    messages = [message("user", f"{number} " + "word, and another. " * 20_000) for number in range(20)]
-    counting = asyncio.create_task(gauge.exact_occupancy(messages))
-    longest, last = 0.0, time.perf_counter()
-    while not counting.done():
-        await asyncio.sleep(0.001)
-        longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
-    assert await counting == truth(messages, None)
-    assert longest < 0.5
-
-
-async def test_a_count_that_is_cancelled_ends_soon_and_can_be_made_again() -> None:
-    gauge = ContextUsage(TokenCalibration("gpt-4o"))
-    messages = [message("user", f"{number} " + "word, and another. " * 20_000) for number in range(40)]
-    counting = asyncio.create_task(gauge.exact_occupancy(messages))
-    await asyncio.sleep(0)
-    counting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await counting
-    assert await gauge.exact_occupancy(messages[:2]) == truth(messages[:2], None)

@@ -1,17 +1,12 @@
-"""What the frame of a request costs."""
+"""What a message costs beside its texts."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from agent_runtime.context import serialize_tools
 from agent_runtime.context.tokens import EncodingName
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.message_overhead import CALL, MESSAGE, PICTURE, REPLY, message_tokens, tools_tokens
-from agent_runtime.ports import ToolSpec
+from agent_runtime.context.tokens.message_overhead import CALL, MESSAGE, PICTURE, REPLY, message_tokens
 from tests.unit.context.tokens.corpus import called, message
 
 count = encoder("o200k_base").count
@@ -68,68 +63,3 @@ def test_content_in_parts_costs_its_texts_and_a_picture_a_flat_sum() -> None:
 )
 def test_what_is_no_message_costs_something_all_the_same(odd: bytes) -> None:
     assert message_tokens(odd, count) >= MESSAGE
-
-
-# ---------------------------------------------------------------- tools
-
-
-def of(*parameters: dict[str, Any], description: str = "Reads a file.") -> bytes:
-    tools = serialize_tools(
-        [ToolSpec(f"read{number}", description, schema) for number, schema in enumerate(parameters)]
-    )
-    assert tools is not None
-    return tools
-
-
-def test_tools_count_as_openai_says() -> None:
-    """The example of OpenAI's cookbook, and what the API reports for it: 105 for gpt-4, 101 for gpt-4o."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "location": {"type": "string", "description": "The city and state, e.g. San Francisco, CA"},
-            "unit": {
-                "type": "string",
-                "description": "The unit of temperature to return",
-                "enum": ["celsius", "fahrenheit"],
-            },
-        },
-        "required": ["location"],
-    }
-    function = {"name": "get_current_weather", "description": "Get the current weather in a given location"}
-    tools = json.dumps([{"type": "function", "function": {**function, "parameters": schema}}]).encode()
-    asked = [
-        message("system", "You are a helpful assistant that can answer to questions about the weather."),
-        message("user", "What's the weather like in San Francisco?"),
-    ]
-    expected: dict[EncodingName, int] = {"cl100k_base": 105, "o200k_base": 101}
-    for name, reported in expected.items():
-        counter = encoder(name).count
-        of_messages = sum(message_tokens(one, counter) for one in asked)
-        assert REPLY + of_messages + tools_tokens(tools, name, counter) == reported
-
-
-def test_what_is_nested_counts_too() -> None:
-    inner = {"type": "object", "properties": {"line": {"type": "integer", "description": "Where it is."}}}
-    flat = tools_tokens(of({"type": "object", "properties": {"at": {"type": "object"}}}), "o200k_base", count)
-    cost = 3 + 3 + count("line:integer:Where it is")
-    for schema in (inner, {"type": "object", "items": inner}, {"type": "object", "anyOf": [inner]}):
-        nested = of({"type": "object", "properties": {"at": schema}})
-        assert tools_tokens(nested, "o200k_base", count) == flat + cost
-    with_definitions = of({"type": "object", "properties": {"at": {"type": "object"}}, "$defs": {"Inner": inner}})
-    assert tools_tokens(with_definitions, "o200k_base", count) == flat + cost
-
-
-def test_a_schema_without_end_ends() -> None:
-    deep: dict[str, Any] = {}
-    for _ in range(100):
-        deep = {"type": "object", "properties": {"deeper": deep}}
-    assert 0 < tools_tokens(of(deep), "o200k_base", count) < 1500
-
-
-@pytest.mark.parametrize("odd", [b"{", b"7", b"[1, {}]", b'[{"function": {"parameters": {"properties": {"a": 1}}}}]'])
-def test_what_is_no_list_of_tools_raises_nothing(odd: bytes) -> None:
-    assert tools_tokens(odd, "o200k_base", count) >= 0
-
-
-def test_no_tools_cost_nothing() -> None:
-    assert tools_tokens(b"[]", "o200k_base", count) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_common.protocol import CompactionPolicy
 from agent_runtime.context import MIN_SUMMARY, ContextWindow
 from agent_runtime.context.window import MAX_RESERVE, SUMMARY_CAP
-from agent_runtime.loop.turn.context_budget import MAX_SUMMARY_SHARE, RETRY_GROWTH, TARGET_SHARE
+from agent_runtime.loop.compaction.auto_compaction import MAX_SUMMARY_SHARE, RETRY_GROWTH, TARGET_SHARE
 from agent_runtime.settings import DEFAULT_CONTEXT
 
 DOCS = Path(__file__).parents[4] / "docs"

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from agent_common.protocol import CompactionPolicy, SmartRecovery, Usage
 from agent_runtime.context.transcript import PRUNED_CHARACTERS
 from agent_runtime.errors import ModelError
-from agent_runtime.loop.turn.summary_strategies import MAX_CALLS, FallbackSummarizer, NoSummary, Summary
+from agent_runtime.loop.compaction.summary_strategies import MAX_CALLS, FallbackSummarizer, NoSummary, Summary
 
 SPENT = Usage(input=100, output=10)
 FACT = re.compile(r"FACT-\d+")

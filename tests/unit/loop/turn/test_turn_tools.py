@@ -53,7 +53,7 @@ def test_what_was_shown_before_keeps_its_place(turns: list[tuple[list[str], list
         first = shown(box)
         assert [name for name in order if name in first] == first[: len([name for name in first if name in order])]
         shelf.names = [*there, *(name for name in joining if name not in there)]
-        box.join(joining)
+        box.add(joining)
         assert set(shown(box)) == {*there, *joining}
         assert shown(box)[: len(first)] == first
         order = shelf.kept[-1] if shelf.kept else order
@@ -63,8 +63,8 @@ def test_what_was_shown_before_keeps_its_place(turns: list[tuple[list[str], list
 def test_nothing_is_written_as_long_as_nothing_is_new() -> None:
     shelf = Shelf("abc")
     box = shelf.toolbox("cba")
-    box.join(())
-    box.join("a")
+    box.add(())
+    box.add("a")
     assert (shown(box), shelf.kept) == (["c", "b", "a"], [])
 
 

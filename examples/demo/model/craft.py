@@ -6,8 +6,7 @@ import csv
 import re
 from collections.abc import Generator, Mapping
 
-from .chat import NOTE
-from .replay import Action, ReplayResult, ReplayTurn
+from .replay import NOTE, Action, ReplayResult, ReplayTurn
 
 NAME = "median_order"
 CREATE = "create_skill"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from agent_host.proxy.providers.demo import analyse
-from agent_host.proxy.providers.demo.report import PROGRAM
+from examples.demo.model import analyse
+from examples.demo.model.report import PROGRAM
 
 SALES = Path(__file__).parents[3] / "examples/sales/sales.csv"
 HEAD = ("order_id", "date", "region", "product", "units", "unit_price")

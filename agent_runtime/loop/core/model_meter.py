@@ -8,8 +8,8 @@ from agent_common.protocol import Usage
 
 from ...errors import InvalidRequest, ToolFailure
 from ...ports import ModelMeter
-from ..core.limits import LimitReached, UsageBudget
-from ..core.session_cost import PriceCheck
+from .limits import LimitReached, UsageBudget
+from .session_cost import PriceCheck
 
 
 @dataclass(frozen=True, slots=True)

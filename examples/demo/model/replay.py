@@ -14,7 +14,9 @@ from pydantic_core import from_json
 
 from agent_common.protocol import without_notes
 
-from ...json_access import as_object, object_list, text_of
+from .json_access import as_object, object_list, text_of
+
+NOTE = "demo model"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ...json_access import as_object
-from .chat import NOTE, paths
 from .craft import median_wanted, medians, medians_section
-from .replay import Action, ReplayResult, ReplayTurn, Script
+from .json_access import as_list, as_object
+from .replay import NOTE, Action, ReplayResult, ReplayTurn, Script
 
 PROGRAM = Path(__file__).with_name("analyse.py").read_text("utf-8")
 """What the model writes: it finds the columns by itself and takes every number from the file."""
@@ -30,7 +29,7 @@ def is_report_task(text: str) -> bool:
 def report(turn: ReplayTurn) -> Script:
     """Look round, read the brief, look at the data, write a program, run it, check, add medians, answer."""
     found = yield Action("glob", {"pattern": "**/*"}, f"[{NOTE}] I look for the files of the task.")
-    files = paths(found.get("entries", []))
+    files = _paths(found.get("entries", []))
     brief, data = _pick(files, _BRIEF, turn.text), _pick(files, _CSV, turn.text)
     if found.error or brief is None or data is None:
         return _failure_answer("looking for the brief and the CSV file", found.error or f"found only {files}")
@@ -89,6 +88,12 @@ def _answer(data: str, summary: dict[str, Any]) -> str:
     topic = PurePosixPath(data).stem
     promoted = {f"{topic}/{key}": value for key, value in summary.items() if key == "total" or key.startswith("top_")}
     return json.dumps({"result": result, "promote": promoted}, ensure_ascii=False)
+
+
+def _paths(entries: object) -> list[str]:
+    """The paths in the entries of a glob, which are texts or objects with a `path`."""
+    named = [as_object(entry).get("path", entry) for entry in as_list(entries)]
+    return [name for name in named if isinstance(name, str)]
 
 
 def _pick(files: list[str], ending: str, text: str) -> str | None:

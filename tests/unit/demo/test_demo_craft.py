@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from agent_host.proxy.providers.demo.craft import NAME, median_wanted
-from agent_host.proxy.providers.demo.provider import decide
-from agent_host.proxy.providers.demo.replay import Action
+from agent_host.proxy import DemoMove
 from agent_runtime.skills.validation.declarations import check_declaration
 from agent_runtime.skills.worker.loading import load_plugin
+from examples.demo.model import play
+from examples.demo.model.craft import NAME, median_wanted
 
 SALES = Path(__file__).parents[3] / "examples/sales"
 BRIEF = (SALES / "brief.md").read_text()
@@ -44,16 +44,17 @@ class Turn:
         """What becomes of each version: why it is refused, or none."""
         self.medians: Any = MEDIANS
         self.report: dict[str, Any] = {"content": "# Report\n"}
-        self.made: list[Action] = []
+        self.made: list[DemoMove] = []
 
     def run(self, text: str = TASK) -> dict[str, Any]:
         messages: list[dict[str, Any]] = [{"role": "system", "content": "s"}, {"role": "user", "content": text}]
         while True:
             offered = [{"type": "function", "function": {"name": name}} for name in self.tools]
             choice = "none" if len(self.made) >= self.forced_after else "auto"
-            move = decide({"model": "demo", "messages": messages, "tools": offered, "tool_choice": choice})
-            if isinstance(move, str):
-                return json.loads(move)["result"]
+            move = play({"model": "demo", "messages": messages, "tools": offered, "tool_choice": choice})
+            assert move is not None
+            if move.tool is None:
+                return json.loads(move.text)["result"]
             self.made.append(move)
             function = {"name": move.tool, "arguments": json.dumps(move.arguments)}
             call = {"id": f"c{len(self.made)}", "type": "function", "function": function}
@@ -62,7 +63,7 @@ class Turn:
                 {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(self._envelope(move))},
             ]
 
-    def _envelope(self, move: Action) -> dict[str, Any]:
+    def _envelope(self, move: DemoMove) -> dict[str, Any]:
         try:
             return {"type": "output", "data": getattr(self, f"_{move.tool}")(move.arguments), "metadata": {}}
         except Failed as failed:
@@ -93,7 +94,7 @@ class Turn:
         return self.medians
 
     def steps(self) -> list[str]:
-        return [move.tool for move in self.made]
+        return [str(move.tool) for move in self.made]
 
 
 BEFORE = ["glob", "read", "bash", "write", "bash"]
