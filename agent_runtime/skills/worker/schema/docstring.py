@@ -1,4 +1,4 @@
-"""A docstring taken apart: what a function does, and what each argument means. Google, NumPy and Sphinx styles."""
+"""Parse a docstring into a description and a text for each argument. Google, NumPy and Sphinx styles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHER_SECTIONS = re.compile(
     r"returns?|yields?|raises?|except(ion)?s?|warn(ing)?s?|examples?|notes?|see also|references?|todo|usage",
     re.IGNORECASE,
 )
-"""Titles of sections. What a function does is told before the first of them."""
+"""Titles of sections. The description ends before the first of them."""
 
 _TITLE = re.compile(r"(\w[\w ]*?)\s*:?\s*")
 _UNDERLINE = re.compile(r"[-=]{3,}\s*")
@@ -24,23 +24,23 @@ _SPHINX_ENTRY = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s(?:[
 
 
 class Doc(NamedTuple):
-    """What a docstring says."""
+    """The parts of a docstring."""
 
     about: str
-    """All that stands before the first section."""
+    """The text before the first section."""
     arguments: dict[str, str]
-    """What it says about each argument, on one line."""
+    """The text about each argument, on one line."""
 
 
 class _Section(NamedTuple):
     entry: re.Pattern[str] | None
-    """What begins an entry; none when the section does not speak of arguments."""
+    """Matches the first line of an entry; None when the section is not about arguments."""
     lines: list[str]
     ends_at_margin: bool
 
 
 def parse(text: str | None) -> Doc:
-    """Takes any text; what has no known form is part of what the function does."""
+    """Parse any text; what has no known form is part of the description."""
     first, *sections = _sections(inspect.cleandoc(text or "").splitlines())
     arguments: dict[str, str] = {}
     for section in sections:
@@ -51,7 +51,7 @@ def parse(text: str | None) -> Doc:
 
 
 def _sections(lines: Sequence[str]) -> list[_Section]:
-    """The first is what stands before all others."""
+    """Return the sections; the first is the description."""
     found = [_Section(None, [], ends_at_margin=False)]
     rest = zip_longest(lines, lines[1:], fillvalue="")
     for line, following in rest:
@@ -69,7 +69,7 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
 
 
 def _section_start(line: str, following: str) -> _Section | None:
-    """The section that begins with this line, if one does."""
+    """Return the section that begins with this line; None if none does."""
     if _FIELD.match(line):
         return _Section(_SPHINX_ENTRY, [], ends_at_margin=True)
     title = _TITLE.fullmatch(line)
@@ -84,7 +84,7 @@ def _section_start(line: str, following: str) -> _Section | None:
 
 
 def _entries(section: _Section) -> Iterator[tuple[list[str], str]]:
-    """Names, of which NumPy may put several on a line, and what is said about them."""
+    """Yield the names of an entry, of which NumPy may put several on a line, and its text."""
     if section.entry is None:
         return
     names: list[str] = []

@@ -1,6 +1,6 @@
 """Hints of pydantic: models, and `Annotated` with `Field`. pydantic makes the schema and reads the value.
 
-Loaded only for plugins that have imported pydantic themselves.
+Loaded only when the plugin has imported pydantic itself.
 """
 
 from __future__ import annotations
