@@ -1,12 +1,13 @@
-"""The product's own tools, in the order in which a model is best told about them."""
+"""The product's own tools, in the order that suits models best."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import Learnings, Search, SkillIndex, Spawner
+from ...ports import Learnings, Search, SkillIndex
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
@@ -41,7 +42,7 @@ def builtin_tools(
     limits: SandboxLimits | None = None,
     egress: WebClient | None = None,
     search: Search | None = None,
-    spawner: Spawner | None = None,
+    callable_agents: Sequence[tuple[str, str]] | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
     skills: SkillIndex | None = None,
     learnings: Learnings | None = None,
@@ -49,8 +50,8 @@ def builtin_tools(
     locks: PathLocks | None = None,
     backups: FileBackups | None = None,
 ) -> tuple[Tool, ...]:
-    """Return the product's own tools. `timeout` is the default deadline of a command, in seconds. Whatever else changes
-    files of the workspace must use the same `locks`."""
+    """Return the built-in tools. `timeout` is the default deadline of a command in seconds. Other code that changes
+    files of the workspace must share the `locks`."""
     limits, locks, backups = limits or SandboxLimits(), locks or PathLocks(), backups or FileBackups(SystemClock())
     finder, space = FileSearch(confinement), QuotaCheck(confinement, limits)
     return (
@@ -62,7 +63,7 @@ def builtin_tools(
         bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None),
         *((web_fetch_tool(egress, PageReader(confinement)),) if egress else ()),
         *((web_search_tool(search),) if search else ()),
-        *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),
+        *((task_tool(callable_agents, timeout=agent_timeout),) if callable_agents is not None else ()),
         question_tool(),
         todo_tool(),
         skill_tool(skills or NoSkills()),

@@ -12,7 +12,7 @@ from agent_common.protocol import Usage
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from tests.unit.context.tokens import corpus
 from tests.unit.context.tokens.corpus import PROSE, CountingProvider, answered, called, message, results
-from tests.unit.context.tokens.test_gauge import PROMPT, TOOLS
+from tests.unit.context.tokens.test_context_usage import PROMPT, TOOLS
 
 WINDOWS, FACTORS = (16_000, 32_000, 128_000), (0.7, 1.0, 1.3, 1.6)
 SESSIONS, TURNS = 6, 60

@@ -51,7 +51,7 @@ async def test_bash_in_another_folder(house: House) -> None:
     (house.home.workspace / "sub").mkdir()
     assert await house.bash("pwd", workdir="sub") == f"{house.home.workspace}/sub\n"
     assert await house.bash("pwd", workdir=str(house.context.scratch)) == f"{house.context.scratch}\n"
-    outside = "workdir: /usr is outside of what you may touch"
+    outside = "workdir: /usr is outside the folders you may use"
     for workdir, told in (("/usr", outside), ("gone", "workdir: gone is not a folder")):
         result = await house.call("bash", command="pwd", workdir=workdir)
         assert told in (result.error_text or "")
@@ -202,7 +202,7 @@ async def test_searches_that_cannot_be(house: House) -> None:
     await house.call("write", path="f", content="x")
     for name, arguments, told in [
         ("glob", {"pattern": "*", "path": "f"}, "path: is not a folder; look into its parent"),
-        ("glob", {"pattern": "*", "path": ".."}, "outside of what you may touch"),
+        ("glob", {"pattern": "*", "path": ".."}, "outside the folders you may use"),
         ("grep", {"pattern": "x", "path": "gone"}, "path: there is no such file or folder"),
         ("grep", {"pattern": "x("}, "pattern: is not a regular expression"),
         ("glob", {"pattern": "{a,b}" * 20}, "more than 64 patterns"),

@@ -39,7 +39,7 @@ class Kept(NoMemory):
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()
     ) -> SavedFact:
         self.asked.append({"text": text, "who": principal, "session": session_id, "origin": origin, "tags": list(tags)})
-        return SavedFact("mem_1", text.replace("sesame", "[secret]"), known=False)
+        return SavedFact("mem_1", text.replace("sesame", "[redacted]"), known=False)
 
     async def search(
         self,
@@ -79,7 +79,7 @@ async def test_what_is_saved_is_handed_on_with_who_saves_it(context: ToolContext
         {**common, "who": "operator", "origin": "agent (nobody was there)", "tags": []},
     ]
     changed = await run(memory, "memory_save", there, text="The word is sesame.")
-    assert changed.data["text"] == "The word is [secret]."
+    assert changed.data["text"] == "The word is [redacted]."
 
 
 async def test_what_is_found_is_shown_with_its_source(context: ToolContext) -> None:

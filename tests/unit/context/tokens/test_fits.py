@@ -8,7 +8,7 @@ from agent_runtime.context.tokens import TokenCalibration, too_long
 from agent_runtime.context.tokens.encodings import encoder
 from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens
 from tests.unit.context.tokens.corpus import CODE, PROSE, message
-from tests.unit.context.tokens.test_gauge import PROMPT, TOOLS
+from tests.unit.context.tokens.test_context_usage import PROMPT, TOOLS
 
 RULES = message("user", ("-" * 78 + "\n") * 200)
 """A text of 200 tokens that an estimate, which knows only kinds of characters, takes for some 9000."""
