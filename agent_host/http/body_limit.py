@@ -1,4 +1,4 @@
-"""What a caller may send, and by when: bodies of strangers are not read, and those of callers have bounds."""
+"""Limit the size, the time and the total memory of request bodies. Bodies without a valid token are not read."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ..errors import BodyTooLargeError, RequestError
 from .problems import database_failed, render
 
 MAX_BODY = 32 * 1024 * 1024
-"""Bytes of one body."""
+"""Most bytes of one body."""
 MOST_HELD = 8 * MAX_BODY
-"""Bytes of all requests that are not answered yet, and of models' answers that are not sent yet. Callers share them:
-one alone may have half, and however many there are, the host's memory is bounded."""
+"""Most bytes of all unanswered requests and unsent answers of models. One caller may use at most half, and the total
+bounds the host's memory for any number of callers."""
 BODY_SECONDS = 120.0
-"""Seconds in which a body must have come."""
+"""Seconds within which a body must be complete."""
 
 
 class BodyLimit:
-    """Middleware before every route. A body over a limit is refused by its declared length, or as soon as it is."""
+    """Middleware for all routes. A body over a limit is refused by its declared length, or once it exceeds the
+    limit."""
 
     def __init__(self, app: ASGIApp, held: ShareCounter, limit: int = MAX_BODY, timeout: float = BODY_SECONDS) -> None:
-        """`held`: shares of bytes in memory."""
+        """`held`: counts bytes in memory by caller."""
         self._app, self._held, self._limit, self._timeout = app, held, limit, timeout
         self._too_large = f"the body is larger than {limit} bytes; send less"
 
@@ -44,7 +45,7 @@ class BodyLimit:
             await self._limit_body(scope, receive, send)
 
     async def _limit_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """FastAPI reads a body before it asks who sends it."""
+        """Authenticate the caller before the body is read; FastAPI would read the body first."""
         guard: AccessGuard = scope["app"].state.guard
         try:
             caller = await guard.authenticate(scope)
@@ -63,24 +64,25 @@ class BodyLimit:
                 self._held.release(body.caller, body.size)
 
     def count_bytes(self, body: _Body, size: int) -> None:
-        """Raises HTTPException, the one error that FastAPI lets through from a body."""
+        """Count received bytes. Raises HTTPException, the only error that FastAPI passes through while reading a
+        body."""
         if body.size + size > self._limit:
             raise HTTPException(413, self._too_large)
         if size and not self._held.acquire(body.caller, size):
-            why = "your requests that are not answered yet have too many bytes; wait for answers"
+            why = "your unanswered requests have too many bytes; wait for answers"
             raise HTTPException(429, why, {"retry-after": "5"})
         body.size += size
 
     def timeout_error(self) -> HTTPException:
-        return HTTPException(408, f"the body has not come within {self._timeout:g} s", {"connection": "close"})
+        return HTTPException(408, f"the body was not complete within {self._timeout:g} s", {"connection": "close"})
 
 
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
 
 
 def _set_json_content_type(scope: Scope) -> None:
-    """Every body here is JSON, also one that says nothing of itself, or what curl says of any `-d`: without this,
-    FastAPI takes it for a text. A token is wanted anyway, so no page of elsewhere can use that."""
+    """Treat every body as JSON, also without a content type or with the one that curl sends for `-d`, which FastAPI
+    would read as text. A token is required in any case, so other web sites cannot exploit this."""
     kinds = [value for name, value in scope["headers"] if name == b"content-type"]
     if not kinds or kinds[0].partition(b";")[0].strip().lower() in _FORMS:
         others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
@@ -89,7 +91,7 @@ def _set_json_content_type(scope: Scope) -> None:
 
 @dataclass(slots=True)
 class _Body:
-    """One that comes."""
+    """A body that is being received."""
 
     _limit: BodyLimit
     caller: str
@@ -99,7 +101,7 @@ class _Body:
     _whole: bool = field(default=False)
 
     async def receive(self) -> Message:
-        if self._whole:  # what is waited for now is the caller's going away
+        if self._whole:  # the app now waits for the caller to disconnect
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._due):
