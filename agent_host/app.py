@@ -151,8 +151,7 @@ async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock
 
 
 async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
-    """Open fleet and listener, connected to each other. The fleet closes first, because its runtimes sign off from the
-    listener."""
+    """Open fleet and listener. The fleet closes first, because its runtimes sign off from the listener."""
     guard: AccessGuard = app.state.guard
     bond = FleetBridge(
         work.fleet,

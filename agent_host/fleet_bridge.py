@@ -34,8 +34,7 @@ def limits_of(settings: HostSettings) -> ListenerLimits:
 
 
 class FleetBridge:
-    """Makes the listener of a fleet and is the listener's `WorkspaceOwner`. Close it before the listener and the
-    fleet."""
+    """Makes the listener of a fleet and is its `WorkspaceOwner`. Close it before the listener and the fleet."""
 
     def __init__(
         self,

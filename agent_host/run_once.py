@@ -86,8 +86,7 @@ class RunOnce:
                 host.wait()
 
     def _start_host(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Start a host that is killed when this process dies. It does not receive a Ctrl-C, so that we can stop it in
-        order."""
+        """Start a host that is killed when this process dies. It gets no Ctrl-C, so that we can stop it in order."""
         command = (*DIE_WITH_PARENT, str(os.getpid()), sys.executable, "-m", "agent_host", "up")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

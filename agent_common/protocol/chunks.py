@@ -236,6 +236,5 @@ AnyChunk = Annotated[
 
 @cache
 def chunk_adapter() -> TypeAdapter[AnyChunk]:
-    """Return the parser of any chunk: `chunk_adapter().validate_json(data)`. Built on first use, because that is
-    slow."""
+    """Return the parser of any chunk: `chunk_adapter().validate_json(data)`. Built on first use, as that is slow."""
     return TypeAdapter(AnyChunk)

@@ -31,8 +31,7 @@ class CompactionPolicy(Inbound):
     """Further attempts at a summary after a transient failure of the model."""
     smart_recovery: SmartRecovery = Field(default_factory=SmartRecovery)
     model: str | None = Field(default=None, min_length=1, max_length=200)
-    """The model that summarizes; unset the cheapest one with a known price and a sufficient window, else the session's
-    own."""
+    """The model that summarizes; unset the cheapest with a known price and a sufficient window, else the session's."""
 
 
 class CompactReply(Peer):

@@ -36,8 +36,7 @@ class ModelCard(Peer):
     upstream: str | None = None
     """The provider's own name of the model, which determines its tokenizer; null if it is `id`."""
     caching: Caching = "none"
-    """`automatic`, `key` and `breakpoints` mean that the provider caches prompts and reports the tokens read from the
-    cache."""
+    """Except for `none`, the provider caches prompts and reports the tokens read from the cache."""
 
     @property
     def supports_chat(self) -> bool:

@@ -91,8 +91,7 @@ ANY_PROGRAM = Program(cmd=ArgPattern(wildcard=True), args=[ArgPattern(wildcard=T
 
 
 class Folders(Inbound):
-    """Folders. `{workspace}`, `{ad-hoc}` (the session's scratch folder) and `{user-data}` are replaced for each
-    call."""
+    """Folders. `{workspace}`, `{ad-hoc}` (the session's scratch) and `{user-data}` are replaced for each call."""
 
     read: list[str] = Field(default_factory=list[str])
     write: list[str] = Field(default_factory=list[str])

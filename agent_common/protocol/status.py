@@ -61,8 +61,7 @@ class AgentStatus(Peer):
     mesh: str = "unknown"
     """`reachable`, `unreachable`, `refused` (it does not accept the token) or `unknown`."""
     cold_models: list[str] = Field(default_factory=list[str])
-    """Models whose provider should have served prompts from its cache in the last steps and did not, so they cost
-    more."""
+    """Models whose provider should have served the last prompts from its cache and did not, so they cost more."""
     confinement: str = "unknown"
     """How commands and skills are confined: `bubblewrap`, `none` or `off`."""
     limits: EffectiveLimits

@@ -45,8 +45,7 @@ class HostDatabase:
 
 
 class ConnectionQueue:
-    """A connection that stays open between transactions, and is replaced after a failure. Use and close it on one
-    thread."""
+    """A connection that is kept between transactions and replaced after a failure. Use and close it on one thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

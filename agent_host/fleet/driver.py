@@ -132,8 +132,7 @@ class AgentRuntime(Protocol):
     async def status(self) -> Status: ...
 
     async def console(self) -> str:
-        """Return the end of the runtime's output, of this run or the previous one. The guest wrote it: do not trust
-        it."""
+        """Return the end of the runtime's output, of this run or the previous one. It is untrusted."""
         ...
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
@@ -150,8 +149,7 @@ class RuntimeSnapshots(Protocol):
     """A runtime whose machine can be saved as a snapshot."""
 
     async def snapshot(self, folder: Path) -> None:
-        """Pause the machine, write it into the folder, and resume it. Its connections break. Raises StartFailed,
-        OSError."""
+        """Pause the machine, save it into the folder, and resume it. Connections break. Raises StartFailed, OSError."""
         ...
 
 
@@ -171,6 +169,5 @@ class Driver(Protocol):
         ...
 
     async def start(self, launch: LaunchRequest) -> AgentRuntime:
-        """Start the runtime, and return once it is ready. Raises StartFailed, and then nothing of it is left
-        running."""
+        """Start the runtime, and return once it is ready. Raises StartFailed, with nothing left running."""
         ...

@@ -31,8 +31,7 @@ def _never_fenced(_workspace: str) -> bool:
 
 
 class Fleet:
-    """All workspaces of the host. Calls for one workspace run one after another; different workspaces run in
-    parallel."""
+    """All workspaces of the host. Calls for one workspace run in order; different workspaces run in parallel."""
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class Fleet:
                 del self._launching[workspace_id]
 
     def mediation_address(self, workspace_id: str, driver: str | None) -> str | None:
-        """Return the own mediation address that this driver (None: the default) gives the workspace, or None."""
+        """Return the workspace's own mediation address with this driver (None: the default), or None."""
         found = self._drivers.get(driver or next(iter(self._drivers)))
         return found.mediation_address(workspace_id) if found else None
 
@@ -154,8 +153,7 @@ class Fleet:
         return self._running[workspace_id][0]
 
     async def quarantine(self, workspace_id: str) -> Workspace:
-        """Cut the runtime's connections and kill it. A start in progress is cancelled. Raises NotFound and
-        StopFailed."""
+        """Cut the runtime's connections and kill it, or cancel its start. Raises NotFound and StopFailed."""
         if workspace_id in self._launching:
             self._launching[workspace_id].cancel()
         held = self._running.get(workspace_id)
@@ -169,8 +167,7 @@ class Fleet:
         return await self.stop(workspace_id, at_once=True)
 
     async def stop(self, workspace_id: str, *, at_once: bool = False) -> Workspace:
-        """Stop the runtime, and return once it has ended. No effect if it does not run. Raises NotFound and
-        StopFailed."""
+        """Stop the runtime and wait for its end. No effect if it is stopped. Raises NotFound and StopFailed."""
         if workspace_id not in self._locks:  # else it exists; a failing database must not prevent the stop
             await self.get(workspace_id)
         async with self._locks[workspace_id]:
@@ -196,8 +193,7 @@ class Fleet:
             return await self._save_stopped(workspace_id)
 
     async def _save_stopped(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
-        """Store the state and revoke the workspace's tokens in one transaction. A host that is closing keeps the
-        tokens."""
+        """Store the state and revoke the workspace's tokens in one transaction. A closing host keeps the tokens."""
         if self._closing:
             return await self._workspaces.set_state(workspace_id, state, detail)
         workspace = await self._workspaces.set_state(

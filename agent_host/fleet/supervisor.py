@@ -28,8 +28,7 @@ class _RestartState:
 
 
 class Supervisor:
-    """Restarts failed runtimes through the fleet. A workspace that has since been stopped, fenced or drained stays as
-    it is."""
+    """Restarts failed runtimes through the fleet, unless the workspace has since been stopped, fenced or drained."""
 
     def __init__(
         self,

@@ -45,8 +45,7 @@ class Workspaces:
         self._clock = clock
 
     async def reset(self, in_transaction: InTransaction) -> None:
-        """Set all workspaces to stopped, because children die with the host. `in_transaction` runs in the
-        transaction."""
+        """Set all workspaces to stopped, as children die with the host. `in_transaction` runs in the transaction."""
         query = update(workspaces).values(state="stopped", detail=None)
         await self._database.run(lambda connection: (connection.execute(query), in_transaction(connection)))
 

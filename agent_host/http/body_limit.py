@@ -26,8 +26,7 @@ BODY_SECONDS = 120.0
 
 
 class BodyLimit:
-    """Middleware for all routes. A body over a limit is refused by its declared length, or once it exceeds the
-    limit."""
+    """Middleware for all routes. Refuses a body by its declared length, or once it exceeds the limit."""
 
     def __init__(self, app: ASGIApp, held: ShareCounter, limit: int = MAX_BODY, timeout: float = BODY_SECONDS) -> None:
         """`held`: counts bytes in memory by caller."""
@@ -64,8 +63,7 @@ class BodyLimit:
                 self._held.release(body.caller, body.size)
 
     def count_bytes(self, body: _Body, size: int) -> None:
-        """Count received bytes. Raises HTTPException, the only error that FastAPI passes through while reading a
-        body."""
+        """Count received bytes. Raises HTTPException, the only error that FastAPI passes through here."""
         if body.size + size > self._limit:
             raise HTTPException(413, self._too_large)
         if size and not self._held.acquire(body.caller, size):

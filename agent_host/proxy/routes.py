@@ -20,8 +20,7 @@ router.include_router(search.router)
 
 
 def model_routes(proxy: ModelProxy) -> list[Route]:
-    """Return the routes for model calls, as plain ASGI apps: they are the hot path, and FastAPI would slow them
-    down."""
+    """Return the routes for model calls. They are the hot path, so they are plain ASGI apps without FastAPI."""
     return [
         Route("/v1/chat/completions", ModelEndpoint(proxy, "chat"), methods=["POST"]),
         Route("/v1/embeddings", ModelEndpoint(proxy, "embeddings"), methods=["POST"]),

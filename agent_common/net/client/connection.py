@@ -48,8 +48,7 @@ class HttpConnection(asyncio.Protocol):
         return self._open and self._done and self._keep_alive
 
     async def send(self, data: bytes, seconds: float) -> None:
-        """Write a whole request and read the head of the reply. Raises TransportFault; never sends the request
-        twice."""
+        """Write a whole request and read the head of the reply. Never sends it twice. Raises TransportFault."""
         self._parser = httptools.HttpResponseParser(self)
         self.status, self.headers = 0, {}
         self._pieces: list[bytes] = []

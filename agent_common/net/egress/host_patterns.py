@@ -14,8 +14,7 @@ _WILD = "*."
 
 @dataclass(frozen=True, slots=True)
 class HostPatterns:
-    """A list of host patterns. A name or address matches itself, `*.name` all subdomains of the name, `*` every
-    host."""
+    """Host patterns. A name or address matches itself, `*.name` all subdomains of the name, `*` every host."""
 
     names: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()

@@ -91,8 +91,7 @@ class DirectUpstream:
                 return await self._connect(host, port, await self._resolve_checked(host, port))
 
     async def _resolve_checked(self, host: str, port: int) -> Sequence[Address]:
-        """Return the host's addresses. Raises ToolFailure if one of them is not allowed, because then the name is
-        suspicious."""
+        """Return the host's addresses. Raises ToolFailure if any is not allowed: the name is then suspicious."""
         literal = literal_address(host)
         if literal is not None:
             return [literal]

@@ -82,8 +82,7 @@ def parse_endpoint(text: str, *, listening: bool = False) -> Endpoint:
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """Parse addresses to listen on, separated by commas or spaces. Raises ValueError if one is malformed or
-    repeated."""
+    """Parse addresses to listen on, separated by commas or spaces. Raises ValueError if one is invalid or repeated."""
     found = tuple(parse_endpoint(part, listening=True) for part in re.split(r"[,\s]+", text.strip(", \t\n")) if part)
     if twice := [one for number, one in enumerate(found) if one in found[:number] and not _asks_for_free_port(one)]:
         raise ValueError(f"{twice[0]} is named twice")

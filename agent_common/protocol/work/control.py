@@ -108,8 +108,7 @@ class Cancel(Control):
 
 
 class Drain(Control):
-    """Host to guest: accept no more work, and close the connection once all work has ended or the deadline has
-    passed."""
+    """Host to guest: accept no more work, and close once all work has ended or the deadline has passed."""
 
     ctl = "drain"
     deadline_s: float = Field(ge=0, le=604_800, allow_inf_nan=False)

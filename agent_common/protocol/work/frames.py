@@ -109,8 +109,7 @@ def _check_members(value: dict[str, Any]) -> None:
 
 
 def _members(value: object, levels: int) -> int:
-    """Count the fields and items of an object or array down to `levels`. A large count is returned without its
-    parts."""
+    """Count the fields and items of an object or array down to `levels`. Parts of a large one are not counted."""
     if not levels or not isinstance(value, dict | list):
         return 0
     parts = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else cast("list[Any]", value)

@@ -68,8 +68,7 @@ class WorkRequest(Inbound):
     """Id of the work, which ends with exactly one recorded result."""
     principal: Principal
     content: str
-    """The task: text, or JSON in a string if `content_kind` says so. It is data, never an instruction to the
-    runtime."""
+    """The task: text, or JSON in a string if `content_kind` says so. Data, never an instruction to the runtime."""
     content_kind: ContentKind = "text"
     """`text` is a chat turn; `json` and `structured` are a TaskAssignment, or the input of one."""
     constraints_version: Version

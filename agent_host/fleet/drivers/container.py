@@ -236,8 +236,7 @@ def _socket_url(port: int) -> str:
 async def run_engine(
     program: Sequence[str], *arguments: str, seconds: float | None = _COMMAND_SECONDS, check: bool = True
 ) -> CommandOutcome:
-    """Run a command of the engine. Raises StartFailed if it does not start, or with its output if `check` and it
-    fails."""
+    """Run a command of the engine. Raises StartFailed if it does not start, or if `check` and it fails."""
     async with _Pipe() as out, _Pipe() as err:
         try:
             made = await asyncio.create_subprocess_exec(

@@ -101,8 +101,7 @@ class MicroagentRuntime:
         )
 
     async def quarantine(self) -> None:
-        """Use microagent's own quarantine: it stores a fence, cuts all connections, captures the machine and stops
-        it."""
+        """Use microagent's own quarantine, which stores a fence, cuts all connections, and stops the machine."""
         await run_json(self._program, "quarantine", self._name)
 
 

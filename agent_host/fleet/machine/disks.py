@@ -18,8 +18,7 @@ _MAKE_SECONDS = 60.0
 
 
 def write_config(path: Path, document: dict[str, Any]) -> None:
-    """Write the boot document, readable only by the machine's monitor because it holds tokens. Raises StartFailed if it
-    is too long."""
+    """Write the boot document, readable only by the monitor: it holds tokens. Raises StartFailed if it is too long."""
     body = json.dumps(document).encode()
     if len(body) > LONGEST_CONFIG:
         raise StartFailed(f"the settings for the guest have {len(body)} bytes; at most {LONGEST_CONFIG} are allowed")
@@ -31,8 +30,7 @@ def write_config(path: Path, document: dict[str, Any]) -> None:
 
 
 async def write_volume(path: Path, mebibytes: int, uid: int, gid: int) -> None:
-    """Create a sparse, empty ext4 file system owned by the runtime's user. An existing one is kept. Raises StartFailed
-    if that fails."""
+    """Create a sparse, empty ext4 file system of the runtime's user, unless it exists. Raises StartFailed."""
     fresh = await asyncio.to_thread(_make_sparse_file, path, mebibytes)
     if fresh is None:
         return

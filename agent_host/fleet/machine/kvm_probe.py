@@ -21,8 +21,7 @@ _MARK = b"AGENT_PROBE_OK"
 
 
 class KvmProbe:
-    """Boots only the initrd, once for each combination of host kernel, emulator and guest kernel, and caches the
-    result."""
+    """Boots only the initrd, and caches the result by host kernel, emulator and guest kernel."""
 
     def __init__(self, cache: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
         self._cache, self._device, self._seconds = cache, device, seconds

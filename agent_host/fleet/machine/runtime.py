@@ -38,8 +38,7 @@ class MachineRuntime:
         return child
 
     async def wait_until_ready(self, seconds: float) -> None:
-        """Wait until the guest's init answers. Raises StartFailed, with the end of the console, if it does not in
-        time."""
+        """Wait until the guest's init answers. Raises StartFailed with the end of the console if it does not."""
         deadline = time.monotonic() + seconds
         why = "nothing yet"
         while time.monotonic() < deadline and self.running:

@@ -62,8 +62,7 @@ class VhostUserControl:
                 os.close(handle)
 
     def _receive_message(self, files: list[int]) -> tuple[int, int, bytes]:
-        """Read one message. Its file descriptors are in `files` even if this raises, so that the caller can close
-        them."""
+        """Read one message. Its descriptors are in `files` even if this raises, so that the caller can close them."""
         head, ancillary, _, _ = self._sock.recvmsg(
             _HEAD.size, socket.CMSG_SPACE(4 * MOST_REGIONS), socket.MSG_CMSG_CLOEXEC
         )

@@ -20,8 +20,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Backend:
-    """Serves the two listening sockets, `monitor` and `host`. A monitor may connect again, for example after a
-    restart."""
+    """Serves two listening sockets, `monitor` and `host`. A monitor may reconnect, for example after a restart."""
 
     def __init__(
         self, monitor: socket.socket, host: socket.socket, cid: int, uds: str, log: Callable[[str], None]

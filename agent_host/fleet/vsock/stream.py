@@ -70,8 +70,7 @@ class VsockStream:
         return ((self.fwd_cnt - self.last_fwd_cnt) & U32) >= STREAM_BUFFER_BYTES // 4
 
     def deliver(self, data: list[memoryview], length: int) -> bool:
-        """Pass data of the guest on, or buffer it. Returns False if the guest has exceeded its credit. Raises
-        OSError."""
+        """Pass on or buffer data of the guest. Returns False if it has exceeded its credit. Raises OSError."""
         if len(self.out_buffer) + length > STREAM_BUFFER_BYTES + self.own_bytes:
             return False
         passed = 0 if self.out_buffer else self._send(data)

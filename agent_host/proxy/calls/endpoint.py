@@ -96,8 +96,7 @@ class ModelProxy:
     def _parse_call(
         self, body: bytes, operation: Operation, key: str | None
     ) -> tuple[CatalogModel, ProviderCall, bool]:
-        """Return the model, the call, and whether to hide usage from the client. Raises RequestError if it is
-        refused."""
+        """Return the model, the call, and whether to hide usage from the client. Raises RequestError."""
         payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)

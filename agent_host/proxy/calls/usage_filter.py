@@ -42,8 +42,7 @@ class UsageFilter:
         return max(self._events, (self._bytes - self._events * self._first_event_bytes) // 4)
 
     def feed(self, data: bytes) -> bytes:
-        """Add bytes, and return those that may be sent to the client now. Raises ProviderFailed if a line is too
-        long."""
+        """Add bytes, and return those to send to the client now. Raises ProviderFailed if a line is too long."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._buffer(data)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 
 def read_key(name: str) -> str | None:
-    """Return the secret in environment variable `name`, or in the file that `{name}_FILE` names; None if neither is
-    set."""
+    """Return the secret in variable `name`, or in the file that `{name}_FILE` names; None if neither is set."""
     if value := os.environ.get(name, "").strip():
         return value
     path = os.environ.get(f"{name}_FILE")

@@ -25,8 +25,7 @@ _TITLE, _SNIPPET, _URL = 300, 1000, 2000
 
 
 class DdgsSearch:
-    """Searches with one engine for each session, chosen by a hash of its id. `proxy` and `verify` are as in
-    `ddgs.DDGS`."""
+    """Uses one engine for each session, chosen by a hash of its id. `proxy` and `verify` are as in `ddgs.DDGS`."""
 
     def __init__(self, proxy: str | None = None, *, verify: bool | str = True, seconds: int = ENGINE_SECONDS) -> None:
         self._options: dict[str, Any] = {"proxy": proxy, "verify": verify, "timeout": seconds}

@@ -27,8 +27,7 @@ _CONNECT_SECONDS = 5.0
 
 
 class LocalProvider:
-    """Answers with the local model, which the first call loads. Each text answer starts with a warning about its
-    size."""
+    """Answers with the local model, loaded by the first call. Text answers start with a warning about its size."""
 
     def __init__(self, clock: Clock, idle_timeout: float, load_engine: Callable[[], Engine] = start_engine) -> None:
         self._clock = clock
