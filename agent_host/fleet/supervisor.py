@@ -8,20 +8,21 @@ from dataclasses import dataclass
 
 import structlog
 
+from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 
 from ..errors import RequestError
 from .fleet import Fleet
 
 log = structlog.get_logger(__name__)
-FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+_BACKOFF = Backoff(first=1.0, most=30.0)
 STEADY_SECONDS = 30.0
 """A runtime that has run for this long counts as healthy, and its pauses start small again."""
 
 
 @dataclass(slots=True)
 class _RestartState:
-    wait: float = FIRST_SECONDS
+    failures: int = 0
     started: float | None = None
     """Monotonic time of the last restart; None before the first."""
     task: asyncio.Task[None] | None = None
@@ -48,7 +49,7 @@ class Supervisor:
             return
         now = self._clock.monotonic()
         if restart.started is not None and now - restart.started >= STEADY_SECONDS:
-            restart.wait = FIRST_SECONDS
+            restart.failures = 0
         restart.task = asyncio.create_task(self._restart(workspace_id, restart), name=f"restart-{workspace_id}")
 
     async def close(self) -> None:
@@ -60,7 +61,8 @@ class Supervisor:
 
     async def _restart(self, workspace_id: str, restart: _RestartState) -> None:
         while True:
-            wait, restart.wait = restart.wait, min(2 * restart.wait, LONGEST_SECONDS)
+            restart.failures += 1
+            wait = _BACKOFF.pause(restart.failures)
             await self._sleep(wait)
             if (await self._fleet.get(workspace_id)).state != "failed" or not self._may_start(workspace_id):
                 return

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Any, Self
 
+from agent_common.backoff import Draw
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ListeningSocket
 from agent_common.protocol.work import Progress, WorkRequest
@@ -22,7 +23,6 @@ from .connection.acceptor import Acceptors, PendingConnections
 from .connection.events import SessionServices
 from .connection.parsing import FrameParser
 from .dispatch.readiness import gauges
-from .dispatch.retries import Draw
 from .dispatch.wiring import Dispatch
 from .ledger import subscriptions
 from .ledger.ledger import WorkLedger

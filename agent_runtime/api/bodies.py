@@ -1,7 +1,6 @@
-"""The bytes that the bodies of requests hold until they are parsed or stored: one budget for all of them.
+"""One budget for the bytes of all request bodies until they are parsed or stored.
 
-Each body has a limit of its own, and so has the number of connections, but the product of both is more than the memory
-of a small guest.
+Each body and the number of connections are limited, but the product of both limits exceeds the memory of a small guest.
 """
 
 from __future__ import annotations
@@ -9,37 +8,37 @@ from __future__ import annotations
 from starlette.types import Scope
 
 BODY_LIMIT = 8 * 1024 * 1024
-"""Bytes of one body."""
+"""Maximum bytes of one body."""
 MAX_TOTAL_BYTES = 8 * BODY_LIMIT
-"""Of all bodies at once, without the free bytes of each."""
+"""Maximum bytes of all bodies together, not counting FREE_BYTES of each."""
 FREE_BYTES = 16 * 1024
-"""Of each body that are not counted, so that a small one is never refused because of large ones."""
+"""Bytes of each body that are not counted, so that a small one is never refused because of large ones."""
 _KEY = "agent_runtime.body"
 
 
 class BodyTooLarge(Exception):
-    """The body went over its limit while it was read."""
+    """Raised if a body exceeds its limit while it is read."""
 
 
 class BodyBudgetExceeded(Exception):
-    """The bodies of all requests went over their budget while this one was read."""
+    """Raised if all bodies together exceed their budget while one of them is read."""
 
 
 class BodyBudget:
-    """Bytes that the bodies of all requests take. They are counted as they come: a length that was only declared takes
-    nothing from others. A body that finds no room is refused and never waits, so no two can wait for each other."""
+    """The bytes of all request bodies. They are counted on arrival: a merely declared length takes nothing from others.
+    A body that does not fit is refused and never waits, so there can be no deadlock."""
 
     def __init__(self, max_bytes: int = MAX_TOTAL_BYTES) -> None:
         self._max_bytes = max_bytes
         self.held_bytes = 0
 
     def enter(self, scope: Scope) -> HeldBody:
-        """The body of a request that begins; `release_body` finds it by the scope."""
+        """Start counting the body of a request; `release_body` finds it by the scope."""
         scope[_KEY] = body = HeldBody(self)
         return body
 
     def reserve(self, size: int) -> None:
-        """Raises NoRoom."""
+        """Raise BodyBudgetExceeded if there is no room for `size` more bytes."""
         if size and self.held_bytes + size > self._max_bytes:
             raise BodyBudgetExceeded
         self.held_bytes += size
@@ -53,7 +52,7 @@ class HeldBody:
         self._received = self._counted = 0
 
     def add_received(self, size: int) -> None:
-        """Count a piece that has come. Raises BodyTooLarge, NoRoom."""
+        """Count a received piece. Raises BodyTooLarge, BodyBudgetExceeded."""
         self._received += size
         if self._received > BODY_LIMIT:
             raise BodyTooLarge
@@ -62,13 +61,13 @@ class HeldBody:
         self._counted += more
 
     def release(self) -> None:
-        """Give back what the body took. A second time it does nothing."""
+        """Return the body's bytes to the budget. Idempotent."""
         self._budget.held_bytes -= self._counted
         self._counted = 0
 
 
 def release_body(scope: Scope) -> None:
-    """Give back what the body of a request took, before its answer: its bytes are not needed any more."""
+    """Return the bytes of a request's body to the budget as soon as they are no longer needed, before the answer."""
     body: HeldBody | None = scope.get(_KEY)
     if body is not None:
         body.release()

@@ -1,4 +1,4 @@
-"""The one place where errors become HTTP: problem+json with a stable code, never a trace of our own code."""
+"""The one place that converts errors to HTTP: problem+json with a stable code, and no tracebacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 def problem(
     status: int, code: str, detail: str, instance: str, *, headers: dict[str, str] | None = None, **extra: Any
 ) -> Response:
-    """A problem+json response; `extra` become members beside the usual ones."""
+    """Return a problem+json response; `extra` are further members."""
     body = Problem(
         title=HTTPStatus(status).phrase, status=status, detail=detail, instance=instance, code=code, **extra
     ).body()
@@ -32,7 +32,7 @@ def problem(
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Registers a handler for every kind of error."""
+    """Register a handler for every kind of error."""
     app.add_exception_handler(RequestError, _refused)
     app.add_exception_handler(ValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -63,12 +63,12 @@ def _http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers) if error.headers else None
     detail = str(error.detail)
     if code in ("not_found", "method_not_allowed"):
-        detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists those that there are"
+        detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists all routes"
     return problem(error.status_code, code, detail, request.url.path, headers=headers)
 
 
 def _store(request: Request, error: Exception) -> Response:
-    if isinstance(error, BrokenRecord):  # to ask again does not help
+    if isinstance(error, BrokenRecord):  # asking again does not help
         _log_failure(request, 500, "broken_record", error)
         return problem(500, "broken_record", str(error), request.url.path)
     _log_failure(request, 503, "store_unavailable", error)
@@ -93,4 +93,4 @@ def _log_failure(request: Request, status: int, code: str, error: Exception) -> 
 def _unexpected(request: Request, error: Exception) -> Response:
     error_id = secrets.token_hex(6)
     log.error("unexpected error", error_id=error_id, path=request.url.path, exc_info=error)
-    return problem(500, "internal_error", f"unexpected error {error_id}; the log says more", request.url.path)
+    return problem(500, "internal_error", f"unexpected error {error_id}; see the log", request.url.path)

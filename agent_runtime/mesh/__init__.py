@@ -1,4 +1,4 @@
-"""The way out: the model client and what else the mesh offers. The heavy imports wait until someone asks."""
+"""The client of the mesh: model calls, catalog, search. Heavy modules are imported on first use."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """httpx takes 70 ms to import, which a cold start does not have before its port is open."""
+    """Import on first use: httpx takes 70 ms to import, which would delay opening the port at start."""
     if name not in _HOMES:
         raise AttributeError(name)
     from importlib import import_module

@@ -5,8 +5,7 @@ A retry is a new attempt at work that may have been started. A resend repeats an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from agent_common.backoff import Backoff, Draw
 from agent_common.clock import Clock
 
 from ..audit.audit_log import AuditLog
@@ -18,22 +17,21 @@ from ..metrics import Metrics
 from .deadlines import WorkDeadlines
 from .dispatcher import Dispatcher
 
-Draw = Callable[[float, float], float]
-"""Returns a random number between two bounds."""
-
 
 class RetryPauses:
     """Computes how long work waits before it is sent again."""
 
     def __init__(self, *, limits: ListenerLimits, draw: Draw) -> None:
         self._limits, self._draw = limits, draw
+        self._retry = Backoff(first=2.0, most=limits.retry_max)
+        self._resend = Backoff(first=0.04, most=limits.resend_max, jitter=1.0, draw=draw)
 
     def before_retry(self, work: OpenWork) -> float | None:
         """Return the seconds until the next attempt, or None if there may be no more attempts."""
         if work.attempts >= self._limits.attempts:
             return None
-        most = min(self._limits.retry_max, max(self._limits.retry_min, 2.0**work.attempts))
-        return self._draw(self._limits.retry_min, most)
+        least, longest = self._limits.retry_min, self._retry.longest(work.attempts)
+        return self._draw(least, min(self._limits.retry_max, max(least, longest)))
 
     def before_resend(self, work: OpenWork) -> float | None:
         """Return the seconds until the same attempt is sent again, or None if it may not be sent again."""
@@ -41,7 +39,7 @@ class RetryPauses:
             return None
         if work.deliveries < 2:
             return 0.0
-        return self._draw(0.0, min(self._limits.resend_max, 0.02 * 2.0 ** min(work.deliveries, 12)))
+        return self._resend.pause(work.deliveries)
 
 
 class WorkRetries:

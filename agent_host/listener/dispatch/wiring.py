@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_common.backoff import Draw
 from agent_common.clock import Clock
 
 from ..audit.audit_log import AuditLog
@@ -21,7 +22,7 @@ from .gate import SendGate
 from .recovery import WorkRecovery
 from .results import ResultHandler
 from .resume import ResumeHandler
-from .retries import Draw, RetryPauses, WorkRetries
+from .retries import RetryPauses, WorkRetries
 from .session_events import SessionEventHandler
 
 

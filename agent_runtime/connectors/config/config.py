@@ -226,7 +226,7 @@ def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, 
             yield fields.oauth.refresh_token or ""
             yield fields.oauth.client_secret or ""
 
-    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}, key=len, reverse=True))
+    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}))
 
 
 def _fault_text(error: Any) -> str:

@@ -1,4 +1,4 @@
-"""Room in the model's window: looked after before every model call of a turn, between tool rounds too."""
+"""Keep a conversation within the model's window; checked before every model call, between tool rounds too."""
 
 from __future__ import annotations
 
@@ -28,57 +28,55 @@ from .summary_strategies import NoSummary, Summary
 if TYPE_CHECKING:
     from ..core.turn_state import Turn
 
-EXACT_COUNT_SHARE = 0.9
-"""Of what is usable; from there on tokens are counted."""
 MIN_WINDOW = 1024
-"""Tokens; an error about less means something else."""
+"""Tokens. An error that reports a smaller window is misread and ignored."""
 RETRY_GROWTH = 1.05
-"""After a compaction that failed the next one is tried when the conversation has grown by so much."""
+"""After a failed compaction, factor by which the conversation must grow before the next attempt."""
 MIN_RESULT_CHARACTERS = 400
-"""Characters that are left of a result, however little room there is."""
+"""Characters that are always kept of a shortened result."""
 TARGET_SHARE = 0.5
-"""What results are shortened to, as a part of what prompt and tools leave: in the rest several turns have room."""
+"""Share of the space beside prompt and tools to which results are shortened; the rest is room for several turns."""
 MAX_SUMMARY_SHARE = 1 / 3
-"""What a summary may take of it at most."""
+"""Maximum share of that space for a summary."""
 MAX_SUMMARY_OF_HEAD = 0.9
-"""The same of what it sums up: one that is no shorter is none."""
+"""Maximum length of a summary relative to what it replaces."""
 RELIEF_SHARE = 0.9
-"""What a compaction must bring the conversation below, as a part of what is usable: else the next call would want
-another one, and so would every call behind it."""
+"""Share of the usable window below which a compaction must bring the conversation; otherwise every call would start
+another compaction."""
 REFUSED_SHRINK = 0.7
-"""Of a request that was too long, where the provider does not say how much it takes: as much is tried next."""
+"""Factor to shrink a refused request by if the provider does not report its limit."""
 
 log = logger(__name__)
 
 
 class ContextBudget(Protocol):
-    """What a turn needs to know of it."""
+    """The context budget as a turn uses it."""
 
     @property
     def compacted(self) -> bool:
-        """Whether the last `make` has made any."""
+        """Whether the last `compact_if_needed` compacted the conversation."""
         ...
 
     def compact_if_needed(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
-        """Compacts the conversation if it has grown too long; `forced` also if it seems not to have."""
+        """Compact the conversation if it has grown too long, or in any case with `forced`."""
         ...
 
     async def require_fits(self, tools: bytes | None) -> None:
-        """Raises ModelError `context_overflow` after a switch to a model that what was said cannot be made to fit, so
-        that it is refused before it is sent. Without a switch the provider has the last word."""
+        """Raise ModelError `context_overflow` if the turn switched to a model whose window the conversation cannot be
+        made to fit. Without a switch the provider decides."""
         ...
 
     def record_usage(self, sent: int, usage: Usage) -> None:
-        """A call with so many messages was answered, and this is what it took."""
+        """Calibrate token counts with the usage of a call that sent that many messages."""
         ...
 
     def record_overflow(self, error: ModelError) -> None:
-        """The provider says that it was too long."""
+        """Learn from the provider's error that a request was too long."""
         ...
 
 
 class NoCompaction:
-    """Where nobody looks after it."""
+    """The context budget of turns that are never compacted."""
 
     compacted = False
 
@@ -97,8 +95,7 @@ class NoCompaction:
 
 
 class ObserveOnly:
-    """Of a turn that is told one thing and ends: nothing in it can be summed up, but there is something to be learnt
-    about its model."""
+    """The budget of a single-shot turn: it never compacts, but calibrates token counts from the model's usage."""
 
     compacted = False
 
@@ -121,21 +118,21 @@ class ObserveOnly:
 
 
 class ContextBudgets(Protocol):
-    """Looks after the windows of turns."""
+    """Opens the context budgets of turns."""
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
-        """`prompt` is what the turn's agent is told."""
+        """Open the budget of a recorded turn. `prompt` is the system prompt of its agent."""
         ...
 
     def open_inline_budget(
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
-        """Of a turn without rows: `again` builds its view behind a marker; none: it cannot be compacted."""
+        """Open the budget of a turn without rows. `rebuild_view` makes the view after a marker; None: never compact."""
         ...
 
 
 class NoContextBudgets:
-    """Where no conversation grows long."""
+    """Opens budgets that never compact."""
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
         return NoCompaction()
@@ -148,68 +145,68 @@ class NoContextBudgets:
 
 @dataclass(frozen=True, slots=True)
 class CompactionDeps:
-    """What compactions of one conversation stand on."""
+    """The dependencies of one conversation's compactions."""
 
     view: View
     context_usage: ContextUsage
     get_window: Callable[[], ContextWindow]
     policy: CompactionPolicy
     summarize: Callable[[Sequence[bytes], int], Awaitable[Summary]]
-    """The messages, in at most so many tokens. Raises NoSummary."""
+    """Summarizes the messages in at most that many tokens. Raises NoSummary."""
     save_marker: Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
-    """Writes the marker down, and then reads the conversation back: the marker's id and the view behind it."""
+    """Stores the marker and reads the conversation again. Returns the marker's id and the new view."""
     history: CompactionHistory
     model_switched: bool = False
-    """The session's own model is another one."""
+    """The turn uses another model than its session."""
 
 
 class AutoCompaction:
-    """The room of one conversation."""
+    """Compacts one conversation when it outgrows the model's window."""
 
     def __init__(self, deps: CompactionDeps) -> None:
         self._deps, self.compacted = deps, False
         self._overflows = 0
         self._max_tokens: int | None = None
-        """Tokens that this turn tries at most, after a refusal that did not say how many the provider takes."""
+        """Maximum tokens that this turn still sends, after a refusal that did not report the provider's limit."""
         self._used_tokens = 0
-        """By the call that comes next."""
+        """Tokens of the next call."""
 
     def record_usage(self, sent: int, usage: Usage) -> None:
-        taken, trials = _record_report(self._deps.context_usage, sent, usage), self._deps.history
-        if trials.refused_tokens is not None and taken > trials.refused_tokens:
-            trials.refused_tokens = None
+        taken, history = _record_report(self._deps.context_usage, sent, usage), self._deps.history
+        if history.refused_tokens is not None and taken > history.refused_tokens:
+            history.refused_tokens = None
 
     def record_overflow(self, error: ModelError) -> None:
-        """What the error tells of the window and of the request is learnt."""
+        """Learn the window and the size of the request from the error."""
         self._overflows += 1
         if not _learn(self._deps.context_usage, error) and self._used_tokens >= MIN_WINDOW:
-            trials = self._deps.history
-            trials.refused_tokens = min(self._used_tokens, trials.refused_tokens or self._used_tokens)
+            history = self._deps.history
+            history.refused_tokens = min(self._used_tokens, history.refused_tokens or self._used_tokens)
             self._max_tokens = int(min(self._used_tokens, self._max_tokens or self._used_tokens) * REFUSED_SHRINK)
 
     async def require_fits(self, tools: bytes | None) -> None:
-        gauge, window = self._deps.context_usage, self._deps.get_window()
+        context_usage, window = self._deps.context_usage, self._deps.get_window()
         limit = window.limit
         if not self._deps.model_switched or not window.known or self._used_tokens <= limit:
             return
-        if (sizes := await too_long(gauge.calibration, self._deps.view.messages, tools, limit)) is None:
+        if (sizes := await too_long(context_usage.calibration, self._deps.view.messages, tools, limit)) is None:
             return
-        model = gauge.calibration.model
+        model = context_usage.calibration.model
         text = f"what was said has {sizes[0]} tokens, more than can be compacted for model {model}, which "
         more = f"takes {limit} and has {sizes[1]} left beside prompt and tools: choose a larger one or fork the session"
         raise ModelError(text + more, code="context_overflow")
 
     async def compact_if_needed(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         self.compacted = False
-        gauge, view, trials = self._deps.context_usage, self._deps.view, self._deps.history
+        context_usage, view, history = self._deps.context_usage, self._deps.view, self._deps.history
         window = (
             self._deps.get_window()
-            .narrowed(gauge.calibration.limit)
-            .narrowed(trials.refused_tokens)
+            .narrowed(context_usage.calibration.limit)
+            .narrowed(history.refused_tokens)
             .narrowed(self._max_tokens)
         )
-        used = self._used_tokens = await self._count_tokens(tools, int(window.usable * EXACT_COUNT_SHARE))
-        if not forced and (used < window.usable or used < trials.not_before):
+        used = self._used_tokens = context_usage.occupancy(view.messages, tools)
+        if not forced and (used < window.usable or used < history.not_before):
             return
         compact = self._plan(window, tools)
         if compact is None:
@@ -218,7 +215,7 @@ class AutoCompaction:
         try:
             marker_id, marker = await compact()
         except NoSummary as failure:
-            trials.not_before = int(used * RETRY_GROWTH)
+            history.not_before = int(used * RETRY_GROWTH)
             log.warning("a conversation could not be compacted", error=str(failure), context_tokens=used)
             status = {"state": "uncompacted", "message": str(failure), "context_tokens": used}
             yield c.DataChunk(type="data-status", data=status, transient=True)
@@ -227,19 +224,13 @@ class AutoCompaction:
                 return
             marker_id, marker = await last()
         self.compacted = True
-        self._used_tokens = gauge.occupancy(view.messages, tools)
-        trials.not_before = _retry_from_tokens(self._used_tokens, window)
+        self._used_tokens = context_usage.occupancy(view.messages, tools)
+        history.not_before = _retry_from_tokens(self._used_tokens, window)
         yield c.DataChunk(type=COMPACTION, id=marker_id, data=marker.to_part()["data"], transient=True)
 
-    async def _count_tokens(self, tools: bytes | None, near: int) -> int:
-        """Tokens of the next call: estimated on top of what the model has counted. One that reports nothing has them
-        counted here near the edge, where that can be done: what is needed for it takes a while to load."""
-        gauge, messages = self._deps.context_usage, self._deps.view.messages
-        used = gauge.occupancy(messages, tools)
-        return used if used < near or gauge.reported_once else await gauge.exact_occupancy(messages, tools)
-
     def _plan(self, window: ContextWindow, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
-        """What would make room: a summary, or where there is nothing to sum up, results that are shown in part."""
+        """Return the compaction that would make room: a summary, or else shortened results. None if neither is
+        possible."""
         view, policy = self._deps.view, self._deps.policy
         costs = self._deps.context_usage.costs(view.messages)
         fixed, space = self._space(window, tools)
@@ -254,20 +245,20 @@ class AutoCompaction:
         return lambda: self._compact_with_summary(cut, most, int(space * TARGET_SHARE))
 
     def _space(self, window: ContextWindow, tools: bytes | None) -> tuple[int, int]:
-        """Tokens of prompt and tools, and what they leave of what is usable."""
-        gauge, messages = self._deps.context_usage, self._deps.view.messages
-        fixed = max(0, gauge.occupancy(messages, tools) - sum(gauge.costs(messages)[1:]))
+        """Return the tokens of prompt and tools, and the usable tokens beside them."""
+        context_usage, messages = self._deps.context_usage, self._deps.view.messages
+        fixed = max(0, context_usage.occupancy(messages, tools) - sum(context_usage.costs(messages)[1:]))
         return fixed, max(0, window.usable - fixed)
 
     def _plan_shortening(self, fixed: int, space: int) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
-        """Nothing is left out, and the largest results are shown in part: that needs no model. None: there are none."""
+        """Return a plan that only shortens the largest results, which needs no model. None if there are none."""
         view, over = self._deps.view, self._used_tokens - fixed - int(space * TARGET_SHARE)
         shortened = tuple(self._shortened(view.cut_points[0], over)) if view.cut_points else ()
         marker = view.marker_without_cut(shortened) if set(shortened) != set(view.shortened) else None
         return (lambda: self._save_marker(marker, Summary(marker.summary, marker.summary_tokens))) if marker else None
 
     async def _compact_with_summary(self, cut: Cut, max_tokens: int, target_tokens: int) -> tuple[str, Marker]:
-        """`most`: tokens of the summary; `target`: of the summary and the tail."""
+        """`max_tokens` limits the summary, `target_tokens` the summary and the tail."""
         view = self._deps.view
         summary = await self._deps.summarize([view.messages[at] for at in cut.head], max_tokens)
         over = summary.tokens + cut.tail_tokens - target_tokens
@@ -289,8 +280,8 @@ class AutoCompaction:
         return marker_id, marker
 
     def _shortened(self, start: CutPoint, over: int) -> list[Shortened]:
-        """Which results of the tail are cut: those that were before, and further ones, the largest first, until so many
-        tokens are saved."""
+        """Return the shortened results of the tail: those shortened earlier, and further ones, the largest first, until
+        `over` tokens are saved."""
         view = self._deps.view
         results = sorted(view.results(start), key=lambda one: -len(one.text))
         there = {(one.message_id, one.call_id) for one in results}
@@ -306,17 +297,17 @@ class AutoCompaction:
 
 
 def _learn(context_usage: ContextUsage, error: ModelError) -> bool:
-    """Takes in what an error about a request that was too long says; whether it says how much the provider takes."""
-    told = context_usage.record_overflow(error.message)
-    if told is None or told.limit is None or told.limit < MIN_WINDOW:
+    """Learn from an error about a request that was too long. Returns whether it reports the provider's limit."""
+    overflow = context_usage.record_overflow(error.message)
+    if overflow is None or overflow.limit is None or overflow.limit < MIN_WINDOW:
         return False
-    context_usage.calibration.limit = told.limit
+    context_usage.calibration.limit = overflow.limit
     return True
 
 
 def _record_report(context_usage: ContextUsage, sent: int, usage: Usage) -> int:
-    """Takes in what the model says it was sent, in tokens. One that takes more than it was said to take was slandered:
-    an error may quote what somebody has written."""
+    """Learn from the usage that the model reports; returns the input tokens. If they exceed the known limit, the limit
+    is dropped: it came from an error text, which may quote user content."""
     context_usage.record_report(sent, usage)
     taken = usage.input + usage.cache_read + usage.cache_write
     if context_usage.calibration.limit is not None and taken > context_usage.calibration.limit:
@@ -325,14 +316,14 @@ def _record_report(context_usage: ContextUsage, sent: int, usage: Usage) -> int:
 
 
 def _retry_from_tokens(used: int, window: ContextWindow) -> int:
-    """Below how many tokens no other compaction is tried after one that has left so many: it could do no better."""
+    """Return the size below which no further compaction is tried after one that left `used` tokens."""
     if used < window.usable * RELIEF_SHARE:
         return 0
     return used + max((window.limit - used) // 2, int(used * (RETRY_GROWTH - 1)))
 
 
 def _spoken_to(cut_points: Sequence[CutPoint], start: CutPoint | None) -> str:
-    """Who was spoken to before the tail's first message."""
+    """Return the name of the agent that was spoken to before the tail's first message."""
     if start is None:
         return ""
     return next(

@@ -1,4 +1,4 @@
-"""One model call of a turn: what the model says becomes chunks, what it wants calls, and what it cost is booked."""
+"""One model call of a turn: turn the answer into chunks and tool calls, and account for its usage."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from .tool_calls import parse_arguments
 
 CONTEXT_OVERFLOW = "context_overflow"
 MAX_RECOVERIES = 3
-"""Times that one call is made shorter because the provider found it too long."""
+"""Maximum number of compactions after the provider found one call too long."""
 MAX_CHARACTERS = 8 * 1024 * 1024
-"""In one answer; whoever sends more is not a model."""
+"""Maximum characters of one answer; a longer one is treated as a provider failure."""
 
 
 @dataclass(slots=True)
 class _PartialAnswer:
-    """What the model has said so far in one call."""
+    """The received part of one answer."""
 
     pieces: list[str] = field(default_factory=list[str])
     call_ids: dict[str, str] = field(default_factory=dict[str, str])
     """The provider's call ids -> ours, which are unique in the turn."""
     received_characters: int = 0
-    """Characters of all kinds."""
+    """Characters of text, reasoning and calls."""
 
     def require_bounded(self) -> None:
         if self.received_characters > MAX_CHARACTERS:
@@ -54,17 +54,17 @@ class _PartialAnswer:
 
 
 class ModelCall:
-    """Asks the model on behalf of one turn."""
+    """Calls the model for one turn."""
 
-    def __init__(self, turn: Turn, kit: TurnDeps, pen: ChunkWriter) -> None:
-        self.turn, self.deps, self.budget, self.writer = turn, kit, turn.budget, pen
+    def __init__(self, turn: Turn, deps: TurnDeps, writer: ChunkWriter) -> None:
+        self.turn, self.deps, self.budget, self.writer = turn, deps, turn.budget, writer
         self.stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
         self._answer_began = False
-        """The call that failed had begun to answer."""
+        """Whether the failed call had begun to answer."""
 
     async def ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
-        """One model call, made again after a transient failure as often as the turn allows."""
+        """Call the model once; repeat after transient failures as often as the turn allows."""
         recoveries = 0
         while True:
             self.budget.check(for_another_call=True)
@@ -93,7 +93,7 @@ class ModelCall:
                 await asyncio.sleep(min(8.0, 0.25 * 2**self.budget.retries))
 
     async def _price(self) -> None:
-        """Holds an explicit limit on cost against the model that is about to be called."""
+        """Refuse a model without a known price if the turn has an explicit cost limit."""
         if self.deps.price_check is None:
             return
         try:
@@ -104,7 +104,7 @@ class ModelCall:
             raise ModelError(error.message, transient=True) from error
 
     async def _compact_after_overflow(self, step: Step, error: ModelError) -> AsyncIterator[c.Chunk]:
-        """Makes room where the provider says that there is too little. Raises the error when there is none."""
+        """Compact after the provider found the request too long. Raises the error if that is not possible."""
         room = self.deps.context_budget
         room.record_overflow(error)
         async for chunk in room.compact_if_needed(self._tools, forced=True):
@@ -136,20 +136,20 @@ class ModelCall:
                     answer.require_bounded()
         except (ModelError, asyncio.CancelledError):
             self._answer_began = answer.received_characters > 0
-            if answer.received_characters:  # what broke off was generated all the same, and will be charged
+            if answer.received_characters:  # an interrupted answer is charged too
                 self.budget.spend(Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters))
             raise
 
     async def _call_id(self, call: CallStarted) -> str:
-        """The id of a call. Some providers count from one in every turn, and a frontend gives a person's answer to the
-        first call of that id in the conversation, so a question gets an id that is new there."""
+        """Return the turn's id for a call. Some providers restart their numbering in every turn, and a frontend gives a
+        person's answer to the first call with that id, so a question gets an id that is new in the session."""
         call_id = self.writer.call_id(call.id)
         if call.name == QUESTION_TOOL and await self.deps.has_call(call_id):
             call_id = self.writer.call_id(f"call_{self.turn.request.reply_id}")
         return call_id
 
     def _chunks_of_event(self, answer: _PartialAnswer, event: ModelEvent) -> Iterator[c.Chunk]:
-        """What a piece of the model's answer looks like in the stream."""
+        """Yield the chunks of one event of the model's answer."""
         match event:
             case TextPiece(text):
                 answer.pieces.append(text)
@@ -172,7 +172,7 @@ class ModelCall:
     async def _finish_call(
         self, step: Step, completion: Completion, call_ids: dict[str, str], *, tools: bool
     ) -> AsyncIterator[c.Chunk]:
-        """Takes the books of a finished call, and its tool calls as far as they can be read."""
+        """Account for a finished call, and read its tool calls."""
         turn = self.turn
         turn.budget.spend(completion.usage)
         turn.budget.steps += 1
@@ -202,7 +202,8 @@ class ModelCall:
         yield c.MessageMetadata(messageMetadata=books)
 
     def _request(self, *, tools: bool) -> ModelRequest:
-        """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""
+        """Return the request. The forced last step keeps the tools but forbids their use, so that the prefix of the
+        prompt stays the same."""
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
@@ -225,7 +226,7 @@ class ModelCall:
         return c.DataChunk(type="data-status", data=status, transient=True)
 
     def _discard_answer(self, step: Step, error: ModelError) -> Iterator[c.Chunk]:
-        yield from self.writer.close_calls("the model call broke off")
+        yield from self.writer.close_calls("the model call was interrupted")
         step.text = ""
         step.calls.clear()
         yield c.DataChunk(type=RETRY, data={"attempt": self.budget.retries, "error": error.message})

@@ -24,10 +24,10 @@ class RepeatGuard:
     def __init__(self) -> None:
         self._seen: Counter[bytes] = Counter()
         self.tripped = False
-        """The turn gets no more tools."""
+        """Whether the turn gets no more tools."""
 
     def record(self, name: str, arguments: dict[str, Any], result: ToolResult) -> str | None:
-        """Takes a finished call; gives the warning that the model should read with its result."""
+        """Record a finished call. Returns a warning to show the model with the result, or None."""
         content = to_json([name, sorted(arguments.items()), result.type, result.data, result.error_text])
         key = hashlib.sha256(content).digest()
         self._seen[key] += 1

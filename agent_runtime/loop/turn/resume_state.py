@@ -1,4 +1,4 @@
-"""How far a turn had come when it was put away or broke off, read from its record: the log is the checkpoint."""
+"""The progress of a turn that was paused or interrupted, read from its recorded reply."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from ...context import Step, steps_of
 from ...sessions import Message, MessageParts, completed_step_count
 
 EGRESS_KEY = "egress_bytes"
-"""In the metadata of a call's result: the bytes that it has sent out of the workspace."""
+"""Key in a tool result's metadata: bytes that the call has sent out of the workspace."""
 MODEL_USAGE_KEY = "model_usage"
-"""In the same place: what the models that the tool asked have used."""
+"""Key in a tool result's metadata: usage of the models that the tool called."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """What is known of the steps that a turn has made."""
+    """The recorded steps of a turn."""
 
     past_steps: Sequence[Step] = ()
-    """Steps that are done with."""
+    """Steps that are complete."""
     current_step: Step | None = None
-    """The latest whose model call is complete: an answer, or calls that may still be open."""
+    """The latest step whose model call is complete: an answer, or calls that may still be open."""
     completed_steps: int = 0
-    """Model calls that are complete."""
+    """Number of complete model calls."""
     usage: Usage | None = None
     parts: MessageParts | None = None
-    """The record, to be gone on with."""
+    """The recorded parts, to be continued."""
     recorded_parts: Sequence[dict[str, Any]] = ()
 
     @property
     def calls(self) -> int:
-        """Tool calls that have been answered."""
+        """Number of tool calls that have a result."""
         steps = (*self.past_steps, *((self.current_step,) if self.current_step is not None else ()))
         return sum(len(step.calls) - len(step.open_calls) for step in steps)
 
     @property
     def egress(self) -> int:
-        """Bytes that its tools have sent out."""
+        """Bytes that the turn's tools have sent out of the workspace."""
         return sum(about.get(EGRESS_KEY, 0) for about in self._metadata())
 
     @property
     def model_usage(self) -> Usage:
-        """What the models that its tools asked have used."""
+        """Usage of the models that the turn's tools called."""
         used = (Usage.model_validate(about[MODEL_USAGE_KEY]) for about in self._metadata() if MODEL_USAGE_KEY in about)
         return reduce(Usage.plus, used, Usage())
 
     def _metadata(self) -> Iterator[dict[str, Any]]:
-        """Of the results of its tool calls."""
+        """Yield the metadata of the tool results."""
         steps = (*self.past_steps, *((self.current_step,) if self.current_step is not None else ()))
         return (call.output.get("metadata", {}) for step in steps for call in step.calls if is_object(call.output))
 
     @classmethod
     def from_reply(cls, reply: Message, parts: MessageParts) -> ResumeState:
-        steps = list(steps_of(reply.parts))[1:]  # what stands before the first step is none
+        steps = list(steps_of(reply.parts))[1:]  # parts before the first step are no step
         complete = completed_step_count(reply)
         usage = Usage.model_validate(reply.metadata.get("usage", {}))
-        if len(steps) > complete or not complete:  # a step was begun whose model call must be made again
+        if len(steps) > complete or not complete:  # the model call of the last step is incomplete and is repeated
             return cls(steps[:complete], None, complete, usage, parts, reply.parts)
         return cls(steps[: complete - 1], steps[complete - 1], complete, usage, parts, reply.parts)

@@ -1,4 +1,4 @@
-"""Summarize a conversation that is too long, with fallbacks from the plain attempt to the last resort
+"""Summarize a long conversation, with fallbacks from one plain attempt to dropping its middle
 (docs/explanation/compaction.md#who-sums-up)."""
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from ...context import transcript
 from ...errors import ModelError
 
 ATTEMPTS_PER_TEXT = 2
-"""Answers that are no summary, before that counts."""
+"""Attempts to get a usable summary of one text."""
 MAX_CALLS = 60
-"""Of the model for one summary, however short its window and however long the conversation."""
+"""Maximum model calls for one summary."""
 MAX_PIECES = 40
-"""What would take more is not summed up piece by piece."""
+"""Maximum pieces; a conversation that needs more is not summarized in pieces."""
 OVERFLOW_SHRINK = 0.6
-"""What is left of the room after a provider has found a piece too long that was thought to fit."""
+"""Factor by which the input limit shrinks after the provider found a piece too long."""
 MIN_INPUT_TOKENS = 500
-"""Tokens of room below which nothing is tried."""
+"""Input limit below which no attempt is made."""
 LABEL_TOKENS = 24
-"""Tokens that say which piece of how many this is."""
+"""Tokens of the label that tells which piece it is."""
 INLINE_BYTES = 32 * 1024
-"""Bytes of conversation that are written out without a thread: about a millisecond."""
+"""Up to these bytes a transcript is made without a thread; that takes about a millisecond."""
 
 log = logger(__name__)
 
 
 @dataclass(slots=True)
 class Summary:
-    """A summary, with what it took to get it."""
+    """A summary with its size, and the usage and model of the calls that made it."""
 
     text: str
     tokens: int
@@ -43,33 +43,33 @@ class Summary:
 
 
 class NoSummary(Exception):
-    """There is none to be had; the text says why."""
+    """Raised if no summary can be made; the text says why."""
 
 
 class Summarizer(Protocol):
-    """An agent that sums up."""
+    """An agent that writes summaries."""
 
     @property
     def max_input_tokens(self) -> int:
-        """Tokens of conversation that it can be shown at once, as far as is known by now."""
+        """Tokens of conversation that fit into one call, as known so far."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text, as its model counts."""
+        """Count the tokens of a text as the summarizer's model does."""
         ...
 
     @property
     def total_usage(self) -> Usage:
-        """What all calls have cost so far, those included that came to nothing."""
+        """Usage of all calls so far, including failed ones."""
         ...
 
     async def summarize(self, transcript: str) -> Summary:
-        """Raises ModelError, which has the code `context_overflow` when the record is too long for it."""
+        """Summarize in one call. Raises ModelError, with the code `context_overflow` if the transcript is too long."""
         ...
 
 
 class FallbackSummarizer:
-    """Goes from rung to rung until there is a summary."""
+    """Tries one strategy after another until there is a summary."""
 
     def __init__(self, summarizer: Summarizer, policy: CompactionPolicy) -> None:
         self._summarizer, self._recovery = summarizer, policy.smart_recovery
@@ -77,19 +77,19 @@ class FallbackSummarizer:
         self._calls = 0
 
     async def summarize(self, messages: Sequence[bytes]) -> Summary:
-        """Raises NoSummary."""
+        """Summarize the messages. Raises NoSummary."""
         whole, cost = await self._transcript_entries(messages, prune=False)
         summary = await self._first_that_fits(messages, whole, cost)
         if summary is None:
-            raise NoSummary("the conversation is too long even to be summed up")
+            raise NoSummary("the conversation is too long to be summarized")
         if not self._useful(summary, cost):
-            raise NoSummary("what came back is no summary: it is empty, or longer than what it sums up")
+            raise NoSummary("the summary is empty or no shorter than the conversation")
         return replace(summary, usage=self._summarizer.total_usage)
 
     async def _first_that_fits(
         self, messages: Sequence[bytes], texts: list[transcript.TranscriptEntry], cost: int
     ) -> Summary | None:
-        """What the first rung gives that has room; None: none has."""
+        """Return the summary of the first strategy whose input fits; None if none does."""
         if (summary := await self._summarize_whole(texts, cost)) is not None:
             return summary
         if self._recovery.prune_tool_outputs:
@@ -103,7 +103,7 @@ class FallbackSummarizer:
     async def _transcript_entries(
         self, messages: Sequence[bytes], *, prune: bool
     ) -> tuple[list[transcript.TranscriptEntry], int]:
-        """The messages as text, and what that costs."""
+        """Return the messages as text, and the tokens of that text."""
 
         def work() -> tuple[list[transcript.TranscriptEntry], int]:
             texts = transcript.entries(messages, prune=prune)
@@ -112,12 +112,12 @@ class FallbackSummarizer:
         return work() if sum(map(len, messages)) <= INLINE_BYTES else await asyncio.to_thread(work)
 
     async def _summarize_whole(self, texts: Sequence[transcript.TranscriptEntry], cost: int) -> Summary | None:
-        """None: it does not fit."""
+        """Return a summary of the whole text; None if it does not fit."""
         return await self._summarize_text(transcript.render(texts), cost) if cost <= self._max_input_tokens else None
 
     async def _in_pieces(self, texts: list[transcript.TranscriptEntry]) -> Summary | None:
-        """Piece by piece, and then the summaries of the pieces as one, which may take pieces again. None: that leads
-        nowhere."""
+        """Summarize pieces, then their summaries as one text, in pieces again if needed. None if that does not
+        succeed."""
         while self._max_input_tokens >= MIN_INPUT_TOKENS:
             pieces = await asyncio.to_thread(
                 transcript.chunks, texts, self._count_tokens, self._max_input_tokens - LABEL_TOKENS
@@ -137,7 +137,7 @@ class FallbackSummarizer:
     async def _summarize_each_piece(
         self, pieces: Sequence[list[transcript.TranscriptEntry]]
     ) -> list[transcript.TranscriptEntry] | None:
-        """For each piece its summary, or the piece itself where that is the shorter one."""
+        """Replace each piece by its summary if that is shorter. None if a piece does not fit."""
         texts: list[transcript.TranscriptEntry] = []
         for number, piece in enumerate(pieces, 1):
             which, text = f"part {number} of {len(pieces)}", transcript.render(piece)
@@ -146,7 +146,7 @@ class FallbackSummarizer:
             if summary is None:
                 return None
             if not self._useful(summary, None):
-                raise NoSummary(f"nothing came back for {which} of the conversation")
+                raise NoSummary(f"the summary of {which} of the conversation is empty")
             useful = self._useful(summary, cost)
             texts += [transcript.TranscriptEntry(f"summary of {which}", summary.text)] if useful else piece
         return texts
@@ -159,8 +159,8 @@ class FallbackSummarizer:
         return None
 
     async def _summarize_text(self, text: str, cost: int, *, longer: bool = False) -> Summary | None:
-        """None: it was too long after all, and the room is smaller than was thought. Another attempt is made at what
-        does not look like a summary; `longer`: it may be longer than the text."""
+        """Summarize, with a second attempt if the result is unusable. With `longer`, it may exceed the text's length.
+        Returns None if the text does not fit after all; the input limit then shrinks."""
         summary = await self._attempt(text, cost)
         for _ in range(ATTEMPTS_PER_TEXT - 1):
             if summary is not None and not self._useful(summary, None if longer else cost):
@@ -170,7 +170,7 @@ class FallbackSummarizer:
     async def _attempt(self, text: str, cost: int) -> Summary | None:
         self._calls += 1
         if self._calls > MAX_CALLS:
-            raise NoSummary(f"the conversation is too long to be summed up in {MAX_CALLS} calls of the model")
+            raise NoSummary(f"the conversation is too long to be summarized in {MAX_CALLS} model calls")
         try:
             return await self._summarizer.summarize(text)
         except ModelError as error:
@@ -178,10 +178,10 @@ class FallbackSummarizer:
                 raise NoSummary(error.message) from error
             known, thought = self._summarizer.max_input_tokens, min(self._max_input_tokens, cost)
             self._max_input_tokens = known if known < thought else int(thought * OVERFLOW_SHRINK)
-            log.warning("a stretch of conversation is too long to be summed up at once", room=self._max_input_tokens)
+            log.warning("a piece of the conversation is too long for one summary", room=self._max_input_tokens)
             return None
 
     def _useful(self, summary: Summary, before: int | None) -> bool:
-        """Whether it says something, in fewer tokens than there were before."""
+        """Return whether the summary has text, and fewer than `before` tokens. None: any length."""
         text = summary.text.strip()
         return bool(text) and (before is None or self._count_tokens(text) < before)

@@ -1,4 +1,4 @@
-"""The tool calls of one step: parsed, run side by side up to a limit, answered in the order they finish."""
+"""Run the tool calls of one step in parallel up to a limit, and answer them in the order they finish."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .tool_model_calls import CallMeter
 from .turn_tools import TurnTools
 
 CANCEL_SECONDS = 2.0
-"""Longest wait for a tool that was told to stop."""
+"""Maximum seconds to wait for a cancelled tool."""
 SHOWN_CHARACTERS = 80
-"""Characters of arguments that are none, told back."""
+"""Characters of invalid arguments that are quoted in the error."""
 ARGUMENT_LIMITS = JsonLimits(max_bytes=32 * 2**20)
-"""An answer is bounded in characters, before its calls are read."""
-_BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
+"""Limits the JSON of arguments; the answer's characters are limited before its calls are read."""
+_BROKE_OFF = ToolResult("error", error_text="the tool stopped: an operation inside it was cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRunner:
-    """Runs calls with one turn's tools. A call that needs a person first stays open."""
+    """Runs calls with one turn's tools. A call that needs a person's approval or answer stays open."""
 
     tools: TurnTools
     repeat_guard: RepeatGuard
@@ -45,7 +45,7 @@ class ToolCallRunner:
     learnings: Learnings
 
     async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
-        """Runs `calls` (some of `step.calls`) and fills in their outputs."""
+        """Run `calls`, some of `step.calls`, and set their outputs."""
         if calls:
             await self.tools.toolset.prepare()
         slots = asyncio.Semaphore(self.max_parallel)
@@ -109,7 +109,7 @@ class ToolCallRunner:
 
 
 async def parse_arguments(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
-    """The arguments of a call, or what is wrong with them, in words for the model."""
+    """Return the arguments of a call, or an error text for the model."""
     if not call.arguments.strip():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The model calls of a turn's tools, charged to the budget of the turn."""
+"""Charge the model calls of a turn's tools to the budget of the turn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TurnMeter:
 
 @dataclass(slots=True)
 class CallMeter:
-    """Implements ModelMeter for one tool call of a turn, and adds up what that call has used."""
+    """Implements ModelMeter for one tool call, and sums up the usage of that call."""
 
     parent: ModelMeter
     usage: Usage = field(default_factory=Usage)

@@ -1,9 +1,9 @@
 """The one loop: a turn as an async generator of chunks, from the user's message to the finished reply.
 
-Each step asks the model, then runs the tools it calls for; a step without calls is the answer. Limits, cancellation
-and failures leave the loop as exceptions and meet in `run_turn`, which ends every turn the same way: all that is open
-is closed truthfully, then comes exactly one terminal chunk. A turn that needs a person just stops, and is run again
-from its record once that person has answered, as is a task that a crash broke off.
+Each step calls the model, then runs the tools that it asked for; a step without calls is the answer. Limits,
+cancellation and failures leave the loop as exceptions and reach `run_turn`, which ends every turn the same way: it
+closes everything that is open, then yields exactly one terminal chunk. A turn that needs a person stops without one. It
+is run again from its record after the answer, as is a task that a crash interrupted.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ LAST_STEP_TEXT = (
 )
 _LAST_STEP_NOTICE = runtime_message_text(LAST_STEP_TEXT)
 _CUT_OFF_LIMITS = {"length": "output", "content-filter": "content_filter"}
-"""Answers that the provider cut off, by its reason."""
+"""The provider's reason for cutting an answer off -> the limit reported for the turn."""
 _HOST_STOPS = {
     "channel": ("channel_broken", "the channel to the host was broken for too long"),
     "constraints": ("constraints_changed", "the constraints were replaced while it ran"),
 }
-"""Error code and text of turns that are stopped for what goes on between this runtime and its host."""
+"""Error code and text of turns that are stopped because of the channel to the host."""
 MAX_INVALID_STEPS = 2
-"""Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
+"""Consecutive steps with invalid tool calls before tools are switched off; the model is warned at the first."""
 
 
 async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
-    """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
+    """Run the turn and yield its chunks. Sets `turn.end.outcome` before the terminal chunk. Raises only a cancellation
+    without a recorded reason."""
     loop = _Loop(turn, deps)
     if deps.resume_state.parts is None:
         yield c.Start(messageId=turn.request.reply_id, messageMetadata=turn.public_ids())
@@ -59,7 +60,7 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
         return
     except asyncio.CancelledError:
         turn.end.outcome = _outcome_of_stop(turn)
-    except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
+    except Exception as error:  # noqa: BLE001  any failure must end the turn properly
         turn.end.outcome = _outcome_of_error(turn, error)
     outcome = turn.end.outcome or TurnOutcome("complete", "stop")
     why = CALL_ERROR if turn.end.stop_reason == "shutdown" else outcome.error or "the turn ended"
@@ -70,25 +71,25 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
 class _Loop:
     """The state of one run of the loop."""
 
-    def __init__(self, turn: Turn, kit: TurnDeps) -> None:
-        self.turn, self.deps, self.budget = turn, kit, turn.budget
-        self.writer = ChunkWriter(kit.tools.spec, kit.resume_state.recorded_parts)
+    def __init__(self, turn: Turn, deps: TurnDeps) -> None:
+        self.turn, self.deps, self.budget = turn, deps, turn.budget
+        self.writer = ChunkWriter(deps.tools.spec, deps.resume_state.recorded_parts)
         self._repeat_guard = RepeatGuard()
         self._tool_call_runner = ToolCallRunner(
-            tools=kit.tools,
+            tools=deps.tools,
             repeat_guard=self._repeat_guard,
             writer=self.writer,
-            context=kit.context,
-            authority=kit.authority,
-            side_effect_gate=kit.side_effect_gate,
-            max_parallel=kit.parallel_tools,
-            learnings=kit.learnings,
+            context=deps.context,
+            authority=deps.authority,
+            side_effect_gate=deps.side_effect_gate,
+            max_parallel=deps.parallel_tools,
+            learnings=deps.learnings,
         )
-        self._model_call = ModelCall(turn, kit, self.writer)
+        self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
-        """Step after step until an answer. A turn that has run before begins with what its last model call wanted."""
+        """Run steps until an answer. A resumed turn begins with the open calls of its last recorded step."""
         step, last = self.deps.resume_state.current_step, self.budget.limits.steps
         limit = "iterations" if step is not None and self.budget.steps >= last else None
         if step is not None:
@@ -117,8 +118,8 @@ class _Loop:
         self.turn.end.outcome = TurnOutcome("complete", reason, limit=limit or _CUT_OFF_LIMITS.get(reason) or empty)
 
     async def _run_tools(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
-        """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
-        model hears of nothing that a crash could make unsaid."""
+        """Run the step's calls and close it. The calls are recorded before they take effect, and results before the
+        model sees them."""
         ready = step.open_calls
         self.budget.begin_calls(len(ready))
         if any(not self._may_repeat(call) for call in ready):
@@ -140,7 +141,7 @@ class _Loop:
         self.deps.view.add_step(step)
 
     async def _join_steering(self, step: Step) -> AsyncIterator[c.Chunk]:
-        """Messages that were sent to steer the turn join it here."""
+        """Let the steering messages join the turn."""
         messages = self.deps.steering.claim_messages()
         for message in messages:
             step.notices.append(user_message_text(message.request.parts))
@@ -149,14 +150,14 @@ class _Loop:
         try:
             if messages:
                 await self.deps.steering.record_joined(messages)
-        except Exception:  # they queue again, so they must not be said here as well
+        except Exception:  # they are queued again, so they must not appear here too
             for message in messages:
                 data = {"message_id": message.request.message_name, "parts": list[object]()}
                 yield c.DataChunk(type=STEER, id=message.message_id, data=data)
             raise
 
     def _fail_orphaned_calls(self, step: Step) -> Iterator[c.Chunk]:
-        """What becomes of calls that were under way when a life ended: only those that do no harm twice run again."""
+        """Fail the calls that were running when a process ended, except those that are safe to repeat."""
         for call in step.open_calls:
             if not call.approved and not self._may_repeat(call):
                 call.output = error_envelope(CALL_ERROR)
@@ -177,12 +178,12 @@ class _Loop:
 
 
 class _NeedsHuman(Exception):
-    """The step cannot go on without a person."""
+    """Raised if the step needs a person to continue."""
 
 
 def _outcome_of_stop(turn: Turn) -> TurnOutcome:
-    """The outcome of a turn that was told to stop. A cancellation that nobody explained goes on up, as does the end of
-    this life for a task: then the turn is not over."""
+    """Return the outcome of a stopped turn. Raises CancelledError for a cancellation without a reason, and for a task
+    at shutdown, because the next process continues it."""
     task = asyncio.current_task()
     goes_on = turn.end.stop_reason == "shutdown" and turn.request.task_id is not None
     if turn.end.stop_reason is None or goes_on or task is None:
@@ -202,7 +203,7 @@ def _outcome_of_stop(turn: Turn) -> TurnOutcome:
 
 
 def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
-    """The outcome of a turn that a limit or a failure has ended."""
+    """Return the outcome of a turn that a limit or a failure ended."""
     match error:
         case LimitReached():
             return error.outcome
@@ -221,21 +222,21 @@ def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
 
 
 def _terminal_chunks(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
-    """The terminal chunk, with the books."""
+    """Yield the terminal chunk, with usage and outcome."""
     turn.end.outcome = outcome
-    books = {
+    metadata = {
         **turn.reply_metadata(),
         "usage": turn.budget.usage.model_dump(),
         "finish_reason": outcome.finish_reason,
         "outcome": outcome.json(),
     }
     if outcome.limit:
-        books["limit"] = outcome.limit
-    if outcome.finish_reason in ("abort", "error"):  # many clients read no further than the next chunk
-        yield c.MessageMetadata(messageMetadata=books)
+        metadata["limit"] = outcome.limit
+    if outcome.finish_reason in ("abort", "error"):  # many clients stop reading after the next chunk
+        yield c.MessageMetadata(messageMetadata=metadata)
     if outcome.finish_reason == "abort":
         yield c.Abort(reason=outcome.error)
         return
     if outcome.finish_reason == "error":
         yield c.ErrorChunk(errorText=outcome.error or "the turn failed")
-    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=books)
+    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=metadata)

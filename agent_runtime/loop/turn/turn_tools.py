@@ -1,4 +1,4 @@
-"""The tools of one turn: those there were when it began, and those that its own calls have brought in since."""
+"""The tools of one turn: those present when it began, and those that its own calls have added."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...store import Database
 from ..core.turn_state import Turn
 
 MAX_ORDER = 1000
-"""Names in the order of a session; beyond that only those are kept that are there."""
+"""Maximum names in a session's order; beyond that only available tools are kept."""
 
 log = logger(__name__)
 
 SaveOrder = Callable[[tuple[str, ...]], object]
-"""Is told the order of the session's tools whenever it has grown."""
+"""Stores the order of the session's tools when it has grown."""
 
 
 class TurnTools:
-    """The tools that a session's model sees. The list only grows, at its end
+    """The tools that a session's model sees. New ones are only ever appended
     (docs/explanation/design.md#the-prompt-prefix-never-changes)."""
 
     def __init__(
@@ -37,7 +37,7 @@ class TurnTools:
         self._authority, self._save_order = authority, save_order
         self._order = tuple(order)
         self.toolset: Toolset = catalog.snapshot(order, authority())
-        """What the step at hand may call."""
+        """The tools that the current step may call."""
         self._grow(None)
 
     @property
@@ -48,15 +48,15 @@ class TurnTools:
         return self.toolset.spec(name)
 
     def join(self, names: Sequence[str]) -> None:
-        """From the next step on these are there too, as they are now."""
+        """Add these tools, in their current version, from the next step on."""
         if names:
             before = tuple(spec.name for spec in self.specs)
             self.toolset = self.toolset.with_tools(names, self._authority())
             self._grow(before)
 
     def _grow(self, before: Sequence[str] | None) -> None:
-        """Notes what stands behind the tools that were shown before; one that comes back in mid-turn gives up its old
-        place, for nothing may move that the model has seen."""
+        """Append newly shown tools to the order. One that comes back during the turn moves to the end, because tools
+        that the model has seen must keep their places."""
         shown = tuple(spec.name for spec in self.specs)
         known = self._order if before is None else before
         new = tuple(name for name in shown if name not in known)
@@ -72,8 +72,8 @@ class TurnTools:
 async def open_turn_tools(
     turn: Turn, catalog: ToolCatalog, authority: Callable[[], Authority], database: Database
 ) -> TurnTools:
-    """The toolbox of a turn that begins or goes on. The order of its tools is kept with the session; should that fail,
-    a later life shows them in another one."""
+    """Return the tools of a turn that begins or resumes. Their order is saved with the session; if that fails, a later
+    process may show them in another order."""
     await catalog.ready(authority())
     conversation, agent = turn.session, turn.request.agent
 
@@ -91,4 +91,4 @@ async def open_turn_tools(
 
 def _on_order_saved(written: asyncio.Future[None]) -> None:
     if not written.cancelled() and (error := written.exception()) is not None:
-        log.warning("the order of a session's tools could not be kept", error=str(error))
+        log.warning("the order of a session's tools could not be saved", error=str(error))

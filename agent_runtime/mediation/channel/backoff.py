@@ -1,30 +1,26 @@
-"""Choose how long to wait before dialing again (docs/reference/mediation.md#switching-it-on)."""
+"""Choose the wait before the next attempt to connect (docs/reference/mediation.md#switching-it-on)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from random import SystemRandom
+from agent_common.backoff import Backoff
 
-FIRST_SECONDS, MAX_SECONDS = 0.1, 5.0
 STEADY_SECONDS = 10.0
-"""An attachment that has lasted so long was a good one: the next break begins anew."""
+"""Seconds after which an attachment counts as stable, so that the wait starts small again."""
 FENCED_SECONDS = 60.0
-"""Before a guest that was superseded tries again: its successor may have gone."""
+"""Minimum seconds before a superseded guest tries again, in case its successor has gone."""
+RECONNECT = Backoff(first=0.1, most=5.0, jitter=1.0)
 
 
-@dataclass(slots=True)
 class ReconnectBackoff:
-    """Doubles from 100 ms to 5 s with full jitter. Drawn from the system: copies of a guest must not move in step."""
+    """Doubles from 100 ms to 5 s with full jitter."""
 
-    random: SystemRandom = field(default_factory=SystemRandom)
-    _next: float = FIRST_SECONDS
+    def __init__(self, backoff: Backoff = RECONNECT) -> None:
+        self._backoff, self._failures = backoff, 0
 
     def next_delay(self, *, attached: float, fenced: bool) -> float:
-        """Seconds before the next attempt, given how long the last attachment has lasted; 0 when it came to none."""
+        """Return the seconds before the next attempt. `attached`: duration of the last attachment in seconds, 0 for
+        none."""
         if fenced:
-            return FENCED_SECONDS * self.random.uniform(1.0, 2.0)
-        if attached >= STEADY_SECONDS:
-            self._next = FIRST_SECONDS
-        most = self._next
-        self._next = min(MAX_SECONDS, self._next * 2)
-        return self.random.uniform(0.0, most)
+            return self._backoff.draw(FENCED_SECONDS, 2 * FENCED_SECONDS)
+        self._failures = 1 if attached >= STEADY_SECONDS else self._failures + 1
+        return self._backoff.pause(self._failures)
