@@ -1,4 +1,4 @@
-"""The model proxy: answers the agents' model calls with the host's keys, and writes down what they used. And search."""
+"""The model proxy: answers agents' model calls with the host's keys and records their usage. Also web search."""
 
 from .calls.endpoint import ModelProxy
 from .catalog.catalog import CatalogModel, HostCatalog

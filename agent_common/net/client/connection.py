@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection of a client, read by httptools.
+"""One HTTP/1.1 connection of a client, parsed by httptools.
 
-It is here because a model call is most of what a turn costs the server, and most of that went into reading heads and
-chunks in Python. Pieces of a body that have arrived together are given out together.
+Model calls are most of the server's work in a turn, and parsing heads and chunks in Python was most of a model call.
+Pieces of a body that have arrived together are returned together.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import httptools
 from ...errors import AgentRuntimeError
 
 HIGH_WATER = 256 * 1024
-"""Bytes of a body that wait for their reader before the socket is left alone."""
+"""Bytes of a body that may wait for their reader before the socket is no longer read."""
 _FINAL = 200
-"""Statuses below are only announcements of a reply."""
+"""Responses with a lower status are interim ones."""
 
 
 class TransportFault(AgentRuntimeError):
@@ -25,18 +25,18 @@ class TransportFault(AgentRuntimeError):
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
         self.timed_out = timed_out
-        """It stands, but nothing came over it in time."""
+        """Whether the connection was open, but nothing came in time."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """One exchange at a time: `send`, then `read` until it gives nothing."""
+    """A connection for one exchange at a time: `send`, then `read` until it returns nothing."""
 
     def __init__(self) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        """Names in lower case."""
+        """Response headers, with lower-case names."""
         self.idle_since = 0.0
-        """On the event loop's clock; whoever keeps the connection sets it."""
+        """The event loop's time since when the connection is idle, set by the pool."""
         self._waiter: asyncio.Future[None] | None = None
         self._open = self._keep_alive = False
         self._done = True
@@ -44,11 +44,11 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """The last exchange is complete and the server has not hung up."""
+        """Whether the last exchange is complete and the server has not closed the connection."""
         return self._open and self._done and self._keep_alive
 
     async def send(self, data: bytes, seconds: float) -> None:
-        """Writes a whole request and reads the head of its reply. Raises TransportFault; nothing is sent twice."""
+        """Write a whole request and read the head of the reply. Never sends it twice. Raises TransportFault."""
         self._parser = httptools.HttpResponseParser(self)
         self.status, self.headers = 0, {}
         self._pieces: list[bytes] = []
@@ -63,7 +63,7 @@ class HttpConnection(asyncio.Protocol):
             raise
 
     async def read(self, seconds: float) -> bytes:
-        """What has come of the body; empty at its end. Raises TransportFault."""
+        """Return the part of the body that has arrived; empty at its end. Raises TransportFault."""
         while not self._pieces:
             if self._done:
                 return b""
@@ -76,7 +76,7 @@ class HttpConnection(asyncio.Protocol):
         return data
 
     def close(self) -> None:
-        """Hangs up at once."""
+        """Close the connection at once."""
         if self._open:
             self._open = False
             self._transport.abort()
@@ -107,7 +107,7 @@ class HttpConnection(asyncio.Protocol):
         self._open = True
 
     def data_received(self, data: bytes) -> None:
-        if self._done:  # nobody asked
+        if self._done:  # unsolicited data
             self.close()
             return
         try:
@@ -126,7 +126,7 @@ class HttpConnection(asyncio.Protocol):
     # httptools' callbacks
 
     def on_message_begin(self) -> None:
-        if self._done:  # a reply that nobody asked for hangs on to the one that was
+        if self._done:  # an unsolicited reply follows the expected one
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:

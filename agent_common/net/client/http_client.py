@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx
 
-# Where rich is installed, httpx would also load a command line of its own: 6 MiB and 25 ms for nothing.
-# A module that is None cannot be imported, and httpx can do without this one.
+# If rich is installed, httpx also loads its command line, which takes 6 MiB and 25 ms and is not used here.
+# A module entry of None prevents the import, and httpx works without it.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 
 def http_client(url: str, **options: Any) -> tuple[httpx.AsyncClient, str]:
-    """A client with keep-alive for this URL alone, and the base URL to use with it. The caller closes the client.
+    """Return a client for this URL only, with keep-alive, and the base URL to use with it. The caller closes the
+    client.
 
-    Raises ValueError for what is no base URL.
+    Raises ValueError if `url` is not a base URL.
     """
-    import httpx  # takes 50 ms, which a cold start does not have before its port is open
+    import httpx  # takes 50 ms, which would delay a cold start
 
     from .httpx_transport import HttpxTransport
 

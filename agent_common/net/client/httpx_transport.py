@@ -1,6 +1,6 @@
-"""A transport for clients that speak httpx (the `openai` client is one), over the pool of the hot path.
+"""A transport for clients that use httpx, such as `openai`, over the same pool as the hot path.
 
-httpx by itself reaches TCP and unix sockets; vsock it does not know. So it gets one transport for all of them.
+httpx itself supports TCP and unix sockets but not vsock, so this one transport is used for all of them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class HttpxTransport(httpx.AsyncBaseTransport):
-    """Carries requests to one base URL. A request's read timeout is the time that may pass without a byte."""
+    """Sends requests to one base URL. A request's read timeout is the longest time without a byte."""
 
     def __init__(self, url: str, *, connect_timeout: float = CONNECT_SECONDS) -> None:
         base = parse_http_url(url)
         self.base_url = url.rstrip("/") if isinstance(base.endpoint, Tcp) else f"http://localhost{base.path}"
-        """What to put in front of a path when asking by this transport."""
+        """The base URL for requests through this transport."""
         self._origin = _origin(httpx.URL(self.base_url))
         self._pool = HttpPool(url, {}, read_timeout=IDLE_SECONDS, connect_timeout=connect_timeout)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if _origin(request.url) != self._origin:
-            raise httpx.UnsupportedProtocol(f"this client speaks to {self.base_url} only", request=request)
+            raise httpx.UnsupportedProtocol(f"this client sends requests only to {self.base_url}", request=request)
         timeout: dict[str, Any] = request.extensions.get("timeout") or {}
         idle = timeout.get("read") or IDLE_SECONDS
         async with AsyncExitStack() as stack:
@@ -63,7 +63,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 async def _serialize_request(request: httpx.Request) -> bytes:
-    """The request as it goes out, its body whole."""
+    """Return the bytes of the request, with its whole body."""
     body = await request.aread()
     lines = [b"%s: %s\r\n" % (name, value) for name, value in request.headers.raw if name.lower() not in _FRAMING]
     if body or request.method in ("POST", "PUT", "PATCH"):

@@ -1,4 +1,4 @@
-"""One request and its answer over a connection of its own, with a bound on everything that comes."""
+"""Send one HTTP request over its own connection, and read the answer with limits on its size and time."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _FINAL = 200
 
 
 class HttpExchange:
-    """`send`, then read the status, the headers and the `pieces` of the body. Raises ToolFailure."""
+    """One request and its answer: call `send`, then read status, headers and `pieces`. Raises ToolFailure."""
 
     def __init__(self, stream: ByteStream, host: str, idle_seconds: float) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        """Names in lower case; of several with one name the first."""
+        """Response headers, with lower-case names. If a name is repeated, the first value counts."""
         self._stream, self._host, self._idle = stream, host, idle_seconds
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._done = False
 
     async def send(self, request: bytes) -> None:
-        """Writes the request and waits for the head of its answer."""
+        """Write the request and wait for the head of the answer."""
         self._stream.writer.write(request)
         heard = 0
         while not self.status:
@@ -41,7 +41,7 @@ class HttpExchange:
                 raise ToolFailure(f"{self._host} sent headers of more than {MAX_HEAD_BYTES // 1024} KB")
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
+        """Yield the body as it arrives."""
         while True:
             ready, self._pieces = self._pieces, []
             for piece in ready:
@@ -76,12 +76,12 @@ class HttpExchange:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._done:
-                raise ToolFailure(f"what {self._host} sent is not HTTP ({error})") from error
+                raise ToolFailure(f"the answer of {self._host} is not valid HTTP ({error})") from error
 
     # httptools' callbacks
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:  # a trailer is no header
+        if not self.status:  # trailers are ignored
             self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
@@ -89,7 +89,7 @@ class HttpExchange:
         if status >= _FINAL:
             self.status = self.status or status
         else:
-            self.headers.clear()  # only an announcement
+            self.headers.clear()  # an interim response
 
     def on_body(self, body: bytes) -> None:
         if not self._done:

@@ -97,8 +97,7 @@ class WorkspaceChannel:
     waiting_for_constraints: list[OpenWork] = field(default_factory=list[OpenWork])
     """Work that requires constraints which are not in force yet."""
     lost: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
-    """Work that was sent over connections which have broken, by request id; the agent reports on it when it next
-    attaches."""
+    """Work sent over connections that have broken, by request id; the agent reports on it when it next attaches."""
     paused: bool = False
     last_break: str | None = None
 

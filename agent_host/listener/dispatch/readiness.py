@@ -50,8 +50,7 @@ class Readiness:
 def build_readiness(
     channel: WorkspaceChannel, address: Endpoint | None, *, reachable: bool, gate: SendGate, clock: Clock
 ) -> Readiness:
-    """Report on a workspace. `address`: where its agent connects to, or None. `reachable`: whether that address accepts
-    connections."""
+    """Report on a workspace. `address`: of its agent's channel, or None. `reachable`: it accepts connections."""
     session = channel.session
     blocked = gate.blocked_by(channel)
     code = None if blocked == "window_full" else blocked

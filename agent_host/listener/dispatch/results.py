@@ -57,8 +57,7 @@ class ResultHandler:
         session.free_slot(work.id)
 
     def on_result(self, session: AttachedAgent, result: WorkResult) -> None:
-        """Record the first result of this agent's open request. Acknowledge a duplicate; refuse one for another agent's
-        request."""
+        """Record the first result of a request. Acknowledge duplicates; refuse results for another agent's request."""
         work = self._ledger.active.get(result.request_id)
         if work is None:
             session.channel.rate_limiter.spend(LOOKUP_UNITS)

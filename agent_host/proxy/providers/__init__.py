@@ -1,4 +1,4 @@
-"""Whatever answers for a model, behind one Protocol."""
+"""The providers that answer model calls, behind one `Provider` protocol."""
 
 from .base import Provider, ProviderAnswer, ProviderCall
 from .demo import DemoMove, add_demo_script

@@ -43,8 +43,8 @@ class TokenCalibration:
         return self._weight > 0
 
     def learn(self, estimated: float, reported: int, *, whole_request: bool = False, trusted: bool = False) -> None:
-        """Learn that a text of `estimated` tokens, without the factor, cost `reported` ones. `whole_request`: that was a
-        request with its tools, not the difference between two requests. `trusted`: believe an outlier at once.
+        """Learn that a text of `estimated` tokens, without the factor, cost `reported` ones. `whole_request`: it was
+        a request with its tools, not the difference between two requests. `trusted`: believe an outlier at once.
         Impossible figures change nothing."""
         if estimated < MIN_SAMPLE or not MIN_FACTOR <= reported / estimated <= MAX_FACTOR:
             return

@@ -81,8 +81,12 @@ def test_a_key_with_blanks_around_it_is_used_without_them(agent: Runtime) -> Non
 @pytest.mark.parametrize(
     ("model", "code", "words"),
     [
-        ("wrong-key", "model_auth", "refused the host's key (HTTP 401); the operator must set WRONG_KEY to one that"),
-        ("no-key", "model_auth", "wants a key, and the host has none (HTTP 401); the operator must set MESH_MODELS: "),
+        ("wrong-key", "model_auth", "refused the host's key (HTTP 401); the operator must set WRONG_KEY to a valid"),
+        (
+            "no-key",
+            "model_auth",
+            "requires a key, and the host has none (HTTP 401); the operator must set MESH_MODELS: ",
+        ),
         ("wrong-name", "unknown_model", "'wrong-name' stands for 'company-lrge': correct the host's OPENAI_MODEL or"),
         ("no-path", "model_config", "must end before /chat/completions, often in /v1"),
         ("gone", "model_unavailable", "(http://127.0.0.1:1/v1)"),
@@ -123,7 +127,7 @@ def test_a_key_that_no_header_carries_is_refused_and_not_quoted(tmp_path: Path) 
     for variable, more in (("OPENAI_API_KEY", {}), ("OWN_KEY", {"MESH_MODELS": str(catalog)})):
         said = not_started(tmp_path / "data", **{variable: key, **more})
         assert variable in said
-        assert "without a blank or a line break inside" in said
+        assert "without white space inside" in said
         assert key not in said
         assert "Traceback" not in said
 

@@ -115,7 +115,7 @@ def test_a_runtime_of_the_fleet_reaches_a_host_without_a_port(tmp_path: Path) ->
             {"MESH_LISTEN": "unix:/nowhere/at/all"},
             "cannot listen on unix:/nowhere/at/all: there is no folder",
         ),
-        ({"MESH_LISTEN": "unix:/etc/passwd"}, "unix:/etc/passwd: the file there is no socket; move it away"),
+        ({"MESH_LISTEN": "unix:/etc/passwd"}, "unix:/etc/passwd: the file is not a socket; move it away"),
         ({"MESH_LISTEN": "vsock://77:8420"}, "MESH_LISTEN: cannot listen on vsock://77:8420: this machine has no"),
     ],
 )
@@ -242,7 +242,7 @@ async def test_the_way_out_has_doors_that_come_and_go_too(tmp_path: Path) -> Non
         await doors.open(door)
         assert (await way_out.fetch(site.url())).body == b"hello"
         await doors.close(door)
-        with pytest.raises(ToolFailure, match=r"the way out is closed: unix:.*there is no such socket"):
+        with pytest.raises(ToolFailure, match=r"the forward proxy cannot be reached: unix:.*there is no such socket"):
             await way_out.fetch(site.url())
         await doors.open(door)
         assert (await way_out.fetch(site.url())).body == b"hello"

@@ -85,4 +85,4 @@ def test_a_folder_is_for_one_at_a_time(tmp_path: Path) -> None:
         assert "it runs" in first.stderr.readline()
         second = run(tmp_path, "--driver", "process", "--data-dir", "kept")
         first.terminate()
-    assert (second.returncode, "another agent-host works in" in second.stderr) == (1, True), second.stderr
+    assert (second.returncode, "another agent-host uses" in second.stderr) == (1, True), second.stderr

@@ -89,16 +89,16 @@ def test_secrets_of_other_forms_do_not_show() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("env", {"K": "${input:api-key}"}, "env.K: nobody is asked for ${input:api-key}; write ${API_KEY} and set"),
+        ("env", {"K": "${input:api-key}"}, "env.K: ${input:api-key} is not prompted for; write ${API_KEY} and set"),
         ("args", ["${config:a.b}"], "args[0]: ${config:a.b} is not known here; write its value"),
         ("args", ["${workspaceFolder:other}"], "args[0]: ${workspaceFolder:other} is not known here"),
         ("env", {"K": "${env:NONE}"}, "env.K: the environment has no NONE; set it"),
         ("envFile", ".env", "envFile: is not read; name its variables in env"),
         ("timeout", 60, "timeout: write timeout_ms, in milliseconds"),
-        ("auth", {"CLIENT_ID": "x"}, "auth: nobody is asked for consent in a browser here; write oauth"),
+        ("auth", {"CLIENT_ID": "x"}, "auth: no browser is opened for consent here; write oauth"),
         ("disabledTools", ["x"], 'disabledTools: write rules: {permission: "mcp:SERVER:TOOL", action: deny}'),
         ("cwd", "relative", "cwd: 'relative' must be an absolute path"),
-        ("cwd", "/var/lib", "cwd: /var/lib lies in the data folder, or around it"),
+        ("cwd", "/var/lib", "cwd: /var/lib is in the data folder, or contains it"),
     ],
 )
 def test_what_cannot_be_taken_says_what_to_write_instead(field: str, value: Any, says: str) -> None:

@@ -185,7 +185,7 @@ async def test_silence_and_length_have_their_ends() -> None:
 
     async with web({"/drip": drip, "/silent": silent}) as site:
         for path, limits, reason in (
-            ("/silent", ForwardProxyLimits(idle_seconds=0.1), "nothing moved for 0.1 s"),
+            ("/silent", ForwardProxyLimits(idle_seconds=0.1), "idle for 0.1 s"),
             ("/drip", ForwardProxyLimits(idle_seconds=5, total_seconds=0.3), "over after 0.3 s"),
         ):
             async with proxy(limits=limits) as it:
@@ -257,7 +257,7 @@ async def test_what_is_sent_must_be_taken() -> None:
         while not it.notes:  # it sends, and reads nothing
             writer.write(b".")
             await asyncio.sleep(0.01)
-        assert it.notes[0].reason == "what was sent was not taken for 0.2 s"
+        assert it.notes[0].reason == "the peer read nothing for 0.2 s"
         del reader
         writer.close()
 
@@ -298,13 +298,13 @@ async def test_a_gateway_on_a_unix_socket_behind_a_parent(tmp_path: Path) -> Non
         with pytest.raises(ToolFailure, match=r"b\.test is not on the list of writer"):
             await fetch(through(path), site.url(host="b.test"))
     assert not path.exists()
-    with pytest.raises(ToolFailure, match="the way out is closed"):
+    with pytest.raises(ToolFailure, match="the forward proxy cannot be reached"):
         await fetch(through(path), site.url())
 
 
 async def test_a_parent_that_is_no_proxy() -> None:
     cases: dict[bytes, tuple[str, str]] = {
-        b"junk\r\n\r\n": ("backend", "did not answer as a proxy does"),
+        b"junk\r\n\r\n": ("backend", "is not that of a forward proxy"),
         b"": ("backend", "broke off"),
         b"HTTP/1.1 504 Late\r\n\r\nit was too slow": ("timeout", "it was too slow"),
         b"HTTP/1.1 500 Oh\r\n\r\n": ("backend", "the proxy answered 500"),

@@ -50,7 +50,7 @@ def test_a_request_as_the_server_gets_it() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"GET http://a.org/ HTTP/1.1\r\n", "no end"),
+        (b"GET http://a.org/ HTTP/1.1\r\n", "not complete"),
         (head("GET  http://a.org/ HTTP/1.1"), "request line"),
         (head("GET http://a.org/ HTTP/2.0"), "request line"),
         (head("GET http://a.org/"), "request line"),

@@ -98,7 +98,7 @@ async def test_one_that_does_not_end_is_known_until_it_does(fleet: Fleet, driver
     life = driver.lives[-1]
     assert isinstance(life, Stubborn)
     life.failures = 2
-    with pytest.raises(StopFailed, match="does not end: the engine does not answer"):
+    with pytest.raises(StopFailed, match="could not be stopped: the engine does not answer"):
         await fleet.stop("writer")
     assert fleet.is_running("writer")
     seen = await fleet.get("writer")
