@@ -1,9 +1,22 @@
-"""Wall clock for timestamps and monotonic clock for durations, injected so that tests can bring their own."""
+"""The clock of guest and host: wall clock for timestamps, monotonic clock for durations, and calls that are due later.
+
+Passed in wherever it decides something, so that tests can bring their own.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+
+class ScheduledCall(Protocol):
+    """A call that is due later."""
+
+    def cancel(self) -> None:
+        """Do not make the call. No effect on a call that was made already."""
+        ...
 
 
 class Clock(Protocol):
@@ -15,6 +28,10 @@ class Clock(Protocol):
         """Seconds from an arbitrary point; never goes back."""
         ...
 
+    def call_later(self, seconds: float, call: Callable[[], None]) -> ScheduledCall:
+        """Call `call` on the running event loop in `seconds` of the monotonic clock."""
+        ...
+
 
 class SystemClock:
     """The machine's own clocks."""
@@ -24,3 +41,6 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> ScheduledCall:
+        return asyncio.get_running_loop().call_later(seconds, call)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import textwrap
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -16,21 +15,15 @@ import typer
 from agent_conformance import conformance
 
 from .errors import RequestError, StartError
-from .settings import HostSettings, env_name, is_secret, load_settings
+from .settings import LOADER, load_settings
 
 P = ParamSpec("P")
 
 
 def settings_help() -> str:
     """One entry for each setting: name, default, what it does."""
-    lines = ["\b", "Settings (environment variables):"]
-    for name, field in HostSettings.model_fields.items():
-        default = "~/.local/share/agent-mesh" if name == "data_dir" else field.default
-        lines.append(f"  {env_name(name)}" + (f" [{default}]" if default is not None else ""))
-        lines += textwrap.wrap(field.description or "", 90, initial_indent="      ", subsequent_indent="      ")
-        if is_secret(field):
-            lines.append(f"      {env_name(name)}_FILE names a file that holds it.")
-    return "\n".join(lines)
+    lines = LOADER.help(90, {"data_dir": "~/.local/share/agent-mesh"})
+    return "\n".join(["\b", "Settings (environment variables):", *lines])
 
 
 app = typer.Typer(

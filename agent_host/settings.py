@@ -1,21 +1,17 @@
 """Settings of the host: environment variables, `MESH_` ones and the ecosystem's own `OPENAI_` ones.
 
-Each field's docstring is its line in `--help` and its row in `docs/reference/host.md`. A secret also has a `_FILE`
-form, which names a file that holds it.
+Each field's docstring is its line in `--help` and its row in `docs/reference/host.md`.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from agent_common.net import (
     Endpoint,
@@ -26,32 +22,24 @@ from agent_common.net import (
     parse_endpoints,
     split_patterns,
 )
+from agent_common.settings import SettingsLoader
 from agent_common.telemetry import LogFormat
-
-from .errors import StartError
 
 PREFIX = "MESH_"
 OFF = "off"
 ProviderKind = Literal["demo", "local", "openai"]
 
 
-class HostSettings(BaseSettings):
+class HostSettings(BaseModel):
     """What an operator may set. Immutable once the process has started."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        frozen=True,
-        extra="ignore",
-        use_attribute_docstrings=True,
-        env_ignore_empty=True,
-        populate_by_name=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True, populate_by_name=True)
 
     host: str = "127.0.0.1"
     """Address the host listens on; `off`: only those of MESH_LISTEN."""
     port: int = Field(default=8420, ge=0, le=65535)
     """Port the host listens on; 0 takes a free one."""
-    listen: str | None = Field(default=None, validate_default=True)
+    listen: str | None = None
     """Further addresses it listens on, with commas: `unix:/run/mesh.sock`, `vsock://:8420`, `tcp://10.0.0.1:8420`."""
     data_dir: Path = Field(default_factory=lambda: Path.home() / ".local/share/agent-mesh")
     """Folder for the database and the workspaces."""
@@ -77,7 +65,7 @@ class HostSettings(BaseSettings):
     """Address the forward proxy listens on; `off`: only those of MESH_EGRESS_LISTEN."""
     egress_port: int = Field(default=8421, ge=0, le=65535)
     """Port the forward proxy listens on; 0 takes a free one."""
-    egress_listen: str | None = Field(default=None, validate_default=True)
+    egress_listen: str | None = None
     """Further addresses the forward proxy listens on, written as in MESH_LISTEN."""
     media_hosts: str | None = None
     """Hosts of images and files that agents may have a provider fetch by address; unset they send `data:` only."""
@@ -172,7 +160,7 @@ class HostSettings(BaseSettings):
     def _addresses(cls, value: str | None, info: ValidationInfo) -> str | None:
         host = "egress_host" if info.field_name == "egress_listen" else "host"
         if not parse_endpoints(value or "") and info.data.get(host) == OFF:
-            raise ValueError(f"must name an address when {env_name(host)} is {OFF}, as in unix:/run/mesh.sock")
+            raise ValueError(f"must name an address when {PREFIX}{host.upper()} is {OFF}, as in unix:/run/mesh.sock")
         return value
 
     @field_validator("data_dir", "models", "vm_image")
@@ -237,26 +225,6 @@ class HostSettings(BaseSettings):
         chosen = self.models is not None or self.provider is not None
         return "openai_model" in self.model_fields_set and self.builtin_provider == "demo" and not chosen
 
-    @classmethod
-    def settings_customise_sources(  # pyright: ignore[reportIncompatibleMethodOverride]  it is called by keyword
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return sources["init_settings"], sources["env_settings"], _SecretFiles(settings_cls)
-
-
-class _SecretFiles(PydanticBaseSettingsSource):
-    """`OPENAI_API_KEY_FILE=/run/secrets/key` gives OPENAI_API_KEY the stripped content of that file."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        path = os.environ.get(f"{env_name(field_name)}_FILE")
-        readable = path and is_secret(field) and not _unreadable(path)
-        return Path(path).read_text().strip() if path and readable else None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        fields = self.settings_cls.model_fields
-        found = {name: self.get_field_value(field, name)[0] for name, field in fields.items()}
-        return {name: value for name, value in found.items() if value}
-
 
 def _host_port(host: str, port: int) -> tuple[Endpoint, ...]:
     return () if host == OFF else (Tcp(host, port),)
@@ -268,66 +236,9 @@ def redacted_url(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def env_name(field_name: str) -> str:
-    """The environment variable of a field."""
-    alias = HostSettings.model_fields[field_name].validation_alias
-    return alias if isinstance(alias, str) else PREFIX + field_name.upper()
-
-
-def is_secret(field: FieldInfo) -> bool:
-    return "SecretStr" in str(field.annotation)
-
-
-def setting_names() -> list[str]:
-    """Every environment variable that this module reads, `_FILE` forms included."""
-    fields = HostSettings.model_fields.items()
-    files = [f"{env_name(name)}_FILE" for name, field in fields if is_secret(field)]
-    return [env_name(name) for name, _ in fields] + files
+LOADER = SettingsLoader(HostSettings, PREFIX, "agent-host up --help")
 
 
 def load_settings(**overrides: Any) -> HostSettings:
-    """Reads the environment. Raises StartError that names every fault, one a line."""
-    faults = [*_unknown_names(), *_file_faults()]
-    try:
-        settings = HostSettings(**overrides)
-    except ValidationError as error:
-        faults += [_fault(str(one["loc"][0]), one["msg"], one.get("input")) for one in error.errors()]
-    else:
-        if not faults:
-            return settings
-    raise StartError("\n".join(faults))
-
-
-def _unknown_names() -> list[str]:
-    known = setting_names()
-    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
-    return [f"{name}: there is no such setting{_hint(name, known)}" for name in unknown]
-
-
-def _hint(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else "; see agent-host up --help"
-
-
-def _file_faults() -> list[str]:
-    faults: list[str] = []
-    for name in (name for name in setting_names() if name.endswith("_FILE")):
-        path = os.environ.get(name)
-        if path and os.environ.get(name.removesuffix("_FILE")):
-            faults.append(f"{name}: {name.removesuffix('_FILE')} is set too; keep one of them")
-        elif path and (why := _unreadable(path)):
-            faults.append(f"{name}: cannot read {path}: {why}")
-    return faults
-
-
-def _unreadable(path: str) -> str | None:
-    try:
-        return None if Path(path).read_text().strip() else "it is empty"
-    except (OSError, UnicodeDecodeError) as error:
-        return error.strerror if isinstance(error, OSError) else "it is not text"
-
-
-def _fault(where: str, message: str, value: Any) -> str:
-    name = env_name(where) if where in HostSettings.model_fields else where
-    secret = any(env_name(field) == name and is_secret(info) for field, info in HostSettings.model_fields.items())
-    return f"{name}: {message.removeprefix('Value error, ')}" + ("" if secret else f" (is {str(value)!r})")
+    """Read the environment. Raises StartError that names every fault, a line each."""
+    return LOADER.load(**overrides)

@@ -1,24 +1,21 @@
 """Settings of the runtime: environment variables with the prefix `AGENT_`.
 
-Each field's docstring is its line in `--help` and its row in `docs/reference/settings.md`. A secret also has a `_FILE`
-form, which names a file that holds it.
+Each field's docstring is its line in `--help` and its row in `docs/reference/settings.md`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from agent_common.net import checked_bearer, parse_endpoint, parse_http_url
 from agent_common.protocol import CompactionPolicy
+from agent_common.settings import SettingsLoader
 from agent_common.telemetry import LogFormat
-
-from .errors import StartError
 
 PREFIX = "AGENT_"
 DEFAULT_CONTEXT = 128_000
@@ -32,10 +29,7 @@ def _default_data_dir() -> Path:
 
 
 class Settings(BaseModel):
-    """What an operator may set. Immutable once the process has started.
-
-    A plain model, and `load_settings` reads the environment: pydantic's own way to do that is slow to load.
-    """
+    """What an operator may set. Immutable once the process has started."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
@@ -163,13 +157,6 @@ class Settings(BaseModel):
             raise ValueError("must be reached in clear, as by http://127.0.0.1:8421; write http:// for https://")
         return value
 
-    @field_validator("token", "mesh_token", mode="before")
-    @classmethod
-    def _readable(cls, value: Any) -> Any:
-        if isinstance(value, _Unreadable):
-            raise ValueError(value.reason)
-        return value
-
     @field_validator("mediation_url")
     @classmethod
     def _endpoint(cls, value: str | None) -> str | None:
@@ -230,80 +217,9 @@ class Settings(BaseModel):
         return self.mcp_file or self.data_dir / "mcp.json"
 
 
-@dataclass(frozen=True, slots=True)
-class _Unreadable:
-    """Stands where the content of a secret's file would stand."""
-
-    reason: str
-
-
-def _environment() -> dict[str, str | _Unreadable]:
-    """What the environment says, by field; what is empty says nothing. `AGENT_TOKEN_FILE=/run/secrets/token` gives
-    AGENT_TOKEN the stripped content of that file, unless it is set itself."""
-    given = {name.upper(): value for name, value in os.environ.items() if value}
-    secrets = secret_fields(Settings)
-    found: dict[str, str | _Unreadable] = {}
-    for name in Settings.model_fields:
-        variable = f"{PREFIX}{name.upper()}"
-        if variable in given:
-            found[name] = given[variable]
-        elif name in secrets and f"{variable}_FILE" in given:
-            found[name] = _content(f"{variable}_FILE", given[f"{variable}_FILE"])
-    return found
-
-
-def _content(variable: str, path: str) -> str | _Unreadable:
-    try:
-        return Path(path).read_text().strip()
-    except OSError as error:
-        reason = error.strerror
-    except UnicodeDecodeError:
-        reason = "it is not text"
-    return _Unreadable(f"{variable}: cannot read {path}: {reason}")
-
-
-def secret_fields(settings_cls: type[BaseModel]) -> set[str]:
-    """Names of the fields that hold a secret."""
-    return {name for name, field in settings_cls.model_fields.items() if "SecretStr" in str(field.annotation)}
+LOADER = SettingsLoader(Settings, PREFIX, "agent-runtime serve --help", variable_beats_file=True)
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Reads the environment. Raises StartError that names every fault."""
-    faults = _unknown_names()
-    try:
-        settings = Settings.model_validate({**_environment(), **overrides})
-    except ValidationError as error:
-        faults += [_fault(one["loc"], one["msg"], one.get("input")) for one in error.errors()]
-    else:
-        if not faults:
-            return settings
-    raise StartError("\n".join(faults))
-
-
-def setting_names() -> list[str]:
-    """Every environment variable that this module reads, `_FILE` forms included."""
-    secrets = secret_fields(Settings)
-    names = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
-    return names + [f"{PREFIX}{name.upper()}_FILE" for name in Settings.model_fields if name in secrets]
-
-
-def _unknown_names() -> list[str]:
-    """Return a line for each misspelt setting in the environment: ignored, it would leave the default in force."""
-    known = setting_names()
-    unknown = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
-    return [f"{name}: there is no such setting{_hint(name, known)}" for name in unknown]
-
-
-def _hint(name: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(
-        name.upper().removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1
-    )
-    return f"; did you mean {PREFIX}{close[0]}?" if close else "; see agent-runtime serve --help"
-
-
-def _fault(where: tuple[int | str, ...], message: str, value: Any) -> str:
-    name = ": ".join((PREFIX + str(where[0]).upper(), *map(str, where[1:]))) if where else "settings"
-    shown = f" (is {value!r})" if where and str(where[0]) not in secret_fields(Settings) else ""
-    return f"{name}: {message.removeprefix('Value error, ')}{shown}"
+    """Read the environment. Raises StartError that names every fault, a line each."""
+    return LOADER.load(**overrides)

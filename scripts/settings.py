@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from agent_common.protocol import field_docs
-from agent_runtime.settings import PREFIX, Settings, secret_fields
+from agent_runtime.settings import LOADER, Settings
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 HEAD = """\
@@ -34,9 +34,9 @@ SHOWN = {"data_dir": "`/data` where it can be written, else `~/.local/share/agen
 
 def page() -> str:
     """The whole page."""
-    docs, secrets = {name: _linked(text) for name, text in field_docs(Settings).items()}, secret_fields(Settings)
+    docs = {name: _linked(text) for name, text in field_docs(Settings).items()}
     return HEAD + "".join(
-        f"| `{PREFIX}{name.upper()}`{' (secret)' if name in secrets else ''} | {_default(name)}"
+        f"| `{LOADER.env_name(name)}`{' (secret)' if LOADER.is_secret(name) else ''} | {_default(name)}"
         f" | {allowed(field)} | {docs[name]} |\n"
         for name, field in Settings.model_fields.items()
     )

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 
 import structlog
 
+from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 
 from ..errors import RequestError
 from .fleet import Fleet
 
 log = structlog.get_logger(__name__)
-FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+_BACKOFF = Backoff(first=1.0, most=30.0)
 STEADY_SECONDS = 30.0
 """Up for so long it is taken for well."""
 
 
 @dataclass(slots=True)
 class _RestartState:
-    wait: float = FIRST_SECONDS
+    failures: int = 0
     started: float | None = None
     """When it was started the last time, by the monotonic clock."""
     task: asyncio.Task[None] | None = None
@@ -48,7 +49,7 @@ class Supervisor:
             return
         now = self._clock.monotonic()
         if patient.started is not None and now - patient.started >= STEADY_SECONDS:
-            patient.wait = FIRST_SECONDS
+            patient.failures = 0
         patient.task = asyncio.create_task(self._restart(workspace_id, patient), name=f"restart-{workspace_id}")
 
     async def close(self) -> None:
@@ -60,7 +61,8 @@ class Supervisor:
 
     async def _restart(self, workspace_id: str, patient: _RestartState) -> None:
         while True:
-            wait, patient.wait = patient.wait, min(2 * patient.wait, LONGEST_SECONDS)
+            patient.failures += 1
+            wait = _BACKOFF.pause(patient.failures)
             await self._sleep(wait)
             if (await self._fleet.get(workspace_id)).state != "failed" or not self._may_start(workspace_id):
                 return

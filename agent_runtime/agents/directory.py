@@ -62,6 +62,10 @@ class AgentDirectory:
         """Return all agents, sorted by name."""
         return [agent for _, agent in sorted(self._now().agents.items())]
 
+    def callable_agents(self) -> list[tuple[str, str]]:
+        """Return name and description of the agents that other agents may call."""
+        return [(agent.name, agent.description) for agent in self.all() if agent.for_agents]
+
     def cards(self) -> list[AgentCard]:
         """Return all agents as cards for callers, including files that could not be loaded."""
         now = self._now()

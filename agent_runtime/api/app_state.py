@@ -11,7 +11,7 @@ from agent_common.protocol import McpServerState
 
 from ..agents import AgentDirectory
 from ..context import ContextWindow
-from ..loop import ChatService, Counters, EventBus, HumanAnswers, LoopServices, SessionService, TaskService
+from ..loop import ChatService, EventBus, HumanAnswers, LoopServices, SessionService, TaskService
 from ..ports import Mesh, SkillIndex, ToolCatalog
 from ..settings import Settings
 from ..workspace import FileService
@@ -25,7 +25,7 @@ class Services:
     """The services of the running agent for the routes."""
 
     settings: Settings
-    loop_services: LoopServices
+    loop: LoopServices
     chats: ChatService
     human_answers: HumanAnswers
     tasks: TaskService
@@ -37,8 +37,6 @@ class Services:
     agents: AgentDirectory
     mesh: Mesh
     models: ModelCatalog
-    counters: Counters
-    events: EventBus
     confinement: str
     window_of: Callable[[str], ContextWindow]
     """Returns the window of a model by its name."""

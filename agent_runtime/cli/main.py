@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -182,18 +181,7 @@ def _add_skill(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_help() -> str:
-    """One entry per setting: name, what it does, default."""
-    from agent_common.protocol import field_docs
+    """One entry for each setting: name, default, what it does."""
+    from ..settings import LOADER
 
-    from ..settings import PREFIX, Settings, secret_fields
-
-    lines: list[str] = []
-    docs = field_docs(Settings)
-    for name, field in Settings.model_fields.items():
-        value = field.get_default(call_default_factory=True, validated_data={})
-        default = "" if value is None else f" [{value}]"
-        lines.append(f"  {PREFIX}{name.upper()}{default}")
-        lines += textwrap.wrap(docs[name], 100, initial_indent="      ", subsequent_indent="      ")
-        if name in secret_fields(Settings):
-            lines.append(f"      {PREFIX}{name.upper()}_FILE names a file that holds it.")
-    return "\n".join(lines)
+    return "\n".join(LOADER.help(100))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.backoff import Backoff
 from agent_common.json_reader import INLINE_BYTES
 from agent_common.net import HttpPool, HttpResponse, TransportFault
 from agent_common.protocol import Caching
@@ -35,7 +35,7 @@ MAX_RETRY_SECONDS = 60.0
 """If a provider asks to wait for more seconds, the call fails."""
 DRAIN_SECONDS = 0.5
 """Maximum seconds to read the rest of a stream so that its connection can be reused."""
-_FIRST_BACKOFF, _MAX_BACKOFF = 0.5, 16.0
+_BACKOFF = Backoff(first=0.5, most=16.0, jitter=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,6 @@ def _delay(attempt: int, error: ModelError) -> float | None:
     """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: no retry."""
     if not error.transient or (error.retry_after or 0) > MAX_RETRY_SECONDS:
         return None
-    jitter = random.random()  # noqa: S311  spreads load, guards nothing
     if error.retry_after is not None:
-        return error.retry_after + jitter * 0.25
-    return min(_MAX_BACKOFF, _FIRST_BACKOFF * 2 ** (attempt - 1)) * (0.5 + jitter / 2)
+        return error.retry_after + _BACKOFF.draw(0.0, 0.25)
+    return _BACKOFF.pause(attempt)

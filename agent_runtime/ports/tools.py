@@ -80,7 +80,9 @@ class ToolContext:
     egress: EgressMeter | None = None
     """None: sent bytes are not counted."""
     model_meter: ModelMeter | None = None
-    """None: the tool's model calls are not counted."""
+    """None: nothing counts what the tool asks of models."""
+    spawner: Spawner | None = None
+    """Runs the agents that the call asks for; None: no agent can be called."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages listed in the agent's prompt: name -> where it was found."""
 
@@ -135,13 +137,9 @@ class SubagentRequest:
 class Spawner(Protocol):
     """Runs subagents."""
 
-    def callable_agents(self) -> Sequence[tuple[str, str]]:
-        """Return name and description of the agents that may be called."""
-        ...
-
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-        """Run the agent and return the data of the call's result. Raises ToolFailure. Cancelling the caller stops the
-        agent; one in the background may outlast its caller's turn, but is stopped if that turn is aborted."""
+        """Run an agent and return the data of the call's result. Raises ToolFailure. Cancelling the caller stops the
+        agent. An agent in the background may outlast the turn that called it, but stops if that turn is aborted."""
         ...
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_runtime.settings import PREFIX, Settings, secret_fields
+from agent_runtime.settings import LOADER, PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "images"
@@ -21,8 +21,9 @@ TEXTS = [
     ROOT / "Dockerfile",
     *(path for path in IMAGES.rglob("*") if path.is_file() and "__pycache__" not in path.parts),
 ]
-FILES_OF_SETTINGS = {f"{PREFIX}{name.upper()}_FILE" for name in secret_fields(Settings)}
-SETTINGS = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | FILES_OF_SETTINGS
+SECRETS = {LOADER.env_name(name) for name in Settings.model_fields if LOADER.is_secret(name)}
+FILES_OF_SETTINGS = {f"{name}_FILE" for name in SECRETS}
+SETTINGS = set(LOADER.names())
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -69,7 +70,7 @@ def test_only_what_the_dockerfile_names_goes_into_a_build() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
     assert {line for line in lines if line.startswith("!")} == {
-        "!agent_runtime", "!images", "!requirements", "!LICENSE", "!pyproject.toml",
+        "!agent_common", "!agent_runtime", "!images", "!requirements", "!LICENSE", "!pyproject.toml",
     }  # fmt: skip
 
 
@@ -89,7 +90,8 @@ def test_bytecode_is_bound_to_no_files_time(step: str) -> None:
 
 def test_doubles_stay_out_and_a_bill_of_materials_is_written() -> None:
     script = (IMAGES / "steps/source.sh").read_text()
-    assert 'rm -rf "$staged$packages/agent_testing"' in script
+    [copied] = [line for line in script.splitlines() if line.startswith("cp -R")]
+    assert copied == 'cp -R /build/agent_common /build/agent_runtime "$staged$packages/"'
     assert '/build/sbom.py /build/pyproject.toml >"$staged/usr/share/agent-runtime/sbom.cdx.json"' in script
 
 
@@ -145,7 +147,7 @@ def test_the_workspace_of_microagent_fails_closed_and_has_no_network() -> None:
     }  # fmt: skip
     assert spec["env"]["AGENT_MEDIATION_REQUIRED"] == "true"
     assert set(spec["env"]) <= SETTINGS
-    assert not {f"{PREFIX}{name.upper()}" for name in secret_fields(Settings)} & set(spec["env"])
+    assert not SECRETS & set(spec["env"])
 
 
 def test_the_pod_is_held_and_names_only_settings_that_there_are() -> None:
@@ -162,7 +164,7 @@ def test_the_pod_is_held_and_names_only_settings_that_there_are() -> None:
     assert container["resources"]["limits"]["memory"] == "512Mi"
     names = {one["name"] for one in container["env"]}
     assert names <= SETTINGS
-    assert not {f"{PREFIX}{name.upper()}" for name in secret_fields(Settings)} & names
+    assert not SECRETS & names
 
 
 def test_pods_reach_nothing_but_the_mesh() -> None:

@@ -1,79 +1,60 @@
-"""SQL of the ledger, compiled once per database.
+"""Write one batch of the ledger's rows in one transaction.
 
 Each SQLite step releases the GIL, which the writer's thread shares with the event loop, so commit latency depends on
-the number of statements and on the Python between them. Statements are therefore compiled by SQLAlchemy once and kept
-as text, rows are plain values, and on SQLite one statement takes many rows.
+the number of statements and on the Python between them. Rows are therefore plain values, the text of a statement is
+made once, and on SQLite one statement takes many rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table, bindparam, case, insert, select, update
+import structlog
+from sqlalchemy import Connection, bindparam, case, insert, select, update
+from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.sql.dml import UpdateBase
 
 from ...database import channels, work, work_audit
 from .work import CHANGING_COLUMNS, COLUMNS
 
 Values = tuple[Any, ...]
-T = TypeVar("T")
+Row = dict[str, Any]
+Batch = dict[str, list[Values]]
+"""Rows of one commit by kind of write: `admit`, and the keys of `_WRITES`."""
+Run = Callable[[Callable[[Connection], dict[str, Row]]], dict[str, Row]]
+"""Calls the function with a connection, in a transaction of its own."""
+
+log = structlog.get_logger(__name__)
 _CHUNK_SIZES = (256, 64, 32, 16, 8, 4, 2, 1)
 """How many rows a statement takes; few sizes, so that each is prepared once."""
 _MOST_IDS = 500
+_REFUSED = (DataError, IntegrityError, ArithmeticError)
+"""The database does not take a value, or has the id already."""
 
 
-class _Change:
-    """Changes rows: many with one statement on SQLite; elsewhere one by one, as columns of VALUES would need types."""
+class _Write:
+    """One statement, for one row or many."""
 
-    def __init__(self, statement: UpdateBase, names: Sequence[str], table: str, sets: str, where: str) -> None:
-        """`names`: of the values of a row. `sets` and `where` call the first of them `v.column1`."""
+    def __init__(self, statement: UpdateBase, names: Iterable[str], sqlite: str) -> None:
+        """`names`: of the values of a row. `sqlite`: the statement, where `{}` stands for the rows of VALUES; elsewhere
+        rows are written one by one, as columns of VALUES would need types."""
         self._statement, self._names = statement, tuple(names)
         blank = f"({', '.join('?' * len(self._names))})"
-        self._texts = {
-            rows: f"UPDATE {table} SET {sets} FROM (VALUES {', '.join([blank] * rows)}) AS v WHERE {where}"  # noqa: S608  our own names
-            for rows in _CHUNK_SIZES
-        }
+        self._texts = {rows: sqlite.format(", ".join([blank] * rows)) for rows in _CHUNK_SIZES}
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
-        """Change the rows. Each has a value for each of the names, in their order."""
+        """Write the rows. Each has a value for each of the names, in their order."""
         if connection.dialect.name != "sqlite":
             connection.execute(self._statement, [dict(zip(self._names, row, strict=True)) for row in rows])
             return
         for some in _pieces(rows):
-            values = tuple(chain.from_iterable(some))
-            connection.exec_driver_sql(self._texts[len(some)], values)
+            connection.exec_driver_sql(self._texts[len(some)], tuple(chain.from_iterable(some)))
 
 
-class _Insert:
-    """Inserts rows; each has a value for each of the columns, in their order."""
-
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        """Raises ValueError if the columns are not in the table's order, which the compiler uses."""
-        self._table, self.columns = table, tuple(columns)
-        if self.columns != tuple(column.name for column in table.c if column.name in columns):
-            raise ValueError(f"the columns of {table.name} are in another order")
-        self._made: dict[tuple[str, int], str] = {}
-
-    def run(self, connection: Connection, rows: Sequence[Values]) -> None:
-        if not connection.dialect.positional:
-            connection.execute(insert(self._table), [dict(zip(self.columns, row, strict=True)) for row in rows])
-            return
-        for some in _pieces(rows):
-            values = tuple(chain.from_iterable(some))
-            connection.exec_driver_sql(self._text(connection.dialect, len(some)), values)
-
-    def _text(self, dialect: Dialect, rows: int) -> str:
-        text = self._made.get((dialect.name, rows))
-        if text is None:
-            blank = [dict.fromkeys(self.columns)] * rows
-            text = str(insert(self._table).inline().values(blank).compile(dialect=dialect))
-            self._made[dialect.name, rows] = text
-        return text
-
-
-def _pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+def _pieces(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
     begin = 0
     while begin < len(rows):
         size = next(size for size in _CHUNK_SIZES if size <= len(rows) - begin)
@@ -82,67 +63,76 @@ def _pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 AUDIT = tuple(column.name for column in work_audit.c if column.name != "id")
-_INSERT = _Insert(work, COLUMNS)
-_AUDIT = _Insert(work_audit, AUDIT)
-_UPDATE = _Change(
-    update(work)
-    .where(work.c.request_id == bindparam("of"))
-    .values({name: bindparam(name) for name in CHANGING_COLUMNS}),
-    ("of", *CHANGING_COLUMNS),
-    "work",
-    ", ".join(f"{name} = v.column{place}" for place, name in enumerate(CHANGING_COLUMNS, 2)),
-    "work.request_id = v.column1",
-)
-_DELIVER = _Change(
-    update(work)
-    .where((work.c.request_id == bindparam("of")) & work.c.delivered_at.is_(None))
-    .values(delivered_at=bindparam("at"), status=case((work.c.status == "resulted", "delivered"), else_=work.c.status)),
-    ("of", "at"),
-    "work",
-    "delivered_at = v.column2, status = CASE WHEN status = 'resulted' THEN 'delivered' ELSE status END",
-    "work.request_id = v.column1 AND work.delivered_at IS NULL",
-)
-_EPOCH = _Change(
-    update(channels)
-    .where((channels.c.workspace == bindparam("of")) & (channels.c.epoch < bindparam("newest")))
-    .values(epoch=bindparam("newest")),
-    ("of", "newest"),
-    "channels",
-    "epoch = v.column2",
-    "channels.workspace = v.column1 AND channels.epoch < v.column2",
-)
+_ADMIT = _Write(insert(work), COLUMNS, f"INSERT INTO work ({', '.join(COLUMNS)}) VALUES {{}}")  # noqa: S608
+_WRITES = {
+    "change": _Write(
+        update(work)
+        .where(work.c.request_id == bindparam("of"))
+        .values({name: bindparam(name) for name in CHANGING_COLUMNS}),
+        ("of", *CHANGING_COLUMNS),
+        f"UPDATE work SET {', '.join(f'{name} = v.column{at}' for at, name in enumerate(CHANGING_COLUMNS, 2))} "  # noqa: S608  our own names
+        "FROM (VALUES {}) AS v WHERE work.request_id = v.column1",
+    ),
+    "deliver": _Write(
+        update(work)
+        .where((work.c.request_id == bindparam("of")) & work.c.delivered_at.is_(None))
+        .values(
+            delivered_at=bindparam("at"), status=case((work.c.status == "resulted", "delivered"), else_=work.c.status)
+        ),
+        ("of", "at"),
+        "UPDATE work SET delivered_at = v.column2, "
+        "status = CASE WHEN status = 'resulted' THEN 'delivered' ELSE status END "
+        "FROM (VALUES {}) AS v WHERE work.request_id = v.column1 AND work.delivered_at IS NULL",
+    ),
+    "epochs": _Write(
+        update(channels)
+        .where((channels.c.workspace == bindparam("of")) & (channels.c.epoch < bindparam("newest")))
+        .values(epoch=bindparam("newest")),
+        ("of", "newest"),
+        "UPDATE channels SET epoch = v.column2 "
+        "FROM (VALUES {}) AS v WHERE channels.workspace = v.column1 AND channels.epoch < v.column2",
+    ),
+    "audit": _Write(insert(work_audit), AUDIT, f"INSERT INTO work_audit ({', '.join(AUDIT)}) VALUES {{}}"),  # noqa: S608
+}
 
 
-def existing_rows(connection: Connection, rows: Sequence[Values]) -> dict[str, dict[str, Any]]:
+def write_batch(run: Run, batch: Batch) -> dict[str, Row]:
+    """Write the batch, and return the rows that had the ids of new work before.
+
+    Nearly all ids are new, so they are looked up only when the first try fails. A value that no database takes must
+    hold up no other row: at last each row is written by itself, and bad ones are left out.
+    """
+    for check_known in (False, True):
+        with contextlib.suppress(*_REFUSED):
+            return run(lambda connection, check_known=check_known: _apply(connection, batch, check_known=check_known))
+    known: dict[str, Row] = {}
+    for kind, rows in batch.items():
+        for row in rows:
+            one = {kind: [row]}
+            try:
+                known.update(run(lambda connection, one=one: _apply(connection, one, check_known=True)))
+            except _REFUSED as error:
+                log.error("work_row_dropped", kind=kind, why=str(error).splitlines()[0])
+    return known
+
+
+def _apply(connection: Connection, batch: Batch, *, check_known: bool) -> dict[str, Row]:
+    """Write the rows. Unless `check_known`, an id that is taken raises IntegrityError."""
+    new = batch.get("admit", ())
+    known = _existing_rows(connection, new) if check_known else {}
+    if fresh := [row for row in new if row[0] not in known]:
+        _ADMIT.run(connection, fresh)
+    for kind, write in _WRITES.items():
+        if rows := batch.get(kind):
+            write.run(connection, rows)
+    return known
+
+
+def _existing_rows(connection: Connection, rows: Sequence[Values]) -> dict[str, Row]:
     """The rows in the table with the same ids, by id."""
-    known: dict[str, dict[str, Any]] = {}
+    known: dict[str, Row] = {}
     ids = [row[0] for row in rows]
     for begin in range(0, len(ids), _MOST_IDS):
         query = select(work).where(work.c.request_id.in_(ids[begin : begin + _MOST_IDS]))
         known.update((row["request_id"], dict(row)) for row in connection.execute(query).mappings())
     return known
-
-
-def insert_work(connection: Connection, rows: Sequence[Values]) -> None:
-    """Insert rows with a value for each of COLUMNS. Raises IntegrityError when an id is taken."""
-    _INSERT.run(connection, rows)
-
-
-def update_work(connection: Connection, rows: Sequence[Values]) -> None:
-    """Change rows: the id, and a value for each of CHANGING_COLUMNS."""
-    _UPDATE.run(connection, rows)
-
-
-def mark_delivered(connection: Connection, rows: Sequence[Values]) -> None:
-    """Store that callers have read the ends of requests: the id, and when."""
-    _DELIVER.run(connection, rows)
-
-
-def insert_audit(connection: Connection, rows: Sequence[Values]) -> None:
-    """Insert rows with a value for each of AUDIT."""
-    _AUDIT.run(connection, rows)
-
-
-def raise_epochs(connection: Connection, rows: Sequence[Values]) -> None:
-    """Store newest epochs: the workspace, and its epoch. An epoch never goes down."""
-    _EPOCH.run(connection, rows)

@@ -139,7 +139,7 @@ async def _reply(sent: Turn | CompletedTurn, services: Services, options: _Reply
     if not options.stream:
         return await _respond_json(sent, services, options.wait_seconds, path)
     if isinstance(sent, Turn):
-        return live_stream(sent, services.loop_services.admission, through_waits=options.through_waits)
+        return live_stream(sent, services.loop.admission, through_waits=options.through_waits)
     return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
@@ -168,7 +168,7 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
 
 def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPending:
     status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
-    return ChatPending(**names, status=status, pending=services.loop_services.admission.queues.pending(turn))
+    return ChatPending(**names, status=status, pending=services.loop.admission.queues.pending(turn))
 
 
 def _finished_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:

@@ -46,7 +46,7 @@ async def stream(request: Request, task_id: str) -> Response:
     at = get_services(request)
     turn = await at.tasks.turn(task_id, principal(request))
     if turn is not None:
-        return live_stream(turn, at.loop_services.admission)
+        return live_stream(turn, at.loop.admission)
     found = await at.tasks.record(task_id, principal(request))
     return recorded_stream(await at.tasks.reply(task_id, principal(request)), found.error)
 

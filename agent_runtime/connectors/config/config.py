@@ -215,8 +215,6 @@ def _remote(fields: ServerFields) -> RemoteServer:
 
 
 def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, ...]:
-    """Longest first, so that none is hidden in parts."""
-
     def all_of_them() -> Iterator[str]:
         yield from filled.values
         for value in (*fields.env.values(), *fields.headers.values()):
@@ -226,7 +224,7 @@ def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, 
             yield fields.oauth.refresh_token or ""
             yield fields.oauth.client_secret or ""
 
-    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}, key=len, reverse=True))
+    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}))
 
 
 def _fault_text(error: Any) -> str:

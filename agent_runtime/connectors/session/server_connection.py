@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import anyio
 from pydantic import ValidationError
 
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
@@ -58,6 +59,7 @@ class ServerConnection:
         self.reason: str | None = None
         """Why there is no connection, when there should be one."""
         self._servers, self._deps, self._starting, self._timeouts = servers, deps, starting, timeouts
+        self._redactor = Redactor(server.secrets)
         self._now = asyncio.get_running_loop().time
         self._used_at = self._began_at = self._listed_at = self._retry_at = self._now()
         self._failures = self._open_calls = 0
@@ -268,9 +270,8 @@ class ServerConnection:
         return self._hide_secrets(text)
 
     def _hide_secrets(self, text: str) -> str:
-        """Without what the operator keeps secret."""
-        for secret in self.server.secrets:
-            text = text.replace(secret, "[hidden]")
+        """Return the text without what the operator keeps secret, and not longer than a reason may be."""
+        text = self._redactor.redact(text)
         return " ".join(text.split())[:REASON_LIMIT] if len(text) > REASON_LIMIT else text
 
 

@@ -13,7 +13,6 @@ from agent_common.protocol import Usage
 
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
-from .exact import ExactCounter
 from .overflow import OverflowReport, overflow_of
 
 MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
@@ -21,7 +20,7 @@ MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
 AGREEMENT_RATIO = 1.15
 """Two such reports are one and the same when they differ less than so many times."""
 SHOWN_SCHEMA_SHARE = 0.7
-"""What of the JSON of tools OpenAI's models are shown (see `recipe`); others are mostly shown all of it."""
+"""Share of the JSON of tools that OpenAI's models are shown; other models are mostly shown all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,6 @@ class ContextUsage:
         self.reset()
 
     @property
-    def reported_once(self) -> bool:
-        """Whether the model has counted a part of this conversation: then little is left to be estimated."""
-        return self._base is not None
-
-    @property
     def calibration(self) -> TokenCalibration:
         """Of the model that answers."""
         return self._calibration
@@ -66,12 +60,11 @@ class ContextUsage:
         self._base: _Base | None = None
         self._doubt: float | None = None
         """Reported per estimated token, of a report that was not believed."""
-        self._exact: ExactCounter | None = None
 
     def switch_calibration(self, calibration: TokenCalibration) -> None:
         """From now on another model answers: what the one before has reported says little about it."""
         if calibration is not self._calibration:
-            self._calibration, self._exact = calibration, None
+            self._calibration = calibration
             self._tools, self._schemas = None, 0.0
             self._base = self._doubt = None
 
@@ -94,19 +87,6 @@ class ContextUsage:
     def text_tokens(self, text: str) -> int:
         """Tokens of a text by itself, at least one."""
         return max(1, round(estimate_text(text) * self._calibration.factor))
-
-    async def exact_occupancy(self, messages: Sequence[bytes], tools: bytes | None = None) -> int:
-        """As `occupancy`, but counted and not estimated where the model's encoding is known: what came since the last
-        report, or all. For other models the estimate is the best there is."""
-        now = self.occupancy(messages, tools)
-        if self._calibration.encoding is None:
-            return now
-        if self._exact is None or self._exact.name != self._calibration.encoding:
-            self._exact = ExactCounter(self._calibration.encoding)
-        base = self._base
-        if base is not None and self._is_prefix(base):
-            return base.reported + await self._exact.count_messages(messages, base.messages)
-        return await self._exact.count_request(messages, tools)
 
     # -- what the model says
 

@@ -86,10 +86,6 @@ def pieces(text: str) -> Iterator[str]:
     yield text[begin:]
 
 
-def is_loaded(name: EncodingName) -> bool:
-    return name in _loaded
-
-
 def encoder(name: EncodingName) -> Encoder:
     """The encoder of that name. Its first use in a process is slow: see above."""
     with _loading:

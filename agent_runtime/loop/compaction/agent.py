@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from agent_common.protocol import ModelCard, Usage
 
 from ...agents import AgentDirectory, Manifest
-from ...context import CompactionHistory, ContextUsage, ContextWindow, TokenCalibrations, digest
+from ...context import CompactionHistory, ContextUsage, ContextWindow, digest
 from ...errors import ModelError, ModelErrorCode
 from ...ports import ToolContext
 from ...sessions import text_of
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
+from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn, TurnRequest
-from ..scheduling.inline_run import run_inline
-from ..scheduling.runner import TurnRunner
+from ..execution.inline_run import run_inline
+from ..services import LoopServices
+from ..turn.context_budget import ContextBudgets
 from ..turn.summary_strategies import Summary
 
 _CODES: dict[str, ModelErrorCode] = {code: code for code in get_args(ModelErrorCode)}
@@ -35,19 +36,12 @@ PROMPT_TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class SummarizerModels:
-    """Chooses the model that writes a summary."""
+    """Chooses the model that summarizes."""
 
     agents: AgentDirectory
-    window_of: Callable[[str], ContextWindow]
-    """Returns the window of a model."""
-    known_cards: Callable[[], Sequence[ModelCard]]
-    """Returns the catalog entries known so far."""
+    windows: ModelWindows
     configured_model: str | None = None
     """The operator's choice; None: not set."""
-
-    def upstream_name(self, model: str) -> str | None:
-        """Return the provider's own name for a model; None if unknown."""
-        return next((card.upstream for card in self.known_cards() if card.id == model), None)
 
     def manifest(self) -> Manifest:
         found = self.agents.get(AGENT_NAME)
@@ -58,7 +52,7 @@ class SummarizerModels:
     def choose_model(self, session_model: str, needed_tokens: int, *, price_needed: bool = False) -> str:
         """Return the cheapest model with a known price and a window of at least `needed_tokens`, or else the session's
         own model. With `price_needed`, a configured model without a known price is ignored."""
-        priced = {card.id: price for card in self.known_cards() if (price := _price(card)) is not None}
+        priced = {card.id: price for card in self.windows.known_cards() if (price := _price(card)) is not None}
         set_by = self.manifest().model or self.configured_model
         if set_by and (set_by in priced or not price_needed):
             return set_by
@@ -66,8 +60,8 @@ class SummarizerModels:
             return session_model
         large = {
             card.id
-            for card in self.known_cards()
-            if card.context_limit and self.window_of(card.id).usable >= needed_tokens
+            for card in self.windows.known_cards()
+            if card.context_limit and self.windows.configured(card.id).usable >= needed_tokens
         }
         return min(
             priced.keys() & (large | {session_model}), key=lambda name: (priced[name], name != session_model, name)
@@ -80,20 +74,21 @@ class SummarizerAgent:
     def __init__(
         self,
         *,
-        runner: TurnRunner,
+        services: LoopServices,
+        context_budgets: ContextBudgets,
         models: SummarizerModels,
         session: LiveSession,
         session_model: str,
         needed_tokens: int,
         max_tokens: int,
-        calibrations: TokenCalibrations,
         history: CompactionHistory,
         retries: int,
         parent: Turn | None = None,
     ) -> None:
         """Choose a model. `needed_tokens` is the approximate size of the conversation; `max_tokens` limits the summary,
         as counted by the session's model. Raises ModelError if the compaction agent is missing."""
-        self._runner, self._models, self._session, self._parent = runner, models, session, parent
+        self._services, self._context_budgets = services, context_budgets
+        self._models, self._session, self._parent = models, session, parent
         self._retries, self._max_tokens = retries, max_tokens
         self._manifest = models.manifest()
         price_needed = parent is not None and parent.budget.price_needed
@@ -102,8 +97,8 @@ class SummarizerAgent:
             models.choose_model(session_model, needed_tokens, price_needed=price_needed),
         )
         self._session_calibration, self._calibration = (
-            calibrations.for_model(session_model),
-            calibrations.for_model(self._model),
+            models.windows.calibrations.for_model(session_model),
+            models.windows.calibrations.for_model(self._model),
         )
         self._temperature = self._manifest.temperature
         self._fell_back = False
@@ -130,7 +125,7 @@ class SummarizerAgent:
     def _window(self) -> ContextWindow:
         """The window of the model, narrowed by what its refusals have revealed."""
         refused = self._history.refused_tokens if self._history.model == self._model else None
-        return self._models.window_of(self._model).narrowed(self._calibration.limit).narrowed(refused)
+        return self._models.windows.configured(self._model).narrowed(self._calibration.limit).narrowed(refused)
 
     async def summarize(self, transcript: str) -> Summary:
         """Write a summary in one attempt. If the chosen model is not usable, switch to the session's own for good."""
@@ -146,7 +141,9 @@ class SummarizerAgent:
     async def _summarize_once(self, transcript: str) -> Summary:
         turn = self._turn(transcript)
         try:
-            parts = await run_inline(turn, self._runner, self._context(turn), without_compaction=True)
+            parts = await run_inline(
+                turn, self._services, self._context_budgets, self._context(turn), without_compaction=True
+            )
         finally:
             self.total_usage = self.total_usage.plus(turn.budget.usage)
         outcome = turn.end.outcome
@@ -156,14 +153,16 @@ class SummarizerAgent:
         return Summary(text, ContextUsage(self._session_calibration).text_tokens(text), model=turn.model)
 
     def _turn(self, transcript: str) -> Turn:
-        model, manifest, conversation, ids = self._model, self._manifest, self._session, self._runner.ids
+        model, manifest, conversation, ids = self._model, self._manifest, self._session, self._services.ids
         agent_session = LiveSession(
             conversation.id, conversation.principal, manifest.name, model, manifest.prompt, digest(manifest.prompt), ()
         )
         message_id = ids.new("msg")
         books = self._parent.budget if self._parent is not None else None
         seconds = (
-            TIMEOUT_SECONDS if self._parent is None else min(TIMEOUT_SECONDS, self._runner.seconds_left(self._parent))
+            TIMEOUT_SECONDS
+            if self._parent is None
+            else min(TIMEOUT_SECONDS, self._parent.seconds_left(self._services.clock.monotonic()))
         )
         limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer_tokens=self._max_summary_tokens)
         return Turn(
@@ -190,7 +189,7 @@ class SummarizerAgent:
         )
 
     def _context(self, turn: Turn) -> ToolContext:
-        home, session_id = self._runner.home, self._session.id
+        home, session_id = self._services.home, self._session.id
         return ToolContext(
             session_id, "", home.workspace, home.scratch(session_id), turn.message_id, agent=turn.request.agent
         )

@@ -14,9 +14,7 @@ from agent_common.protocol import CompactionPolicy, CompactReply
 from ...context import (
     CompactionHistory,
     ContextUsage,
-    ContextWindow,
     CurrentTurn,
-    TokenCalibrations,
     View,
     cut_all,
     read_view,
@@ -27,7 +25,7 @@ from ...sessions import Marker, MessageRow, Recorder, history, listing, markers,
 from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
 from ..notes.memory import NullMemory, durable_facts
-from ..scheduling.runner import TurnRunner
+from ..services import LoopServices
 from ..turn.context_budget import AutoCompaction, CompactionDeps, ContextBudget, ObserveOnly
 from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
 from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
@@ -43,29 +41,14 @@ SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
 
 @dataclass(slots=True)
 class CompactionService:
-    """Implements ContextBudgets and compactions on request. Call `attach` before the first turn runs."""
+    """Opens the context budgets of turns (`ContextBudgets`), and compacts a session when a person asks for it."""
 
+    services: LoopServices
     models: SummarizerModels
     policy: CompactionPolicy
     memory: Memory = field(default_factory=NullMemory)
-    calibrations: TokenCalibrations = field(init=False)
     _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
-    """Timeouts of the compactions on request that are under way."""
-    _runner: TurnRunner = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.calibrations = TokenCalibrations(self.models.upstream_name)
-
-    def attach(self, runner: TurnRunner) -> None:
-        self._runner = runner
-
-    def window(self, model: str) -> ContextWindow:
-        """Return the model's window as known so far, including what its refusals have revealed."""
-        return self.models.window_of(model).narrowed(self.calibrations.for_model(model).limit)
-
-    def usable(self, model: str) -> int:
-        """Return the tokens of the model's window that a conversation may fill before it is compacted."""
-        return self.window(model).usable
+    """The deadlines of the compactions that people wait for."""
 
     # -- during a turn
 
@@ -74,7 +57,7 @@ class CompactionService:
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
             await self._save_facts(conversation, summary)
-            row, part_id = self._row(conversation, summary), self._runner.ids.new("prt")
+            row, part_id = self._row(conversation, summary), self.services.ids.new("prt")
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
             after = await self._read(conversation, own)
             after.begin_with(prompt)
@@ -82,7 +65,7 @@ class CompactionService:
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
-        conversation.context_usage.switch_calibration(self.calibrations.for_model(turn.model))
+        conversation.context_usage.switch_calibration(self.models.windows.calibrations.for_model(turn.model))
         if conversation.compaction_history.model != turn.model:
             conversation.compaction_history = CompactionHistory(turn.model)
         return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
@@ -91,19 +74,19 @@ class CompactionService:
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
         """Open the budget of a turn without rows. Its compactions are kept in memory while it runs."""
-        context_usage = ContextUsage(self.calibrations.for_model(turn.model))
+        context_usage = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
             return ObserveOnly(view, context_usage)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
-            return self._runner.ids.new("msg"), rebuild_view(marker)
+            return self.services.ids.new("msg"), rebuild_view(marker)
 
         return self._auto_compaction(turn, view, context_usage, CompactionHistory(turn.model), keep)
 
     def _auto_compaction(
         self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
     ) -> ContextBudget:
-        windows = partial(self.models.window_of, turn.model)
+        windows = partial(self.models.windows.configured, turn.model)
         sum_up = self._build_summarize(turn.session, turn.model, history, turn)
         switched = turn.model != turn.session.model
         return AutoCompaction(
@@ -135,7 +118,7 @@ class CompactionService:
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
         context_usage = session.context_usage
-        context_usage.switch_calibration(self.calibrations.for_model(session.model))
+        context_usage.switch_calibration(self.models.windows.calibrations.for_model(session.model))
         cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
@@ -143,11 +126,13 @@ class CompactionService:
         around = max(0, session.context_tokens - before)  # the tools, as the last call had them
         try:
             sum_up = self._build_summarize(session, session.model, session.compaction_history)
-            summary = await sum_up([view.messages[at] for at in cut.head], self.window(session.model).max_summary)
+            summary = await sum_up(
+                [view.messages[at] for at in cut.head], self.models.windows.window(session.model).max_summary
+            )
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
         await self._save_facts(session, summary)
-        row, part_id = self._row(session, summary), self._runner.ids.new("prt")
+        row, part_id = self._row(session, summary), self.services.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
             came = history.first_shown_after(connection, session.id, last)  # e.g. a background agent's report
@@ -155,12 +140,12 @@ class CompactionService:
             markers.insert(connection, row, part_id, marker)
 
         session.view = None  # even if this call is cancelled, the marker may be stored
-        await self._runner.database.write(unit, durable=True)
+        await self.services.database.write(unit, durable=True)
         session.view = after = await self._read(session)
         context_usage.reset()
         session.compaction_history.not_before = 0
         session.context_tokens = context_usage.occupancy(after.messages) + around
-        counters = self._runner.counters
+        counters = self.services.counters
         counters.model, counters.context_tokens = session.model, session.context_tokens
         return CompactReply(
             session_id=name,
@@ -181,7 +166,7 @@ class CompactionService:
 
     async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
         prompt, agent = session.prompt, session.agent
-        return await self._runner.database.read(
+        return await self.services.database.read(
             lambda connection: read_view(connection, session.id, prompt, agent, own)
         )
 
@@ -193,11 +178,11 @@ class CompactionService:
                 view = read_view(connection, session.id, session.prompt, session.agent)
                 return view, history.last_shown_position(connection, session.id)
 
-        return await self._runner.database.read(unit)
+        return await self.services.database.read(unit)
 
     def _row(self, session: LiveSession, summary: Summary) -> MessageRow:
         """Return the message row in which a marker is stored, after all other messages."""
-        now = session.next_timestamp(self._runner.clock.now_ms())
+        now = session.next_timestamp(self.services.clock.now_ms())
         session.next_timestamp(now + 1)  # the next message follows it, even in the same millisecond
         metadata: dict[str, Any] = {
             "compaction": True,
@@ -207,7 +192,7 @@ class CompactionService:
         }
         if summary.model:
             metadata["model"] = {"provider_id": "mesh", "model_id": summary.model}
-        return MessageRow(self._runner.ids.new("msg"), session.id, "assistant", metadata, now, now)
+        return MessageRow(self.services.ids.new("msg"), session.id, "assistant", metadata, now, now)
 
     def _build_summarize(
         self, session: LiveSession, model: str, history: CompactionHistory, turn: Turn | None = None
@@ -233,13 +218,13 @@ class CompactionService:
         """Create the summarizer. Raises NoSummary if no agent or model is available."""
         try:
             return SummarizerAgent(
-                runner=self._runner,
+                services=self.services,
+                context_budgets=self,
                 models=self.models,
                 session=session,
                 session_model=model,
                 needed_tokens=sum(map(len, messages)) // BYTES_PER_TOKEN,
                 max_tokens=max_tokens,
-                calibrations=self.calibrations,
                 history=history,
                 retries=self.policy.retry_on_transient,
                 parent=turn,

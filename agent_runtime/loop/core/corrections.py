@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...context import View, user_text
-from ...learnings import is_correction, may_be_correction
+from ...learnings import is_correction
 from ...ports import Correction, Learnings
 from .turn_state import Turn
 
@@ -19,14 +19,11 @@ MAX_ANSWER_CHARACTERS = 200
 def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> None:
     """Record the turn's message if it corrects the answer before it.
 
-    `view` holds that answer; None for a message that has joined a running turn, which is judged by its words alone.
+    `view` holds that answer; None for a message that has joined a running turn.
     """
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
-    said = user_text(turn.request.parts)
-    if not may_be_correction(said):
-        return
-    answered = view.last_answer if view is not None else ""
+    said, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
     if answered is not None and is_correction(said, answered):
         learnings.record_correction(_correction(turn, said, "person (message)", answered))
 

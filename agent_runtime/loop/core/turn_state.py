@@ -91,6 +91,18 @@ class TurnRequest:
 
 
 @dataclass(slots=True)
+class TurnAdmission:
+    """How far a turn has been admitted."""
+
+    queued: bool = False
+    """It could not start when it was admitted."""
+    write: asyncio.Future[None] | None = None
+    """The write that makes it durable."""
+    done: bool = False
+    """It is on the disk."""
+
+
+@dataclass(slots=True)
 class TurnStart:
     """When a turn started, and how far that is recorded."""
 
@@ -150,6 +162,10 @@ class Turn:
     """One user message on its way to a finished reply."""
 
     request: TurnRequest
+    session: LiveSession = field(init=False)
+    """The request's."""
+    message_id: str = field(init=False)
+    """The request's."""
     budget: UsageBudget
     model: str
     state: State = "queued"
@@ -159,15 +175,10 @@ class Turn:
     snapshot_id: str | None = None
     """The host's snapshot of the machine from before this message."""
     notes: tuple[Note, ...] | None = None
-    """The notes for the model below the message; None until the turn starts."""
-    was_queued: bool = False
-    """No slot was free, or its session was busy, when it was admitted."""
+    """What else the model is told below the message; None until the turn starts."""
     has_run_before: bool = False
     """Whether it has run in an earlier process, or before it waited for a person."""
-    admission_write: asyncio.Future[None] | None = None
-    """The write that makes it durable."""
-    admitted: bool = False
-    """Its admission is on the disk."""
+    admission: TurnAdmission = field(default_factory=TurnAdmission)
     start: TurnStart = field(default_factory=TurnStart)
     human_wait: HumanWait = field(default_factory=HumanWait)
     retry: ModelRetry = field(default_factory=ModelRetry)
@@ -180,13 +191,8 @@ class Turn:
     """Set while the turn waits for a person, and once it has ended."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def session(self) -> LiveSession:
-        return self.request.session
-
-    @property
-    def message_id(self) -> str:
-        return self.request.message_id
+    def __post_init__(self) -> None:
+        self.session, self.message_id = self.request.session, self.request.message_id
 
     def transition(self, state: State) -> None:
         """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have."""
@@ -194,15 +200,21 @@ class Turn:
             raise RuntimeError(f"turn {self.message_id} cannot go from {self.state} to {state}")
         self.state = state
 
+    def seconds_left(self, now: float) -> float:
+        """Return the seconds until the deadline; `now` is monotonic. A task's deadline runs on through restarts; for a
+        chat the time that it waited for a person does not count."""
+        used = now - (self.start.monotonic or 0.0) if self.request.task_id else 0.0
+        return max(0.0, self.budget.limits.seconds - used)
+
     @property
     def could_start(self) -> bool:
-        return self.state in ("queued", "resuming") and self.admitted
+        return self.state in ("queued", "resuming") and self.admission.done
 
     def would_join(self, running: Turn) -> bool:
         """Return whether this message would steer that turn. One for another agent would not: that agent may have less
         authority."""
         same_agent = self.request.agent == running.request.agent
-        return self.request.steers and self.state == "queued" and self.admitted and same_agent
+        return self.request.steers and self.state == "queued" and self.admission.done and same_agent
 
     def is_called_from(self, session: LiveSession) -> bool:
         """Return whether a turn of that session called this one, directly or through others."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from typing import Protocol
 
 from agent_common.telemetry import logger
 
@@ -24,30 +23,20 @@ LATE_MESSAGE_MS = 60_000
 """After a longer wait than this, the current time is noted too."""
 
 
-class NoteSources(Protocol):
-    """The parts of the runner that notes need."""
-
-    @property
-    def database(self) -> Database: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def note_providers(self) -> Sequence[NoteProvider]: ...
-
-
-async def compose_notes(turn: Turn, view: View, sources: NoteSources) -> None:
-    """Set the turn's notes. If there are any they are stored before the model call, so that the next process shows the
-    model the same ones."""
+async def compose_notes(
+    turn: Turn, view: View, database: Database, clock: Clock, providers: Sequence[NoteProvider]
+) -> None:
+    """Give the turn its notes, if it has none yet. Notes are on the disk before the model is asked, so that a restart
+    shows the model the same ones again."""
     if turn.notes is None:
-        turn.notes = () if turn.has_run_before else await _compose(turn, view, sources)
+        turn.notes = () if turn.has_run_before else await _compose(turn, view, database, clock.now_ms(), providers)
 
 
-async def _compose(turn: Turn, view: View, sources: NoteSources) -> tuple[Note, ...]:
-    now = sources.clock.now_ms()
+async def _compose(
+    turn: Turn, view: View, database: Database, now: int, providers: Sequence[NoteProvider]
+) -> tuple[Note, ...]:
     late = [Note("now", format_time(now))] if now - turn.sent_ms > LATE_MESSAGE_MS else []
-    notes = bound_notes((*late, *caller_notes(turn), *await _collect_notes(turn, view, sources.note_providers)))
+    notes = bound_notes((*late, *caller_notes(turn), *await _collect_notes(turn, view, providers)))
     if not notes:
         return ()
 
@@ -55,7 +44,7 @@ async def _compose(turn: Turn, view: View, sources: NoteSources) -> tuple[Note, 
         rows.add_metadata(connection, turn.message_id, NOTES_KEY, serialize_notes(notes))
 
     try:
-        await sources.database.write(unit)
+        await database.write(unit)
     except (StoreError, sqlite3.Error) as error:
         log.warning("the notes of a turn could not be recorded", message_id=turn.message_id, error=str(error))
         return ()

@@ -249,7 +249,8 @@ class ChatService:
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
         prompt = turn.session.prompt_of(turn.request.agent)
         row = NewTurn(
-            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(), turn.was_queued,
+            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(),
+            turn.admission.queued,
             client_id=incoming.message_id,
             task_id=turn.request.task_id,
             metadata=_metadata(turn),

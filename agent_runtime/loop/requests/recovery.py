@@ -21,7 +21,7 @@ from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn, TurnRequest
-from ..scheduling.runner import waiting_end
+from ..execution.runner import waiting_end
 from ..services import LoopServices
 from . import tasks
 from .tasks import TaskService

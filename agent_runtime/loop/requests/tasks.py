@@ -15,7 +15,6 @@ from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
-from ..core.session_cost import PriceCheck
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..services import LoopServices
 from .task_result import finished_record, task_message
@@ -69,10 +68,8 @@ class _DuplicateTask(Exception):
 class TaskService:
     """Admits assignments and reports on them."""
 
-    def __init__(
-        self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits], price_check: PriceCheck
-    ) -> None:
-        self._services, self._limits, self._price_check = services, limits, price_check
+    def __init__(self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits]) -> None:
+        self._services, self._limits = services, limits
 
     async def assign(
         self,
@@ -89,7 +86,7 @@ class TaskService:
             return known
         turn = self._turn(assignment, principal, external_work)
         try:
-            await self._price_check.require(turn.model, turn.budget)
+            await self._services.require_price(turn)
             await self._services.require_fit(turn)
             await self._services.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
         except _DuplicateTask:
@@ -186,7 +183,7 @@ class TaskService:
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
-        conversation, queued, task_id = turn.session, turn.was_queued, assignment.task_id
+        conversation, queued, task_id = turn.session, turn.admission.queued, assignment.task_id
         record = TaskRecord(
             task_id=task_id,
             status="queued" if queued else "running",

@@ -41,18 +41,22 @@ class Admission:
     def __init__(
         self,
         database: Database,
-        run: RunTurn,
-        cancel: RunTurn,
         events: Events,
         *,
         slots: int,
         queue_limit: int,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self._database, self._run, self._cancel, self._events = database, run, cancel, events
+        self._database, self._events = database, events
+        self._run: RunTurn
+        self._cancel: RunTurn
         self.free_slots, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
         self.queues = TurnQueues()
         self._draining = False
+
+    def start(self, run: RunTurn, cancel: RunTurn) -> None:
+        """Name what runs a turn, and what ends one that never ran. Call this before the first turn is admitted."""
+        self._run, self._cancel = run, cancel
 
     # -- entry points
 
@@ -64,16 +68,16 @@ class Admission:
         """
         self._reserve(turn)
         try:
-            turn.admission_write = self._database.write(unit(turn), durable=True)
+            turn.admission.write = self._database.write(unit(turn), durable=True)
         except BaseException:
             self._withdraw(turn)
             raise
-        turn.admission_write.add_done_callback(lambda written: self._on_admission_written(turn, written))
-        await asyncio.shield(turn.admission_write)
+        turn.admission.write.add_done_callback(lambda written: self._on_admission_written(turn, written))
+        await asyncio.shield(turn.admission.write)
 
     def readmit(self, turn: Turn, now_ms: int) -> None:
         """Schedule a turn of an earlier process: one that was queued, waited for a person, or was interrupted."""
-        turn.admitted = turn.was_queued = True
+        turn.admission.done = turn.admission.queued = True
         self.queues.add(turn)
         if turn.state == "waiting":
             self._start_wait_timer(turn, (now_ms - (turn.human_wait.since_ms or now_ms)) / 1000)
@@ -200,7 +204,7 @@ class Admission:
             waiting = self.queues.count_waiting()
             if waiting >= self._queue_limit or len(self.queues) >= MAX_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
-            turn.was_queued = True
+            turn.admission.queued = True
         else:
             turn.transition("running")
             self._adjust_slots(turn, 1)
@@ -215,7 +219,7 @@ class Admission:
         if written.exception() is not None:
             self._withdraw(turn)
             return
-        turn.admitted = turn.session.stored = True
+        turn.admission.done = turn.session.stored = True
         self.queues.paused.discard(turn.session.id)
         if turn.state == "running":
             self._start(turn)
@@ -315,7 +319,7 @@ class Admission:
             if turn.end.outcome.in_error:
                 self.queues.paused.add(turn.session.id)
             self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.end.outcome))
-        elif turn.admitted:
+        elif turn.admission.done:
             turn.stream.interrupt()
         turn.mark_ended()
         self._remove(turn)
@@ -329,7 +333,7 @@ def _finished_event(turn: Turn, outcome: TurnOutcome) -> dict[str, Any]:
 async def _wait_for_admissions(turns: Iterable[Turn]) -> None:
     """Wait until each turn is either admitted or refused."""
     under_way = [
-        turn.admission_write for turn in turns if turn.admission_write is not None and not turn.admission_write.done()
+        turn.admission.write for turn in turns if turn.admission.write is not None and not turn.admission.write.done()
     ]
     if under_way:
         await asyncio.wait(under_way)

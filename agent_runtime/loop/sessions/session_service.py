@@ -25,14 +25,13 @@ from agent_common.protocol import (
     UIMessage,
     UnrewindReply,
 )
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...context import read_view, tool_definition
 from ...errors import Conflict, StoreError
-from ...ports import ToolCatalog
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
 from ..compaction.service import CompactionService
-from ..core.authority import AuthorityResolver
 from ..core.live_sessions import LiveSession
 from ..core.session_cost import FindCard, cost_of
 from ..services import LoopServices
@@ -64,21 +63,13 @@ class SessionService:
     def __init__(
         self,
         services: LoopServices,
-        tools: ToolCatalog,
-        authority_resolver: AuthorityResolver,
         find_card: FindCard,
         compaction: CompactionService,
-        secrets: Sequence[str] = (),
+        redactor: Redactor | None = None,
     ) -> None:
-        self._services, self._tools, self._authority_resolver, self._find_card = (
-            services,
-            tools,
-            authority_resolver,
-            find_card,
-        )
-        self._compaction = compaction
-        self._secrets = tuple(secrets)
-        """Texts that are redacted from every export."""
+        self._services, self._find_card, self._compaction = services, find_card, compaction
+        self._redactor = redactor or Redactor()
+        """Redacts every export."""
 
     # -- reading
 
@@ -127,9 +118,9 @@ class SessionService:
     async def prompt_view(self, principal: str, name: str) -> PromptView:
         """Return the request of the next model call, apart from the new message."""
         conversation = await self._find(principal, name)
-        manifest = self._authority_resolver.agents.get(conversation.agent)
-        authority = self._authority_resolver.resolve_standalone(manifest) if manifest is not None else None
-        toolset = self._tools.snapshot(conversation.tools, authority) if authority is not None else None
+        manifest = self._services.authority_resolver.agents.get(conversation.agent)
+        authority = self._services.authority_resolver.resolve_standalone(manifest) if manifest is not None else None
+        toolset = self._services.tool_catalog.snapshot(conversation.tools, authority) if authority is not None else None
         view = conversation.view or await self._services.database.read(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
         )
@@ -169,12 +160,12 @@ class SessionService:
     async def permissions(self, principal: str, name: str) -> Permissions:
         """Return the rules of a session, of its agent and of the project."""
         conversation = await self._find(principal, name)
-        manifest = self._authority_resolver.agents.get(conversation.agent)
+        manifest = self._services.authority_resolver.agents.get(conversation.agent)
         return Permissions(
             session_id=name,
             agent=conversation.agent,
             rules=list(conversation.rules),
-            project=list(self._authority_resolver.project.rules),
+            project=list(self._services.authority_resolver.project.rules),
             manifest=list((manifest.layer.rules if manifest else None) or ()),
         )
 
@@ -253,7 +244,7 @@ class SessionService:
             file = tempfile.SpooledTemporaryFile(MAX_EXPORT_IN_MEMORY, dir=str(self._services.home.data_dir))  # noqa: SIM115
             try:
                 out = cast(BinaryIO, file)
-                transfer.export(connection, conversation.id, out, self._secrets, whole=whole)
+                transfer.export(connection, conversation.id, out, self._redactor, whole=whole)
                 file.seek(0)
             except BaseException as error:
                 file.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
 from typing import Any
 
 from ...agents import AgentDirectory, Manifest
@@ -19,43 +18,37 @@ from ...ports import SubagentRequest, ToolContext
 from ...sessions import NewTurn, branches, rows, text_of
 from ...store import Unit
 from ...tools import Output
-from ..core.authority import AuthorityResolver, UnknownAgent
+from ..core.authority import UnknownAgent
 from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.parent_call import ParentCall, caller_notes, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
-from ..scheduling.inline_run import run_inline
-from ..scheduling.runner import TurnRunner
+from ..execution.inline_run import run_inline
 from ..services import LoopServices
+from ..turn.context_budget import ContextBudgets
 from .transcript import transcript
 
 MAX_DEPTH = 5
 
 
 class Subagents:
-    """Implements ports.Spawner. Call `attach` before the first turn runs, and `close` after the last one."""
+    """Implements `Spawner` (`agent_runtime.ports`). Close it after the last turn has ended."""
 
     def __init__(
-        self, agents: AgentDirectory, authority_resolver: AuthorityResolver, *, max_concurrent: int, limits: TurnLimits
+        self,
+        services: LoopServices,
+        context_budgets: ContextBudgets,
+        agents: AgentDirectory,
+        *,
+        max_concurrent: int,
+        limits: TurnLimits,
     ) -> None:
-        """`max_concurrent` agents may run at each depth, so a caller never waits for the slot that it holds itself."""
-        self._agents, self._authority_resolver, self._max_concurrent, self._limits = (
-            agents,
-            authority_resolver,
-            max_concurrent,
-            limits,
-        )
+        """`max_concurrent` agents may run at each depth: a caller never waits for the slot that it holds itself."""
+        self._services, self._context_budgets, self._agents = services, context_budgets, agents
+        self._max_concurrent, self._limits = max_concurrent, limits
         self._slots: dict[int, asyncio.Semaphore] = {}
         self._inline_turns: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._services: LoopServices
-        self._runner: TurnRunner
-
-    def attach(self, services: LoopServices, runner: TurnRunner) -> None:
-        self._services, self._runner = services, runner
-
-    def callable_agents(self) -> Sequence[tuple[str, str]]:
-        return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
 
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
         manifest = self._find(request.agent)  # an unknown agent is refused without waiting for a slot
@@ -187,7 +180,7 @@ class Subagents:
         turn.budget.egress.parent = context.egress
         self._inline_turns[turn.message_id] = turn
         try:
-            parts = await run_inline(turn, self._runner, context)
+            parts = await run_inline(turn, self._services, self._context_budgets, context)
         finally:
             del self._inline_turns[turn.message_id]
         metadata = {
@@ -203,7 +196,7 @@ class Subagents:
     def _find(self, name: str) -> Manifest:
         found = self._agents.get(name)
         if found is None or not found.for_agents:
-            there_are = ", ".join(agent for agent, _ in self.callable_agents()) or "none"
+            there_are = ", ".join(agent for agent, _ in self._agents.callable_agents()) or "none"
             what = f"is for {found.audience} to choose" if found else "does not exist"
             raise ToolFailure(f"subagent_type: agent {name!r} {what}; there are: {there_are}", kind="invalid")
         return found
@@ -212,8 +205,8 @@ class Subagents:
         """Raise ToolFailure if a caller's cost limit does not admit the agent's model."""
         model = manifest.model or caller.model
         try:
-            if self._runner.price_check is not None:
-                await self._runner.price_check.require(model, caller.budget)
+            if self._services.price_check is not None:
+                await self._services.price_check.require(model, caller.budget)
         except InvalidRequest as error:
             text = f"{error.code}: agent {manifest.name} works with model {model}, whose price is not known, and the "
             raise ToolFailure(f"{text}cost of this work is limited; call another agent", kind="denied") from None
@@ -240,7 +233,7 @@ class Subagents:
         return turn
 
     def _turn(self, request: SubagentRequest, manifest: Manifest, caller: Turn, session: LiveSession) -> Turn:
-        seconds = min(self._limits.seconds, self._runner.seconds_left(caller))
+        seconds = min(self._limits.seconds, caller.seconds_left(self._services.clock.monotonic()))
         if request.background:
             seconds = self._limits.seconds
         limits = TurnLimits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)

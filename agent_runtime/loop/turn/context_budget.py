@@ -28,8 +28,6 @@ from .summary_strategies import NoSummary, Summary
 if TYPE_CHECKING:
     from ..core.turn_state import Turn
 
-EXACT_COUNT_SHARE = 0.9
-"""Share of the usable window from which tokens are counted exactly."""
 MIN_WINDOW = 1024
 """Tokens. An error that reports a smaller window is misread and ignored."""
 RETRY_GROWTH = 1.05
@@ -207,7 +205,7 @@ class AutoCompaction:
             .narrowed(history.refused_tokens)
             .narrowed(self._max_tokens)
         )
-        used = self._used_tokens = await self._count_tokens(tools, int(window.usable * EXACT_COUNT_SHARE))
+        used = self._used_tokens = context_usage.occupancy(view.messages, tools)
         if not forced and (used < window.usable or used < history.not_before):
             return
         compact = self._plan(window, tools)
@@ -229,15 +227,6 @@ class AutoCompaction:
         self._used_tokens = context_usage.occupancy(view.messages, tools)
         history.not_before = _retry_from_tokens(self._used_tokens, window)
         yield c.DataChunk(type=COMPACTION, id=marker_id, data=marker.to_part()["data"], transient=True)
-
-    async def _count_tokens(self, tools: bytes | None, near: int) -> int:
-        """Return the tokens of the next call, estimated from the model's last report. If the model reports no usage,
-        they are counted exactly near the edge; this takes a while to load."""
-        context_usage, messages = self._deps.context_usage, self._deps.view.messages
-        used = context_usage.occupancy(messages, tools)
-        return (
-            used if used < near or context_usage.reported_once else await context_usage.exact_occupancy(messages, tools)
-        )
 
     def _plan(self, window: ContextWindow, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
         """Return the compaction that would make room: a summary, or else shortened results. None if neither is

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from random import SystemRandom
+from agent_common.backoff import Backoff
 
-FIRST_SECONDS, MAX_SECONDS = 0.1, 5.0
 STEADY_SECONDS = 10.0
 """Seconds after which an attachment counts as stable, so that the wait starts small again."""
 FENCED_SECONDS = 60.0
 """Minimum seconds before a superseded guest tries again, in case its successor has gone."""
+RECONNECT = Backoff(first=0.1, most=5.0, jitter=1.0)
 
 
-@dataclass(slots=True)
 class ReconnectBackoff:
-    """Doubles from 100 ms to 5 s with full jitter. Uses system randomness, so that copies of a guest do not
-    synchronize."""
+    """Doubles from 100 ms to 5 s with full jitter."""
 
-    random: SystemRandom = field(default_factory=SystemRandom)
-    _next: float = FIRST_SECONDS
+    def __init__(self, backoff: Backoff = RECONNECT) -> None:
+        self._backoff, self._failures = backoff, 0
 
     def next_delay(self, *, attached: float, fenced: bool) -> float:
         """Return the seconds before the next attempt. `attached`: duration of the last attachment in seconds, 0 for
         none."""
         if fenced:
-            return FENCED_SECONDS * self.random.uniform(1.0, 2.0)
-        if attached >= STEADY_SECONDS:
-            self._next = FIRST_SECONDS
-        most = self._next
-        self._next = min(MAX_SECONDS, self._next * 2)
-        return self.random.uniform(0.0, most)
+            return self._backoff.draw(FENCED_SECONDS, 2 * FENCED_SECONDS)
+        self._failures = 1 if attached >= STEADY_SECONDS else self._failures + 1
+        return self._backoff.pause(self._failures)

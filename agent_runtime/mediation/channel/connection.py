@@ -14,10 +14,11 @@ from agent_common.json_reader import INLINE_BYTES, run_by_size
 from agent_common.net import Endpoint, open_endpoint
 from agent_common.protocol import is_object
 from agent_common.protocol.work import MAX_BAD_LINES, FrameFault, FrameTooLarge, Lines, decode, encode, to_loose
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...ports import Clock
-from ..redaction import Redactor
+from ..redaction import redact_frame
 
 log = logger(__name__)
 PIECE = 256 * 1024
@@ -84,7 +85,7 @@ class FrameConnection:
         then aborted: its content is in the ledger, and is sent on the next connection."""
         if self.break_reason is not None:
             return
-        frame = self.redactor.redact(frame)
+        frame = redact_frame(frame, self.redactor)
         data = encode(to_loose(frame) if self._loose else frame)
         if droppable and len(data) > self.max_line:
             return

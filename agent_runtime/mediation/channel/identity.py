@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..redaction import Redactor
+from agent_common.redaction import Redactor
+
 from .connection import ChannelLost
 
 

@@ -11,12 +11,13 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from agent_common.protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, to_rfc3339
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...errors import StoreError
 from ...ports import Clock
 from ...store import Database
-from ..redaction import Redactor
+from ..redaction import redact_frame
 from . import ledger
 from .batch_lookup import BatchLookup
 
@@ -76,7 +77,7 @@ class Outbox:
         is acknowledged; to a host that never acknowledges, it is sent once."""
         if self.sender is None:
             return
-        self.send(shorten_result(self.sender.redactor.redact(result), self.sender.max_line))
+        self.send(shorten_result(redact_frame(result, self.sender.redactor), self.sender.max_line))
         self.send_signal("completed", result.request_id)
         if not self.extended:
             now, request_id = self.clock.now_ms(), result.request_id

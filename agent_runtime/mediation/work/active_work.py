@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent_common.protocol.work import Progress, WorkRequest
+from agent_common.redaction import Redactor
 
-from ..redaction import Redactor
 from .turn_worker import RunningWork
 
 

@@ -26,10 +26,11 @@ from agent_common.protocol.work import (
     read_loose_request,
     to_rfc3339,
 )
+from agent_common.redaction import Redactor
 
 from ...errors import StartError
 from ...ports import Clock
-from ..redaction import Redactor
+from ..redaction import redact_frame
 from .work_service import WorkService
 
 OPERATOR_PRINCIPAL = {"name": "operator", "kind": "user", "verified": True, "verified_by": "file"}
@@ -67,7 +68,7 @@ class _ResultCollector:
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         del droppable
         if isinstance(frame, WorkResult) and frame.request_id == self._request_id and not self.result.done():
-            self.result.set_result(self.redactor.redact(frame))
+            self.result.set_result(redact_frame(frame, self.redactor))
 
     async def flush(self) -> None:
         return

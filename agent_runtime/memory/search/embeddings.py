@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent_common.backoff import Backoff
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable
@@ -30,7 +31,7 @@ BATCH_SECONDS = 30.0
 MAX_BATCH = 32
 MAX_TEXT_LENGTH = 2000
 """Characters of a text that are embedded."""
-RETRY_PAUSE, MAX_RETRY_PAUSE = 1.0, 300.0
+BACKOFF = Backoff(first=1.0, most=300.0)
 """Seconds in which a failing embedder is left alone."""
 POLL_SECONDS = 15.0
 """Seconds between two looks for what has no vector yet; files and other lives leave some."""
@@ -188,8 +189,7 @@ class EmbeddingSearch:
 
     def _record_failure(self) -> None:
         self._failures += 1
-        pause = min(MAX_RETRY_PAUSE, RETRY_PAUSE * 2 ** min(self._failures - 1, 20))
-        self._retry_at = self._clock.monotonic() + pause
+        self._retry_at = self._clock.monotonic() + BACKOFF.pause(self._failures)
 
 
 def _select_next(reached: int) -> Unit[tuple[int, list[sqlite3.Row]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -19,6 +20,9 @@ from ..run.process import SandboxProcess
 from ..spec.spec import SandboxSpec
 
 PROBE_SECONDS = 10.0
+END_SECONDS = 2.0
+"""Seconds in which a command that the child could signal, and has killed, must have ended."""
+SIGNAL_FAULT = "it can signal other commands"
 CHILD_PROGRAM = Path(__file__).with_name("probe_child.py")
 NEIGHBOUR = ("bash", "-c", "echo; exec sleep 60")
 """A command in another sandbox, which prints a line when it has started."""
@@ -68,6 +72,9 @@ async def _run_checks(
         neighbours = ",".join(map(str, neighbour.processes() if neighbour else [0]))
         told = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid), neighbours)
         done = await confinement.run((*argv, *told), SandboxSpec(work, (work,)), timeout=PROBE_SECONDS, stdin=nonce)
+        if neighbour is not None and SIGNAL_FAULT in done.stdout.splitlines():
+            with contextlib.suppress(TimeoutError):  # on a busy machine a killed process takes a moment to end
+                await asyncio.wait_for(neighbour.wait(), END_SECONDS)
         ended = neighbour is not None and not neighbour.running
     if done.timed_out:
         return (f"it did not answer within {PROBE_SECONDS:.0f} s",)

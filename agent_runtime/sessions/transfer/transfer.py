@@ -8,21 +8,19 @@ The lines: the session, then each message followed by its parts, then the prompt
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from pydantic_core import to_json
 
+from agent_common.redaction import Redactor
+
 from ...errors import Conflict, InvalidRequest
 from .. import retention
 from ..store.listing import read_transaction, unknown_session
 from .import_format import COLUMNS, Line, SessionImport, read_lines
 
-REDACTED = "[redacted]"
-MIN_SECRET_CHARACTERS = 4
-"""Shorter secrets protect nothing, and redacting them would garble every text."""
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
 """Columns that may contain a secret."""
 _PIECE = 64 * 1024
@@ -31,12 +29,10 @@ _PIECE = 64 * 1024
 # ---------------------------------------------------------------- export
 
 
-def export(
-    connection: sqlite3.Connection, session_id: str, out: BinaryIO, secrets: Sequence[str], *, whole: bool
-) -> None:
-    """Write a stored session as it is now: as lines, or with `whole` as one JSON document."""
+def export(connection: sqlite3.Connection, session_id: str, out: BinaryIO, redactor: Redactor, *, whole: bool) -> None:
+    """Write a stored session as it is now: as lines, or with `whole` one JSON document."""
     with read_transaction(connection):
-        lines = _redacted(connection, session_id, secrets)
+        lines = _redacted(connection, session_id, redactor)
         pieces = _document(lines) if whole else (to_json(line) + b"\n" for line in lines)
         out.writelines(pieces)
 
@@ -80,37 +76,27 @@ SELECT digest, body FROM system_prompts WHERE digest IN (
 """
 
 
-def _redacted(connection: sqlite3.Connection, session_id: str, secrets: Sequence[str]) -> Iterator[Line]:
-    """Yield the lines without the secrets. A redacted prompt gets the digest of its new text."""
+def _redacted(connection: sqlite3.Connection, session_id: str, redactor: Redactor) -> Iterator[Line]:
+    """Yield the lines without the secrets. A prompt that contained one gets the digest of its redacted text."""
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_id,)).fetchone() is None:
         raise unknown_session(session_id)
-    swaps = [(form, REDACTED) for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS for form in _forms(secret)]
     digests = {
-        digest: hashlib.sha256(_swapped(body, swaps).encode()).hexdigest()
+        digest: hashlib.sha256(redactor.redact(body).encode()).hexdigest()
         for digest, body in _prompts(connection, session_id).items()
     }
-    changes = [*swaps, *((f'"{old}"', f'"{new}"') for old, new in digests.items() if old != new)]
+    new_digests = [(f'"{old}"', f'"{new}"') for old, new in digests.items() if old != new]
     for line in _lines(connection, session_id):
         data = line["data"]
         for column in _PRIVATE:
             if isinstance(data.get(column), str):
-                data[column] = _swapped(data[column], changes)
+                data[column] = _replace_all(redactor.redact(data[column]), new_digests)
         if line["type"] == "prompt":
             data["digest"] = digests[data["digest"]]
         yield line
 
 
-def _forms(secret: str) -> list[str]:
-    """Return the secret as it may appear in a text, in JSON, and in JSON inside JSON; the longest form first."""
-    forms, newest = {secret}, {secret}
-    for _ in range(2):
-        newest = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in newest for ascii_only in (True, False)}
-        forms |= newest
-    return sorted(forms, key=len, reverse=True)
-
-
-def _swapped(text: str, swaps: Sequence[tuple[str, str]]) -> str:
-    for old, new in swaps:
+def _replace_all(text: str, changes: Sequence[tuple[str, str]]) -> str:
+    for old, new in changes:
         text = text.replace(old, new)
     return text
 

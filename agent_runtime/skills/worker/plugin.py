@@ -7,10 +7,11 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
-from .signature import Arguments, build_arguments, function_name
+from .schema.arguments import Arguments
+from .schema.signature import build_arguments, function_name
 
 if TYPE_CHECKING:
-    from .docstring import Doc
+    from .schema.docstring import Doc
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -91,7 +92,7 @@ def skill(
 
 
 def _parse_doc(function: Callable[..., Any]) -> Doc:
-    from . import docstring  # a skill that says all by itself is spared it
+    from .schema import docstring  # a skill that describes all by itself needs none of it
 
     return docstring.parse(function.__doc__)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ToolFailure
-from ...ports import Spawner, SubagentRequest, ToolContext, ToolSpec
+from ...ports import SubagentRequest, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -25,19 +25,24 @@ DESCRIPTION = (
 )
 
 
-def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
-    """`timeout` is the deadline of an agent, in seconds."""
+def task_tool(callable_agents: Sequence[tuple[str, str]], *, timeout: float) -> Tool:
+    """Make the tool `task`.
+
+    `callable_agents`: names and descriptions; `timeout`: an agent's deadline in seconds.
+    """
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        if context.spawner is None:
+            raise ToolFailure("agents cannot be called here", kind="unavailable")
         request = SubagentRequest(
             agent=arguments["subagent_type"],
             prompt=arguments["prompt"],
             background=arguments.get("background", False),
             metadata=arguments.get("metadata", {}),
         )
-        return await spawner.spawn(request, context)
+        return await context.spawner.spawn(request, context)
 
-    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in spawner.callable_agents())
+    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in callable_agents)
     spec = ToolSpec("task", DESCRIPTION.format(agents=there_are or "none"), PARAMETERS)
     return Tool(
         spec,

@@ -131,7 +131,7 @@ async def test_a_server_that_dies_in_a_call_is_back_for_the_next_turn(grow: Grow
     error = await plant.error("demo_die", words=f"bad key {secret}")
     assert error.startswith("the MCP server demo is unavailable: ")
     assert "exit code 7" in error
-    assert "bad key [hidden]" in error
+    assert "bad key [redacted]" in error
     assert secret not in error
     assert plant.state("demo").state == "waiting"
     assert plant.names == names, "the tools stay where they are"

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_host.settings import setting_names
+from agent_host.settings import LOADER
 from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 
 from .live import PATIENCE, UP, Host, assert_problem, said
@@ -32,7 +32,7 @@ def test_help_names_every_setting() -> None:
     for arguments in (["--help"], ["up", "--help"]):
         code, text = run(*arguments, COLUMNS=120)
         assert code == 0
-        for name in setting_names():
+        for name in LOADER.names():
             assert re.search(rf"\b{name}\b", text), name
         assert "[8420]" in text
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,13 +26,13 @@ from agent_runtime.mediation import (
     WorkRules,
     WorkService,
 )
-from agent_runtime.mediation.channel.backoff import ReconnectBackoff
+from agent_runtime.mediation.channel.backoff import RECONNECT, ReconnectBackoff
 from agent_runtime.runtime.migrations import MIGRATIONS
 from agent_runtime.store import Database
 from agent_testing import FakeBridge
 from tests.unit.mediation.support import Hands, Piece
 
-from .hours import HandLoop, Hours
+from .moved_time import HandLoop, Hours
 
 PATIENCE = 60.0
 STEP = 5.0
@@ -40,11 +40,8 @@ NAME = "a"
 ENDS = "SELECT type FROM work_audit WHERE request_id = :id AND direction = 'host' AND type IN ('resulted', 'dead')"
 
 
-class Longest(random.SystemRandom):
-    """Never lucky: always the longest wait there is."""
-
-    def uniform(self, a: float, b: float) -> float:
-        return max(a, b)
+LONGEST = replace(RECONNECT, draw=max)
+"""Never lucky: always the longest wait there is."""
 
 
 class Guest:
@@ -65,7 +62,7 @@ class Guest:
         self.channel = MediationChannel(
             *(parse_endpoint(url), identity, self.clerk, self.gate, self),
             grace=30,
-            backoff=lambda: ReconnectBackoff(Longest()),
+            backoff=lambda: ReconnectBackoff(LONGEST),
         )
         self.states: list[str] = []
         """Of the channel, one after the other."""

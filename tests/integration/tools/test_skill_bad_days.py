@@ -178,7 +178,7 @@ def once():
 """
     await school.teach(once=code)
     assert "exit code 1" in ((await school.call("once")).error_text or "")
-    assert "run_once.py line 4: RuntimeError: only once" in ((await school.call("once")).error_text or "")
+    assert "once.py line 4: RuntimeError: only once" in ((await school.call("once")).error_text or "")
 
 
 async def test_a_cancel_ends_the_skill(school: School) -> None:

@@ -220,9 +220,9 @@ async def test_what_was_left_out_is_said(house: House) -> None:
 
 
 async def test_a_search_that_takes_too_long_says_what_to_do(house: House) -> None:
-    await house.call("write", path="f", content="a" * 60 + "!")
-    slow = grep_tool(FileSearch(house.confinement, seconds=0.5), "python")
-    result = await ToolGate().run(slow, {"pattern": "(a+)+$"}, house.context)
+    await house.call("write", path="endless.py", content="while True: pass")
+    endless = FileSearch(house.confinement, program=house.home.workspace / "endless.py", seconds=0.5)
+    result = await ToolGate().run(grep_tool(endless), {"pattern": "x"}, house.context)
     assert isinstance(result, ToolResult)
     assert result.error_text == "the search took longer than 0.5 s; narrow the path or the pattern"
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import yaml
 
+from agent_common.protocol import field_docs
 from agent_host.app import create_app
 from agent_host.budget import budget_of
 from agent_host.cli import settings_help
 from agent_host.database import open_database
 from agent_host.proxy.catalog_file import _File
-from agent_host.settings import HostSettings, env_name, is_secret
+from agent_host.settings import LOADER, HostSettings
 from scripts.settings import allowed
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -23,10 +24,11 @@ DEFAULTS = {"data_dir": "`~/.local/share/agent-mesh`"}
 
 def settings_table() -> Iterator[str]:
     """The rows that docs/reference/host.md must have."""
+    docs = field_docs(HostSettings)
     for name, field in HostSettings.model_fields.items():
         default = DEFAULTS.get(name) or ("none" if field.default is None else f"`{field.default}`")
-        secret = " (secret)" if is_secret(field) else ""
-        yield f"| `{env_name(name)}`{secret} | {default} | {allowed(field)} | {field.description} |"
+        secret = " (secret)" if LOADER.is_secret(name) else ""
+        yield f"| `{LOADER.env_name(name)}`{secret} | {default} | {allowed(field)} | {docs[name]} |"
 
 
 def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:
@@ -37,9 +39,9 @@ def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:
 
 def test_every_setting_is_a_line_of_help() -> None:
     text = settings_help()
-    for name, field in HostSettings.model_fields.items():
-        assert f"  {env_name(name)}" in text
-        assert (f"{env_name(name)}_FILE" in text) == is_secret(field)
+    for name in HostSettings.model_fields:
+        assert f"  {LOADER.env_name(name)}" in text
+        assert (f"{LOADER.env_name(name)}_FILE" in text) == LOADER.is_secret(name)
 
 
 def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol import field_docs
 from agent_host.errors import StartError
-from agent_host.settings import HostSettings, env_name, load_settings, setting_names
+from agent_host.settings import LOADER, HostSettings, load_settings
 
 Env = Callable[..., None]
 
@@ -107,8 +108,8 @@ def test_a_secret_given_twice_an_empty_file_and_a_binary_one_are_refused(env: En
 
 
 def test_the_names_are_the_environments() -> None:
-    assert env_name("data_dir") == "MESH_DATA_DIR"
-    assert env_name("openai_api_key") == "OPENAI_API_KEY"
-    assert {"MESH_ADMIN_TOKEN_FILE", "OPENAI_API_KEY_FILE", "MESH_DATABASE_URL_FILE"} <= set(setting_names())
-    assert "MESH_PORT_FILE" not in setting_names()
-    assert all(field.description for field in HostSettings.model_fields.values())
+    assert LOADER.env_name("data_dir") == "MESH_DATA_DIR"
+    assert LOADER.env_name("openai_api_key") == "OPENAI_API_KEY"
+    assert {"MESH_ADMIN_TOKEN_FILE", "OPENAI_API_KEY_FILE", "MESH_DATABASE_URL_FILE"} <= set(LOADER.names())
+    assert "MESH_PORT_FILE" not in LOADER.names()
+    assert field_docs(HostSettings).keys() == HostSettings.model_fields.keys()

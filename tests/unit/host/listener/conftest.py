@@ -15,22 +15,9 @@ from agent_host.database import HostDatabase, open_database
 from agent_host.listener import LedgerRecord, Listener, ListenerLimits, NoOwner, WorkspaceOwner
 from agent_host.listener.connection.session import AgentSession
 from agent_host.listener.dispatch.readiness import Readiness
+from agent_testing import ManualClock
 
 from .agent import PATIENCE, Agent
-
-
-class Ticking:
-    """A clock that stands still until it is told to go on."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-        self.wall = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.wall
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class Owner(NoOwner):
@@ -59,7 +46,7 @@ class Room:
     def __init__(self, folder: Path, limits: ListenerLimits | None = None, owner: WorkspaceOwner | None = None) -> None:
         self.url = f"sqlite:///{folder / 'mesh.db'}"
         self.limits = limits or ListenerLimits(retry_min=0.0, retry_max=0.01, close_timeout=0.05)
-        self.clock, self.owner = Ticking(), owner
+        self.clock, self.owner = ManualClock(), owner
         self.keys: dict[str, str] = {}
         self.database: HostDatabase
         self.listener: Listener
@@ -182,9 +169,7 @@ class Room:
 
     def pass_time(self, seconds: float) -> None:
         """The clock goes on, and whatever is due then happens."""
-        self.clock.seconds += seconds
-        self.clock.wall += round(seconds * 1000)
-        self.listener.timers.run_due()
+        self.clock.advance(seconds)
 
     def count(self, name: str) -> int:
         return self.listener.metrics.total(name)

@@ -1,0 +1,1 @@
+"""Run one turn, record it, and bring its end to the disk."""
