@@ -1,4 +1,4 @@
-"""Count what the agent has done since it started."""
+"""Statistics of what the agent has done since it started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .turn_state import Turn
 
 @dataclass(slots=True)
 class Counters:
-    """Counts steps and tasks; names the model at work and how full its window is."""
+    """Counts steps and tasks, and knows the current model and how full its window is."""
 
     steps: int = 0
     completed_tasks: int = 0

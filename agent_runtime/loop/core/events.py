@@ -47,7 +47,7 @@ class EventBus:
                 _enqueue(watcher, event)
 
     def watch(self, principal: str | None) -> AsyncIterator[bytes]:
-        """Yield events from now on as server-sent events. A principal of None: those of all principals. Raises Busy if
+        """Return events from now on as server-sent events. A principal of None: those of all principals. Raises Busy if
         there are too many watchers."""
         if len(self._watchers) >= MAX_WATCHERS:
             raise Busy(

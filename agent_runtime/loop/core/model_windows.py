@@ -1,4 +1,4 @@
-"""Tell how large the context windows of models are, and how their tokens count."""
+"""The context windows of models, and the calibration of their token counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...context import ContextWindow, TokenCalibrations
 
 
 class ModelWindows:
-    """The windows of all models: as configured, as the mesh says, and as refused requests have shown."""
+    """The windows of all models, from the configuration, the mesh and refused requests."""
 
     def __init__(
         self, configured: Callable[[str], ContextWindow], known_cards: Callable[[], Sequence[ModelCard]]

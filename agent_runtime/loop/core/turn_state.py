@@ -1,4 +1,4 @@
-"""The state of a turn: what was asked, what this process holds of it, and how it ended."""
+"""The state of a turn: the request, what this process holds of it, and its end."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ class TurnRequest:
 
 @dataclass(slots=True)
 class TurnAdmission:
-    """How far a turn has been admitted."""
+    """The progress of a turn's admission."""
 
     queued: bool = False
-    """It could not start when it was admitted."""
+    """Whether no slot was free, or its session was busy, at its admission."""
     write: asyncio.Future[None] | None = None
     """The write that makes it durable."""
     done: bool = False
-    """It is on the disk."""
+    """Whether the admission is on disk."""
 
 
 @dataclass(slots=True)
 class TurnStart:
-    """When a turn started, and how far that is recorded."""
+    """The start of a turn, and the state of its record."""
 
     at_ms: int | None = None
     """Epoch milliseconds."""
@@ -175,7 +175,7 @@ class Turn:
     snapshot_id: str | None = None
     """The host's snapshot of the machine from before this message."""
     notes: tuple[Note, ...] | None = None
-    """What else the model is told below the message; None until the turn starts."""
+    """The notes for the model below the message; None until the turn starts."""
     has_run_before: bool = False
     """Whether it has run in an earlier process, or before it waited for a person."""
     admission: TurnAdmission = field(default_factory=TurnAdmission)

@@ -1,1 +1,1 @@
-"""Run one turn, record it, and bring its end to the disk."""
+"""Run one turn, record it, and write its end to the disk."""

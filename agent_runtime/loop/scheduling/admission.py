@@ -55,13 +55,13 @@ class Admission:
         self._draining = False
 
     def start(self, run: RunTurn, cancel: RunTurn) -> None:
-        """Name what runs a turn, and what ends one that never ran. Call this before the first turn is admitted."""
+        """Set the functions that run a turn and that cancel one before it ran. Call this before the first `admit`."""
         self._run, self._cancel = run, cancel
 
     # -- entry points
 
     async def admit(self, turn: Turn, unit: Callable[[Turn], Unit[None]]) -> None:
-        """Store the turn durably and schedule it. `unit` writes it, given the turn with `was_queued` set.
+        """Store the turn durably and schedule it. `unit` writes it, given the turn with `admission.queued` set.
 
         Raises Busy if the queue is full, and any exception of the write; then nothing has changed. Cancelling the
         caller does not withdraw a write that is under way: the turn is then admitted all the same.

@@ -217,7 +217,7 @@ def _outcome_of_stop(turn: Turn) -> TurnOutcome:
     if turn.end.stop_reason == "shutdown":
         return TurnOutcome("failed", "error", "interrupted", TURN_ERROR)
     if turn.end.stop_reason == "unanswered":
-        return TurnOutcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
+        return TurnOutcome("timeout", "other", "deadline_exceeded", "no person answered in time", "deadline")
     if turn.end.stop_reason == "deadline":
         text = f"the deadline of {turn.budget.limits.seconds:g} s passed"
         return TurnOutcome("timeout", "other", "deadline_exceeded", text, "deadline")

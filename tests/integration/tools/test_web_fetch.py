@@ -188,7 +188,7 @@ async def test_a_reader_that_hangs_or_breaks_is_ended(house: House, tmp_path: Pa
             outcomes.append(result.error_text)
     assert outcomes == [
         "extracting the page's text took longer than 1 s",
-        "no text could be made of the page: no more",
+        "the page's text could not be extracted: no more",
     ]
 
 
