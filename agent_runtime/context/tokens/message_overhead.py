@@ -1,8 +1,8 @@
-"""What a message costs beside its texts, after the recipe that OpenAI has published in its cookbook.
+"""Count the tokens of a message with its overhead, by the recipe in OpenAI's cookbook.
 
 - A message: 3, its role, its content, and 1 more where it has a name. Every request: 3 to begin the reply.
-- A tool call, where the recipe is silent: 3, the name and the arguments. Its id is not shown to the model.
-- A picture or another part that is not text: what a picture of a megapixel costs.
+- A tool call, which the recipe does not mention: 3, the name and the arguments. The model does not see its id.
+- A picture or another part that is not text: as much as a picture of a megapixel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Count = Callable[[str], int]
 
 
 def message_tokens(message: bytes, count: Count) -> int:
-    """Count the tokens of one serialised message. One that cannot be read costs what its text does."""
+    """Count the tokens of one serialized message. One that is not valid JSON counts as plain text."""
     try:
         parsed: Any = from_json(message)
     except ValueError:
