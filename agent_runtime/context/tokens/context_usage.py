@@ -91,7 +91,7 @@ class ContextUsage:
     # -- reports of the model
 
     def record_report(self, messages_sent: int, usage: Usage) -> None:
-        """Learn from the usage that the model reports for the request measured last. It had `messages_sent` messages. An
+        """Learn from the usage that the model reports for the request measured last, of `messages_sent` messages. An
         impossible report changes nothing."""
         self.record_count(messages_sent, usage.input + usage.cache_read + usage.cache_write)
 

@@ -69,9 +69,9 @@ class Encoder:
         self._encoding = encoding
 
     def count(self, text: str) -> int:
-        """Return the tokens of a text. Special tokens such as `<|endoftext|>` count as ordinary text. Exact, except in a
-        run of more than 64 Ki characters without a space, a line end or punctuation after a letter: each cut there may
-        add a token."""
+        """Return the tokens of a text. Special tokens such as `<|endoftext|>` count as ordinary text. Exact, except in
+        a run of more than 64 Ki characters without a space, a line end, or punctuation after a letter: each cut there
+        may add a token."""
         return sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces(text))
 
 
