@@ -7,7 +7,7 @@ from ..owner import WorkspaceOwner
 
 
 class SendGate:
-    """The one check of whether a workspace's agent may be sent work."""
+    """Checks whether a workspace's agent may be sent work. Nothing else decides it."""
 
     def __init__(self, owner: WorkspaceOwner) -> None:
         self._owner = owner
