@@ -61,7 +61,7 @@ serve: $(READY) ## Run one agent on :8400, with a token of the host on this mach
 	exec $(BIN)/agent-runtime serve $(ARGS)
 
 mesh: $(READY) ## Run the host on :8420
-	@$(BIN)/agent-host up $(ARGS)
+	@$(BIN)/python -m examples.demo.host up $(ARGS)
 
 test: $(READY) $(CLIENT) ## Run the tests that a change should pass, in minutes (WORKERS=4: on more cores)
 	$(PYTEST) -m "not slow" $(ARGS)

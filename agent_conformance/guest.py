@@ -6,14 +6,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_common.clock import Clock, SystemClock
 from agent_common.errors import StartError
 from agent_common.net import Endpoint, open_endpoint
-from agent_common.protocol.work import Offer, compute_mac, encode, new_sid, to_rfc3339
+from agent_common.protocol.work import Offer, compute_mac, encode, new_sid
+from agent_testing.channel import Frame, PeerConnection, brief, is_ctl, is_request, result_frame, signal_frame
 
 from .drive import NoWorkDriver, WorkDriver
 from .host import Options
-from .link import Frame, TesterConnection, brief, is_ctl, is_request
 from .rules import NotApplicable, RuleBroken
 
 _RETRY = 0.2
@@ -25,7 +24,7 @@ SLOW_SECONDS = 1.0
 class TesterAttachment:
     """A connection on which the tester has said that it is ready."""
 
-    link: TesterConnection
+    link: PeerConnection
     sid: str
     welcome: Frame | None = None
     resume_ok: Frame | None = None
@@ -43,8 +42,7 @@ class TesterGuest:
     endpoint: Endpoint
     options: Options
     driver: WorkDriver = field(default_factory=NoWorkDriver)
-    clock: Clock = field(default_factory=SystemClock)
-    links: list[TesterConnection] = field(default_factory=list[TesterConnection])
+    links: list[PeerConnection] = field(default_factory=list[PeerConnection])
     epochs: list[int] = field(default_factory=list[int])
     macs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Sid and MAC of attachments of earlier."""
@@ -74,13 +72,13 @@ class TesterGuest:
                 writer.close()
                 return
 
-    async def dial(self) -> TesterConnection:
+    async def dial(self) -> PeerConnection:
         """A connection on which nothing has been said. Raises RuleBroken."""
         try:
             reader, writer = await open_endpoint(self.endpoint, self.options.timeout)
         except OSError as error:
             raise RuleBroken(f"the listener takes no connection: {error}") from None
-        link = TesterConnection(reader, writer, f"connection {len(self.links) + 1}")
+        link = PeerConnection(reader, writer, f"connection {len(self.links) + 1}")
         link.on_frame = lambda frame: self._answer_ping(link, frame)
         self.links.append(link)
         return link
@@ -119,7 +117,7 @@ class TesterGuest:
 
     async def send_ready(
         self,
-        link: TesterConnection,
+        link: PeerConnection,
         *,
         offer: bool = True,
         key: bytes | None = None,
@@ -171,44 +169,32 @@ class TesterGuest:
             epoch=attachment.epoch,
         )
 
-    def _answer_ping(self, link: TesterConnection, frame: Frame) -> None:
-        if self.send_pongs and link.ctl_allowed and is_ctl(frame, "ping") and not link.closed:
-            task = asyncio.get_running_loop().create_task(link.send({"ctl": "pong", "n": frame.get("n", 0)}))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    def _answer_ping(self, link: PeerConnection, frame: Frame) -> None:
+        if self.send_pongs and link.ctl_allowed and is_ctl(frame, "ping"):
+            link.post({"ctl": "pong", "n": frame.get("n", 0)})
 
     # ---------------------------------------------------------------- saying
 
     def signal_frame(self, name: str, **more: Any) -> Frame:
-        """A lifecycle signal in the dialect."""
-        if self.options.dialect == "loose":
-            return {"signal": name, **{key: one for key, one in more.items() if key == "request_id"}}
-        now = to_rfc3339(self.clock.now_ms())
-        return {"signal": name, "agent_id": self.options.agent_id, "observed_at": now, **more}
+        """Build a lifecycle signal in the dialect."""
+        return signal_frame(self.options.dialect, self.options.agent_id, name, **more)
 
     def result_frame(self, request: Frame, content: str = "pong", status: str = "completed", **more: Any) -> Frame:
-        """The result of a request in the dialect."""
-        name = request["request_id"]
-        if self.options.dialect == "loose":
-            return {"request_id": name, "ok": status == "completed", "content": content}
-        now = to_rfc3339(self.clock.now_ms())
-        frame = {"request_id": name, "status": status, "content": content, "completed_at": now}
-        return {**frame, "audit_ref": request.get("audit_ref", ""), **more}
+        """Build the result of a request in the dialect."""
+        return result_frame(self.options.dialect, request, status, content, **more)
 
     # ---------------------------------------------------------------- work
 
-    async def next_request(self, link: TesterConnection, *, submit: bool = True) -> Frame:
+    async def next_request(self, link: PeerConnection, *, submit: bool = True) -> Frame:
         """A request that the listener has sent on this connection, made to if need be. Raises RuleBroken."""
         wanted = await self.driver.submit(self.options.work) if submit else None
         return await self._expect_request(link, wanted, self.options.timeout)
 
-    async def expect_resend(self, link: TesterConnection, request: Frame) -> Frame:
+    async def expect_resend(self, link: PeerConnection, request: Frame) -> Frame:
         """The same request, once more. Raises RuleBroken."""
         return await self._expect_request(link, request["request_id"], self.options.timeout * 3)
 
-    async def _expect_request(self, link: TesterConnection, wanted: str | None, seconds: float) -> Frame:
+    async def _expect_request(self, link: PeerConnection, wanted: str | None, seconds: float) -> Frame:
         """The request of that id, or any; what other rules have left over is done on the way."""
         while True:
             request = await link.expect(
@@ -227,12 +213,12 @@ class TesterGuest:
             raise NotApplicable("the listener cannot be given work: use --drive")
         await self.driver.submit(self.options.work)
 
-    async def expect_no_request(self, link: TesterConnection) -> None:
+    async def expect_no_request(self, link: PeerConnection) -> None:
         """Raises RuleBroken when the listener gives work on this connection."""
         if found := await link.wait_for(lambda frame: "principal" in frame, self.options.quiet_seconds * 2):
             raise RuleBroken(f"it was given {brief(found)}")
 
-    async def finish(self, link: TesterConnection, request: Frame, content: str = "pong") -> None:
+    async def finish(self, link: PeerConnection, request: Frame, content: str = "pong") -> None:
         """Answers the request as a sound agent would."""
         about = {"request_id": request["request_id"]}
         await link.send(
@@ -241,7 +227,7 @@ class TesterGuest:
             self.signal_frame("completed", **about),
         )
 
-    async def run_request(self, link: TesterConnection) -> Frame:
+    async def run_request(self, link: PeerConnection) -> Frame:
         """A request from begin to end. Raises RuleBroken."""
         request = await self.next_request(link)
         mark = link.mark()
@@ -254,7 +240,7 @@ class TesterGuest:
             raise RuleBroken(f"the connection ended ({link.peer_ended})")
         return request
 
-    async def expect_result_ack(self, link: TesterConnection, request: Frame) -> None:
+    async def expect_result_ack(self, link: PeerConnection, request: Frame) -> None:
         """Returns once the result is known to have come, as far as that can be known. Raises RuleBroken."""
         name = request["request_id"]
         if await self.driver.read_record(name) is not None:

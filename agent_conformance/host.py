@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from agent_common.clock import Clock, SystemClock
 from agent_common.errors import StartError
-from agent_common.net import Endpoint, listen_at
-from agent_common.protocol.work import Offer, new_challenge, to_rfc3339, verify_mac
+from agent_common.net import Endpoint
+from agent_common.protocol.work import Offer, verify_mac
+from agent_testing.channel import (
+    Dialect,
+    ExpectationFailed,
+    Frame,
+    PeerConnection,
+    accept_peers,
+    is_ack,
+    is_ctl,
+    is_result,
+    is_signal,
+    request_frame,
+)
 
-from .link import Frame, TesterConnection, is_ack, is_ctl, is_result, is_signal
 from .rules import NotApplicable, RuleBroken
 
-Dialect = Literal["strict", "loose"]
 BAD_LINES_PER_CONNECTION = 6
 """Bad lines on one connection before the tester takes a new one: readers close at the ninth."""
 DEFAULT_PAYLOAD = "Be careful with <markup> & with what is gr\u00fcn \u2713.\n".encode()
@@ -56,7 +64,7 @@ class Options:
 class TesterSession:
     """A connection on which the agent has said that it is ready."""
 
-    link: TesterConnection
+    link: PeerConnection
     before_ready: list[Frame]
     """What came before `ready`."""
     ready: Frame
@@ -76,8 +84,7 @@ class TesterHost:
 
     endpoint: Endpoint
     options: Options
-    clock: Clock = field(default_factory=SystemClock)
-    links: list[TesterConnection] = field(default_factory=list[TesterConnection])
+    links: list[PeerConnection] = field(default_factory=list[PeerConnection])
     """All there were."""
     sids: list[str] = field(default_factory=list[str])
     constraints_version: int = 0
@@ -93,40 +100,34 @@ class TesterHost:
     """The agent has not come back, and is not waited for long any more."""
     agent_resumes: bool = True
     """The agent has said what it still has whenever it was welcomed."""
-    drained_link: TesterConnection | None = None
+    drained_link: PeerConnection | None = None
     """The connection on which the agent was told to drain."""
     _current: TesterSession | None = None
-    _new_connections: asyncio.Queue[TesterConnection] = field(default_factory=asyncio.Queue[TesterConnection])
+    _new_connections: asyncio.Queue[PeerConnection] = field(default_factory=asyncio.Queue[PeerConnection])
     _epoch: int = 0
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[None]:
-        """Listens meanwhile. Raises StartError."""
+        """Listen meanwhile. Raises StartError."""
+        accepting = accept_peers(self.endpoint, self._on_peer)
         try:
-            place = listen_at(self.endpoint)
+            self.endpoint = await accepting.__aenter__()
         except OSError as error:
             raise StartError(f"--agent: cannot listen on {error.strerror or error}") from error
-        with place:
-            place.sock.setblocking(False)
-            self.endpoint = place.endpoint
-            task = asyncio.create_task(self._accept_connections(place.sock), name="conformance host")
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        try:
+            yield
+        finally:
+            await accepting.__aexit__(None, None, None)
 
-    async def _accept_connections(self, bound: Any) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            opened, _ = await loop.sock_accept(bound)
-            reader, writer = await _open_streams(opened)
-            link = TesterConnection(reader, writer, f"connection {len(self.links) + 1}")
-            self.links.append(link)
-            self._track_task(loop.create_task(self._check_overlap(link)))
-            self._new_connections.put_nowait(link)
+    def _on_peer(self, link: PeerConnection) -> None:
+        self.links.append(link)
+        task = asyncio.get_running_loop().create_task(self._check_overlap(link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._new_connections.put_nowait(link)
 
-    async def _check_overlap(self, link: TesterConnection) -> None:
+    async def _check_overlap(self, link: PeerConnection) -> None:
         """Whether another connection is still open; the news of its end may be a moment behind."""
         await asyncio.sleep(_OVERLAP_SECONDS)
         if not link.closed and any(one is not link and not one.closed for one in self.links):
@@ -139,7 +140,7 @@ class TesterHost:
 
     # ---------------------------------------------------------------- sessions
 
-    async def wait_for_agent(self) -> TesterConnection:
+    async def wait_for_agent(self) -> PeerConnection:
         """The agent's first connection. Raises StartError when there is none in time."""
         try:
             async with asyncio.timeout(self.options.wait):
@@ -152,7 +153,7 @@ class TesterHost:
         self._new_connections.put_nowait(link)
         return link
 
-    async def next_connection(self, seconds: float) -> TesterConnection | None:
+    async def next_connection(self, seconds: float) -> PeerConnection | None:
         """The next connection that is not over yet."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -187,7 +188,7 @@ class TesterHost:
                 raise NotApplicable(AGENT_GONE)
             try:
                 self._current = await self._handshake(link, None if ignore_offer else welcome)
-            except RuleBroken:
+            except ExpectationFailed:
                 if link.peer_ended is None or link.frames:
                     await link.close()
                     raise
@@ -200,7 +201,7 @@ class TesterHost:
             await self._current.link.close(reset=reset)
             self._current = None
 
-    async def _handshake(self, link: TesterConnection, welcome: dict[str, Any] | None) -> TesterSession:
+    async def _handshake(self, link: PeerConnection, welcome: dict[str, Any] | None) -> TesterSession:
         seconds = self.options.timeout
         ready = await link.expect("a ready signal", lambda frame: is_signal(frame, "ready"), seconds)
         before = link.frames[: link.frames.index(ready)]
@@ -249,22 +250,13 @@ class TesterHost:
         if isinstance(version := ack.get("version"), int):
             self.constraints_version = version
 
-    def _answer_frame(self, link: TesterConnection, frame: Frame) -> None:
-        answer: Frame | None = None
+    def _answer_frame(self, link: PeerConnection, frame: Frame) -> None:
         if is_ack(frame):
             self._save_version(frame)
         if self.send_acks and link.ctl_allowed and is_result(frame):
-            answer = {"ctl": "ack", "request_id": frame["request_id"], "what": "result"}
+            link.post({"ctl": "ack", "request_id": frame["request_id"], "what": "result"})
         elif self.send_pongs and link.ctl_allowed and is_ctl(frame, "ping"):
-            answer = {"ctl": "pong", "n": frame.get("n", 0)}
-        if answer is not None and not link.closed:
-            self._track_task(asyncio.get_running_loop().create_task(link.send(answer)))
-
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-
-    def _track_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            link.post({"ctl": "pong", "n": frame.get("n", 0)})
 
     @contextmanager
     def with_verdicts(self, request: Frame, running: str, done: str) -> Generator[None]:
@@ -278,35 +270,27 @@ class TesterHost:
     # ---------------------------------------------------------------- work
 
     def new_request(self, content: str | None = None, **more: Any) -> Frame:
-        """A request that the agent should take, in the dialect."""
-        frame: Frame = {"request_id": f"conformance-{uuid.uuid4().hex[:12]}", "content": content or self.options.work}
-        if self.options.dialect == "loose":
-            return {**frame, "principal": "operator", **more}
-        return {
-            **frame,
-            "principal": {"name": "operator", "kind": "user", "verified": True, "verified_by": "conformance tester"},
-            "constraints_version": self.constraints_version,
-            "submitted_at": to_rfc3339(self.clock.now_ms()),
-            "audit_ref": f"audit/{uuid.uuid4().hex[:8]}",
-            **more,
-        }
+        """Build a request that the agent should take, in the dialect."""
+        if self.options.dialect == "strict":
+            more = {"constraints_version": self.constraints_version, **more}
+        return request_frame(self.options.dialect, content or self.options.work, **more)
 
     async def expect_result(
-        self, link: TesterConnection, request: Frame, since: int, seconds: float | None = None
+        self, link: PeerConnection, request: Frame, since: int, seconds: float | None = None
     ) -> Frame:
         """The request's result. Raises RuleBroken."""
         name = request["request_id"]
         wait = self.options.timeout if seconds is None else seconds
         return await link.expect(f"a result of {name}", lambda frame: is_result(frame, name), wait, since)
 
-    async def expect_signal(self, link: TesterConnection, name: str, request: Frame, since: int) -> Frame:
+    async def expect_signal(self, link: PeerConnection, name: str, request: Frame, since: int) -> Frame:
         """A signal about the request. Raises RuleBroken."""
         about = request["request_id"]
         return await link.expect(
             f"{name} of {about}", lambda frame: is_signal(frame, name, about), self.options.timeout, since
         )
 
-    async def run_request(self, link: TesterConnection, request: Frame) -> Frame:
+    async def run_request(self, link: PeerConnection, request: Frame) -> Frame:
         """Sends the request and returns its result, which must say that it was completed. Raises RuleBroken."""
         mark = link.mark()
         await link.send(request)
@@ -318,7 +302,7 @@ class TesterHost:
         )
         return result
 
-    async def start_slow_request(self, link: TesterConnection) -> tuple[Frame, int]:
+    async def start_slow_request(self, link: PeerConnection) -> tuple[Frame, int]:
         """A slow request that the agent has begun, and the mark before it. Raises NotApplicable, RuleBroken."""
         if self.options.slow is None:
             raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
@@ -326,11 +310,11 @@ class TesterHost:
         await link.send(request)
         try:
             await self.expect_signal(link, "accepting", request, mark)
-        except RuleBroken:
+        except ExpectationFailed:
             raise NotApplicable("the agent does not say when it begins: see A10") from None
         return request, mark
 
-    def frames_about(self, link: TesterConnection, request: Frame, since: int = 0) -> list[Frame]:
+    def frames_about(self, link: PeerConnection, request: Frame, since: int = 0) -> list[Frame]:
         """What has come about the request, progress aside."""
         return [
             frame
@@ -351,16 +335,3 @@ class TesterHost:
             agent_id=welcome["agent_id"],
             epoch=welcome["epoch"],
         )
-
-
-def fresh_challenge() -> str:
-    return new_challenge()
-
-
-async def _open_streams(opened: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """The two ends of an accepted connection."""
-    import socket
-
-    if opened.family == socket.AF_UNIX:
-        return await asyncio.open_unix_connection(sock=opened)
-    return await asyncio.open_connection(sock=opened)

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from agent_testing.channel import ExpectationFailed
+
 B = TypeVar("B")
 State = Literal["passed", "failed", "skipped"]
 
 
-class RuleBroken(Exception):
+class RuleBroken(ExpectationFailed):
     """The other side did not keep the rule; the text says what was seen."""
 
 

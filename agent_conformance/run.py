@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from agent_common.errors import StartError
+from agent_testing.channel import ExpectationFailed
 
 from .agent import CONTROL, DRAIN, GLOBAL, HELLO, INPUT, LINK, WORK
 from .guest import TesterGuest
 from .host import Options, TesterHost
 from .listener import control, hello, work
-from .rules import ConformanceRule, Finding, NotApplicable, RuleBroken
+from .rules import ConformanceRule, Finding, NotApplicable
 
 B = TypeVar("B")
 AGENT_RULES: tuple[ConformanceRule[TesterHost], ...] = (
@@ -92,7 +93,7 @@ async def run_rules(
 async def _run_rule(rule: ConformanceRule[B], tester: B) -> Finding:
     try:
         return _finding(rule, "passed", await rule.check(tester) or "")
-    except RuleBroken as broken:
+    except ExpectationFailed as broken:
         return _finding(rule, "failed", str(broken))
     except NotApplicable as reason:
         return _finding(rule, "skipped", str(reason))

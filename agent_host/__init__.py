@@ -1,1 +1,1 @@
-"""The host: holds every credential and every authority, and runs the mesh that agents live in."""
+"""The host: holds all credentials, answers agents' model calls, gives them work, and starts their runtimes."""

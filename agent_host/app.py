@@ -1,4 +1,4 @@
-"""The composition root: what the host consists of, made, opened and closed in one place."""
+"""The composition root: constructs, opens and closes all parts of the host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .retention import LedgerRetention
 from .settings import HostSettings
 
 Announce = Callable[[str | None], None]
-"""Told when the host is open, with the operator's token if it was just made."""
+"""Called when the host is open, with the operator's token if it was just created, else None."""
 
 
 def create_app(
@@ -48,10 +48,11 @@ def create_app(
     egress_server: EgressServer | None = None,
     mediation: ListeningSocket | None = None,
 ) -> FastAPI:
-    """The host as an ASGI app. Runtimes that it starts reach it at `mesh_url`, and the web by the outlet; agents come
-    for work to the socket `mediation`, which is bound already, or to the one of the settings.
+    """Make the host's ASGI app.
 
-    Raises StartError.
+    `mesh_url`: the host's address for runtimes that it starts. `egress_server`: their forward proxy, or None.
+    `mediation`: the bound socket of the listener; None means the address in the settings. Raises StartError if a
+    setting cannot be used.
     """
     catalog, search = load_catalog(settings), load_search(settings.search)
 
@@ -64,7 +65,9 @@ def create_app(
     app = FastAPI(title="agent mesh", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     drivers = drivers_of(
         settings,
-        HostSockets(partial(_listening_sockets, app, "doors"), partial(_listening_sockets, app, "egress_doors")),
+        HostSockets(
+            partial(_listening_sockets, app, "http_sockets"), partial(_listening_sockets, app, "egress_sockets")
+        ),
     )
     parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, egress_server, mediation)
     problems.install(app)
@@ -78,7 +81,7 @@ def create_app(
 def create_listen_app(
     settings: HostSettings, database: HostDatabase, announce: Announce, *, mediation: ListeningSocket | None = None
 ) -> FastAPI:
-    """The listener alone, for agents that somebody else boots: no model proxy, and no runtimes of its own."""
+    """Make an app with the listener only, for agents that other programs boot: no model proxy and no runtimes."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -104,7 +107,7 @@ def create_listen_app(
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What there is before anything is opened."""
+    """The parts that exist before any is opened."""
 
     settings: HostSettings
     database: HostDatabase
@@ -119,7 +122,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the fleet and the listener are opened with."""
+    """The arguments for opening the fleet and the listener."""
 
     settings: HostSettings
     database: HostDatabase
@@ -129,26 +132,26 @@ class _Work:
 
 
 def _end_connections(app: FastAPI, agent_id: str) -> None:
-    """Ends an agent's connections to the server, and with them its calls."""
+    """Close an agent's connections to the server, which ends its calls."""
     limit: ConnectionLimit | None = getattr(app.state, "connections", None)
     if limit is not None:
         limit.disconnect(agent_id)
 
 
 def _listening_sockets(app: FastAPI, name: str) -> ListeningSockets | None:
-    """What a server has put there, once it serves."""
+    """Return the listening sockets that a server has stored in the app's state, or None before it serves."""
     return getattr(app.state, name, None)
 
 
 async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
-    """The guard, and a freshly made operator token."""
+    """Return the guard, and the operator's token if it was just created, else None."""
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
     made = None if given else await tokens.ensure_operator_token()
     return AccessGuard(tokens, clock, given), made
 
 
 async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
-    """Fleet and listener, bound to each other. The fleet closes first: its runtimes say goodbye to the listener."""
+    """Open fleet and listener. The fleet closes first, because its runtimes sign off from the listener."""
     guard: AccessGuard = app.state.guard
     bond = FleetBridge(
         work.fleet,
@@ -177,7 +180,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
 
 
 async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:
-    """Opens all parts; the stack closes them in the opposite order. Returns a freshly made operator token."""
+    """Open all parts; the stack closes them in reverse order. Returns the operator's token if it was just created."""
     settings, database, catalog, outlet = parts.settings, parts.database, parts.catalog, parts.egress_server
     clock: Clock = SystemClock()
     tokens = TokenStore(database, clock)
@@ -192,13 +195,13 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     stack.callback(search.close)
     if outlet is not None and settings.egress is not None:
         limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
-        door = egress_proxy(guard, settings.egress, limits=limits)
-        guard.add_revocation_callback(door.disconnect)
-        stack.push_async_callback(door.close)
-        doors = app.state.egress_doors = ListeningSockets(door)
-        stack.push_async_callback(doors.close_all)
+        forward_proxy = egress_proxy(guard, settings.egress, limits=limits)
+        guard.add_revocation_callback(forward_proxy.disconnect)
+        stack.push_async_callback(forward_proxy.close)
+        egress_sockets = app.state.egress_sockets = ListeningSockets(forward_proxy)
+        stack.push_async_callback(egress_sockets.close_all)
         for listening in outlet.sockets:
-            await doors.add(listening)
+            await egress_sockets.add(listening)
     workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
     opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, outlet.url if outlet else None)
     await _open_fleet_and_listener(app, stack, _Work(settings, database, clock, opened, parts.mediation))

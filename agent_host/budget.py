@@ -1,4 +1,4 @@
-"""How the host divides its open files, so that no kind of caller uses up those of another."""
+"""Divide the host's open files, so that one kind of caller cannot use up those of another."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DescriptorBudget:
-    """Most of each at the same time. What is left is for the database, mediation, machines and files."""
+    """The largest concurrent number of each kind. The rest is for the database, mediation, machines and files."""
 
     connections: int
-    """To the HTTP server."""
+    """Connections to the HTTP server."""
     calls: int
     """Model calls, each with a connection to a provider."""
     tunnels: int
-    """Of the forward proxy, each with a connection to both ends."""
+    """Tunnels of the forward proxy, each with two connections."""
     heads: int
-    """Connections of the forward proxy that have not shown a token."""
+    """Connections of the forward proxy that have not sent a token yet."""
 
 
 def budget_of(files: int) -> DescriptorBudget:

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 def settings_help() -> str:
-    """One entry for each setting: name, default, what it does."""
+    """Return the help text on settings: name, default and meaning of each."""
     lines = LOADER.help(90, {"data_dir": "~/.local/share/agent-mesh"})
     return "\n".join(["\b", "Settings (environment variables):", *lines])
 
@@ -37,7 +37,7 @@ app = typer.Typer(
 
 
 def _print_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """What cannot start says why, a fault a line, and exits with 1."""
+    """Make a command print the faults of a StartError, one a line, and exit with 1."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -63,7 +63,7 @@ def up() -> None:
 @app.command(epilog=settings_help())
 @_print_errors
 def listen() -> None:
-    """Run the mediation listener alone, for agents that somebody else boots: no model proxy, no runtimes."""
+    """Run only the mediation listener, for agents that other programs boot: no model proxy, no runtimes."""
     from .serve import serve
 
     serve(load_settings(), lambda line: print(line, flush=True), only_listen=True)
@@ -82,7 +82,7 @@ def run(
     """Boot one agent, wait until it can be given work, give it a task, print the result, power off."""
     from .run_once import RunOnce
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is stopped
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: stops what was started
     print(RunOnce(driver, image, name, timeout).run(task, data_dir))
 
 

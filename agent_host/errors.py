@@ -1,12 +1,12 @@
-"""What the host refuses, as members of the one tree of errors. `agent_host.http.problems` maps them to HTTP.
+"""Errors of the host's requests. `agent_host.http.problems` maps them to HTTP.
 
 RequestError
 ├── Unauthorized    401  no token, or a wrong one
 ├── Forbidden       403  the token is not enough
 ├── TooLarge        413
-├── TooMany         429  the caller has its share
-├── Unavailable     503  the host itself cannot, for now
-└── ProviderFailed  502, 504  the model's provider did not do its part
+├── TooMany         429  the caller has too many at a time
+├── Unavailable     503  the host cannot do it at the moment
+└── ProviderFailed  502, 504  the model's provider failed
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Unavailable(RequestError):
 
 
 class ProviderFailed(RequestError):
-    """The model's provider failed. Its code tells a caller whether another attempt makes sense.
+    """The model's provider failed. The code says whether another attempt may succeed.
 
-    `provider_auth` (the host's key was refused) does not heal by itself; `provider_unreachable`,
-    `provider_dropped`, `provider_timeout` and `provider_error` may.
+    `provider_auth` (the host's key was refused) lasts until an operator acts; `provider_unreachable`,
+    `provider_dropped`, `provider_timeout` and `provider_error` may pass.
     """
 
     status = 502

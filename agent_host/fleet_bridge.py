@@ -1,4 +1,4 @@
-"""Joins fleet and listener: who runs gets work, who is fenced is stopped, and a new runtime finds its channel."""
+"""Connect fleet and listener: running workspaces get work, fenced ones are stopped, new runtimes find their channel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 def limits_of(settings: HostSettings) -> ListenerLimits:
-    """What the operator has set."""
+    """Return the listener's limits from the settings."""
     return ListenerLimits(
         heartbeat=settings.listener_heartbeat,
         max_line=settings.listener_max_line,
@@ -34,7 +34,7 @@ def limits_of(settings: HostSettings) -> ListenerLimits:
 
 
 class FleetBridge:
-    """Makes the listener of a fleet and joins the two, as the listener's `WorkspaceOwner`. `close` it before both."""
+    """Makes the listener of a fleet and is its `WorkspaceOwner`. Close it before the listener and the fleet."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class FleetBridge:
         clock: Clock,
         bound: ListeningSocket | None,
     ) -> None:
-        """`bound`: the listener's socket if it is bound already, else None."""
+        """`bound`: the listener's socket if it is already bound, else None."""
         self._fleet, self._guard = fleet, guard
         self._tasks: set[asyncio.Task[None]] = set()
         self.listener = Listener(
@@ -65,7 +65,7 @@ class FleetBridge:
         fleet.on_revoked, guard.is_fenced = guard.notify_revoked, self.is_fenced
 
     async def reconcile(self) -> None:
-        """Forgets channels whose workspaces never came to be: the host died between the two."""
+        """Delete channels without a workspace, which remain if the host died between creating the two."""
         known = {workspace.id for workspace in await self._fleet.list()}
         for name in [channel.workspace for channel in self.listener.channels]:
             if name not in known:
@@ -76,7 +76,7 @@ class FleetBridge:
             await asyncio.wait(self._tasks, timeout=30)
 
     def _mediation_settings(self, workspace: str) -> Mediation:
-        """What of a Launch leads a runtime to its channel."""
+        """Return the fields of a LaunchRequest by which the runtime finds its channel."""
         address = self.listener.address_of(workspace)
         if address is None:
             return {}
@@ -91,7 +91,7 @@ class FleetBridge:
         return given
 
     def is_fenced(self, workspace: str) -> bool:
-        """Whether it must not be started."""
+        """Whether the workspace must not be started."""
         return self.listener.has_channel(workspace) and self.listener.channel(workspace).fence is not None
 
     def is_running(self, workspace: str) -> bool:
@@ -105,7 +105,7 @@ class FleetBridge:
 
     def on_halt(self, workspace: str) -> None:
         """Stop the workspace in the background."""
-        self._guard.notify_revoked(workspace)  # the fence is in force, also before it is on the disk
+        self._guard.notify_revoked(workspace)  # the fence holds even before it is durable
         task = asyncio.get_running_loop().create_task(self._quarantine(workspace), name=f"halt-{workspace}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""Whether the host lives and can work, for whoever watches it; and its routes, for the operator."""
+"""Health and readiness of the host for monitoring, and its OpenAPI document for the operator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ router = APIRouter()
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers."""
+    """Answer as long as the process runs."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
-    """Whether it can do its work, with reason codes when it cannot."""
+    """Report whether the host can do its work, with reason codes if it cannot."""
     state = request.app.state
     parts: list[ModelCallLedger | Listener | None] = [getattr(state, name, None) for name in ("ledger", "listener")]
     reasons = ["database_unavailable"] if any(part is not None and part.failing for part in parts) else []
@@ -31,5 +31,5 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/openapi.json", dependencies=[Depends(require_operator)], include_in_schema=False)
 async def openapi(request: Request) -> dict[str, Any]:
-    """The routes as OpenAPI."""
+    """Return the routes as an OpenAPI document."""
     return request.app.openapi()

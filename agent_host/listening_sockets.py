@@ -1,7 +1,7 @@
-"""The addresses that something of the host listens on while it runs: more can be opened and closed at any time.
+"""Listening sockets of the host's servers, which can be opened and closed while a server runs.
 
-That is how a microVM without a network card reaches the host: its monitor connects to a unix socket of that workspace
-alone (`{uds}_8420`), which is opened before the machine starts and closed when it has ended.
+A microVM without a network card reaches the host this way: its monitor connects to a unix socket of that workspace only
+(`{uds}_8420`), which is opened before the machine starts and closed after it has ended.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import Protocol
 from agent_common.net import Endpoint, ListeningSocket, listen_at
 
 HANG_UP_SECONDS = 5.0
-"""What answers under way get once their door is closed."""
+"""Time for answers in progress when their socket is closed."""
 BACKLOG = 2048
 
 
 class SocketServer(Protocol):
-    """Takes the connections of sockets that listen."""
+    """Accepts connections on listening sockets."""
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
-        """From now on connections are taken."""
+        """Start accepting connections on a bound socket."""
         ...
 
     async def close_server(self, server: asyncio.Server, *, abruptly: bool = False) -> None:
-        """None are taken any more, and those that came this way end: at once, or once their answer is complete."""
+        """Stop accepting, and end the connections of this socket: at once if `abruptly`, else after their answer."""
         ...
 
 
 class ListeningSockets:
-    """All the doors to one thing. Calls for the same address must not overlap; the caller is its owner."""
+    """The listening sockets of one server. Calls for the same address must not overlap."""
 
     def __init__(self, server: SocketServer) -> None:
         self._server = server
@@ -44,14 +44,14 @@ class ListeningSockets:
         return tuple(self._open)
 
     async def open(self, endpoint: Endpoint, *, mode: int = 0o660) -> Endpoint:
-        """Listens there too; returns the address with the port that it got. `mode` is that of a unix socket's file.
+        """Listen on another address, and return it with the actual port. `mode`: permissions of a unix socket's file.
 
-        Raises OSError that names the address, with EADDRINUSE where somebody lives already.
+        Raises OSError that names the address, with EADDRINUSE if another server listens on it.
         """
         return await self.add(await asyncio.to_thread(listen_at, endpoint, mode=mode))
 
     async def add(self, listening: ListeningSocket) -> Endpoint:
-        """As `open`, for what listens already. It is ours from now on."""
+        """Accept connections on a socket that listens already, and take ownership of it. Returns its address."""
         with ExitStack() as undo:
             undo.enter_context(listening)
             self._open[listening.endpoint] = listening, await self._server.listen(listening.sock)
@@ -59,8 +59,7 @@ class ListeningSockets:
         return listening.endpoint
 
     async def close(self, endpoint: Endpoint, *, abruptly: bool = False) -> None:
-        """Takes nobody in any more, and shows out who came in there: `abruptly` in the middle of a word. Again is a
-        no-op."""
+        """Stop listening on the address and end its connections, after their answers or `abruptly`. Idempotent."""
         listening, server = self._open.pop(endpoint, (None, None))
         if listening is None or server is None:
             return
@@ -71,7 +70,7 @@ class ListeningSockets:
             listening.close()
 
     def stop_listening(self) -> None:
-        """Takes nobody in any more anywhere; who is in may stay. For a server that shows them out itself."""
+        """Stop listening on all addresses. Connections stay open, for a server that closes them itself."""
         for listening, server in self._open.values():
             listening.unlink()
             server.close()
@@ -83,45 +82,45 @@ class ListeningSockets:
 
 
 class UvicornConnection(Protocol):
-    """What uvicorn makes of a connection."""
+    """The protocol object of uvicorn for one connection."""
 
     transport: asyncio.Transport
 
     def shutdown(self) -> None:
-        """Ends the connection once its answer is complete."""
+        """End the connection once its answer is complete."""
         ...
 
 
 class HttpSide:
-    """Serves an app of uvicorn's: `make` makes the protocol of one connection."""
+    """Accepts connections for a uvicorn app. `make` returns the protocol for a connection."""
 
     def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
         self._make = make
         self._connections: dict[asyncio.Server, weakref.WeakSet[asyncio.Protocol]] = {}
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
-        came: weakref.WeakSet[asyncio.Protocol] = weakref.WeakSet()
+        connections: weakref.WeakSet[asyncio.Protocol] = weakref.WeakSet()
 
-        def enter() -> asyncio.Protocol:
-            made = self._make()
-            came.add(made)
-            return made
+        def connect() -> asyncio.Protocol:
+            connection = self._make()
+            connections.add(connection)
+            return connection
 
         loop = asyncio.get_running_loop()
         start = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
-        server = await start(enter, sock=bound, backlog=BACKLOG)
-        self._connections[server] = came
+        server = await start(connect, sock=bound, backlog=BACKLOG)
+        self._connections[server] = connections
         return server
 
     async def close_server(self, server: asyncio.Server, *, abruptly: bool = False) -> None:
         server.close()
-        came = self._connections.pop(server)
+        connections = self._connections.pop(server)
         if abruptly:
-            _abort_all(came)
+            _abort_all(connections)
             return
-        for connection in _open_connections(came):
+        for connection in _open_connections(connections):
             connection.shutdown()
-        asyncio.get_running_loop().call_later(HANG_UP_SECONDS, _abort_all, came)
+        asyncio.get_running_loop().call_later(HANG_UP_SECONDS, _abort_all, connections)
 
 
 def _abort_all(connections: weakref.WeakSet[asyncio.Protocol]) -> None:
@@ -130,6 +129,6 @@ def _abort_all(connections: weakref.WeakSet[asyncio.Protocol]) -> None:
 
 
 def _open_connections(connections: weakref.WeakSet[asyncio.Protocol]) -> list[UvicornConnection]:
-    """Connections that still stand; one that nobody has connected yet has no transport."""
+    """Return the connections that are open. A protocol that is not connected yet has no transport."""
     found = [connection for connection in list(connections) if getattr(connection, "transport", None) is not None]
     return [one for one in found if not one.transport.is_closing()]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Sets up the host's log: structlog hands its events to the formatter of the guest, so both servers write one shape."""
+"""Set up the host's log. It uses the same formatter as the guest, so that both logs have the same shape."""
 
 from __future__ import annotations
 

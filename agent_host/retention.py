@@ -1,4 +1,4 @@
-"""Keeps the host's ledgers from growing for ever: the owned task that deletes what is old enough."""
+"""The background task that deletes old rows, so that the host's ledgers do not grow without limit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .database import HostDatabase, PruningLimits, pruning_steps, release_free_p
 
 log = structlog.get_logger(__name__)
 PASS_SECONDS = 3600.0
-"""Between two passes."""
+"""Time between two passes."""
 PAUSE_SECONDS = 0.05
-"""Between two steps: writers come first."""
+"""Pause between two steps, so that writers are served first."""
 
 
 class LedgerRetention:
-    """Makes a pass at its start, and then one an hour, until it is closed."""
+    """Deletes old rows when it starts and then once an hour, until it is closed."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LedgerRetention:
                 await self._task
 
     async def sweep(self) -> dict[str, int]:
-        """Delete all that is old enough now; how many rows of which table."""
+        """Make one pass. Returns the number of deleted rows by table."""
         gone: dict[str, int] = {}
         for table, step in pruning_steps(self._limits, self._now()).items():
             while (deleted := await self._database.run(step)) is not None:
@@ -55,7 +55,8 @@ class LedgerRetention:
         return {table: count for table, count in gone.items() if count}
 
     def _now(self) -> int:
-        """By a clock that jumps ahead everything would be old: no more time has passed than this process has lived."""
+        """Return epoch milliseconds, advanced no further than the time since the start: if the wall clock jumped ahead,
+        all rows would seem old."""
         wall, monotonic = self._began
         return min(self._clock.now_ms(), wall + round((self._clock.monotonic() - monotonic) * 1000))
 
@@ -65,6 +66,6 @@ class LedgerRetention:
                 gone = await self.sweep()
                 if gone:
                     log.info("retention_pruned", **gone)
-            except Exception as error:  # noqa: BLE001  a database that fails now may work in an hour
+            except Exception as error:  # noqa: BLE001  the database may work again in an hour
                 log.error("retention_failed", why=str(error).splitlines()[0])
             await self._sleep(PASS_SECONDS)

@@ -1,4 +1,4 @@
-"""One agent for one task: a host of its own, by its public face, from boot to power-off."""
+"""Run one agent for one task: start a host, boot the agent, submit the task, and stop both. Uses only public APIs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _IMAGE = {
 
 
 class RunOnce:
-    """`timeout` is how long each step may take: the boot, until work can be given, the work itself, the end."""
+    """Runs one task. `timeout`: seconds for each step: boot, readiness, the work, and the stop."""
 
     def __init__(self, driver: str, image: str | None, name: str, timeout: float) -> None:
-        """Raises StartError when something is missing or makes no sense."""
+        """Raises StartError if an option is invalid or missing."""
         if not 0 < timeout <= _LONGEST:
             raise StartError(f"--timeout: must be more than 0 and at most {_LONGEST:g} seconds (is {timeout:g})")
         setting = _IMAGE.get(driver)
@@ -45,15 +45,18 @@ class RunOnce:
         self._began = time.monotonic()
 
     def run(self, task: str, data_dir: Path | None = None) -> str:
-        """What the agent answers. Each step is told on standard error with its time. Raises StartError."""
-        with ExitStack() as life:
-            folder = data_dir or Path(life.enter_context(tempfile.TemporaryDirectory(prefix="agent-")))
-            folder = folder.absolute()  # sockets are named by their whole path
-            host = life.enter_context(self._running_host(folder))
+        """Run the task and return the agent's answer. Prints each step with its time on standard error.
+
+        Raises StartError if a step fails or takes too long.
+        """
+        with ExitStack() as stack:
+            folder = data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-")))
+            folder = folder.absolute()  # the settings need absolute socket paths
+            host = stack.enter_context(self._running_host(folder))
             self._request(
                 host, "POST", "/workspaces", {"id": self._name, "driver": self._driver}, accepted_code="id_taken"
             )
-            life.callback(self._request, host, "POST", f"/workspaces/{self._name}/stop")
+            stack.callback(self._request, host, "POST", f"/workspaces/{self._name}/stop")
             self._request(host, "POST", f"/workspaces/{self._name}/start")
             self._print_step("it runs")
             self._wait_until("give it work", lambda: self._is_ready(host))
@@ -83,7 +86,7 @@ class RunOnce:
                 host.wait()
 
     def _start_host(self, folder: Path) -> subprocess.Popen[bytes]:
-        """A host that ends with us, however that is; a Ctrl-C is for us alone, and we stop it in order."""
+        """Start a host that is killed when this process dies. It gets no Ctrl-C, so that we can stop it in order."""
         command = (*DIE_WITH_PARENT, str(os.getpid()), sys.executable, "-m", "agent_host", "up")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -118,9 +121,9 @@ class RunOnce:
 
     def _is_up(self, client: httpx2.Client, host: subprocess.Popen[bytes], folder: Path) -> bool:
         if host.poll() is not None:
-            raise StartError(f"the host does not start:\n{(folder / 'host.log').read_text()[-2000:].strip()}")
+            raise StartError(f"the host did not start:\n{(folder / 'host.log').read_text()[-2000:].strip()}")
         try:
-            return client.get("/workspaces").is_success  # another host's, in the same folder, does not know the token
+            return client.get("/workspaces").is_success  # a different host in the same folder refuses the token
         except httpx2.TransportError:
             return False
 
@@ -170,7 +173,7 @@ class RunOnce:
         deadline = time.monotonic() + self._timeout
         while not done():
             if time.monotonic() > deadline:
-                raise StartError(f"could not {what} within {self._timeout:g} s; --timeout gives it longer")
+                raise StartError(f"could not {what} within {self._timeout:g} s; --timeout sets a longer time")
             time.sleep(_POLL_SECONDS)
 
     def _print_step(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs the host as a process: folder, lock and port first, the heavy imports after."""
+"""Run the host as a process. It takes the folder, the lock and the ports before the heavy imports."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ PrintLine = Callable[[str], None]
 _NEAREST = (Tcp, Unix, Vsock)
 """The kinds of address, best first."""
 _STREAM_GRACE_SECONDS = 5
-"""How long answers that are under way when the host stops may go on."""
+"""Time for answers that are in progress when the host stops."""
 
 
 def serve(settings: HostSettings, print_line: PrintLine, *, only_listen: bool = False) -> None:
-    """Serves until SIGTERM or SIGINT, then stops what it started; `only_listen`: the mediation listener and nothing
-    else. Raises StartError."""
+    """Serve until SIGTERM or SIGINT, then stop all runtimes. `only_listen`: run only the mediation listener.
+
+    Raises StartError if the host cannot start.
+    """
     budget = budget_of(raise_file_limit())
     make_data_dir(settings.data_dir)
-    with lock_data_dir(settings.data_dir), ExitStack() as life:
-        found = life.enter_context(open_sockets(settings.addresses))
+    with lock_data_dir(settings.data_dir), ExitStack() as stack:
+        found = stack.enter_context(open_sockets(settings.addresses))
         egress = None
         if settings.egress is not None and not only_listen:
-            egress = life.enter_context(open_sockets(settings.egress_addresses))
-        mediation = life.enter_context(open_sockets(settings.mediation_addresses))
+            egress = stack.enter_context(open_sockets(settings.egress_addresses))
+        mediation = stack.enter_context(open_sockets(settings.mediation_addresses))
         listens = _Sockets(found, egress, mediation[0] if mediation else None)
         _run(settings, listens, budget, print_line, only_listen=only_listen)
 
 
 def make_data_dir(path: Path) -> None:
-    """The folder, made when missing, for nobody but its owner. Raises StartError when it cannot be written to."""
+    """Create the folder if it is missing, accessible only to its owner. Raises StartError if it is not writable."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(_open_lock(path))
@@ -61,27 +63,25 @@ def _open_lock(path: Path) -> int:
 
 @contextmanager
 def lock_data_dir(path: Path) -> Generator[None]:
-    """The folder, for this process alone. Raises StartError when another host has it."""
+    """Lock the folder for this process. Raises StartError if another host uses it."""
     lock = _open_lock(path)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise StartError(
-            f"MESH_DATA_DIR: another agent-host works in {path}; stop it or name another folder"
-        ) from error
+        raise StartError(f"MESH_DATA_DIR: another agent-host uses {path}; stop it or name another folder") from error
     finally:
         os.close(lock)
 
 
 @contextmanager
 def open_sockets(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Sequence[ListeningSocket]]:
-    """All of them, by the settings that name them; connections wait in their queues until the app is there.
+    """Open sockets on all addresses, given by setting. Connections queue until the app accepts them.
 
-    Raises StartError.
+    Raises StartError, naming the setting, if an address cannot be used.
     """
-    with ExitStack() as life:
-        yield [life.enter_context(_open_socket(one, name)) for name, named in addresses.items() for one in named]
+    with ExitStack() as stack:
+        yield [stack.enter_context(_open_socket(one, name)) for name, named in addresses.items() for one in named]
 
 
 def _open_socket(endpoint: Endpoint, setting: str) -> ListeningSocket:
@@ -96,13 +96,13 @@ def _open_socket(endpoint: Endpoint, setting: str) -> ListeningSocket:
 
 
 def url_of(found: Sequence[ListeningSocket]) -> str:
-    """Where the host is best reached from this machine."""
+    """Return the best URL of the host for programs on this machine."""
     return http_url(min((one.endpoint for one in found), key=lambda one: _NEAREST.index(type(one))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sockets:
-    """What the host listens on."""
+    """The listening sockets of the host."""
 
     http: Sequence[ListeningSocket]
     egress: Sequence[ListeningSocket] | None
@@ -114,7 +114,7 @@ class _Sockets:
         return EgressServer(self.egress, url_of(self.egress)) if self.egress else None
 
     def announce(self, settings: HostSettings, url: str, print_line: PrintLine) -> None:
-        """All but the nearest, which is said already."""
+        """Print all addresses except the one that has been printed already."""
         for one in self.http:
             if http_url(one.endpoint) != url:
                 print_line(f"agent-host listens on {one.endpoint} too")
@@ -138,7 +138,8 @@ def _run(
     from .logs import configure_logs
 
     class Server(uvicorn.Server):
-        """Takes the doors as its own, and stops the runtimes while it still serves: their last steps need the proxy."""
+        """A server that owns the listening sockets. It stops the runtimes while it still serves, because their last
+        steps need the model proxy."""
 
         def connection(self) -> asyncio.Protocol:
             make: Any = config.http_protocol_class
@@ -147,21 +148,21 @@ def _run(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for one in bound.http:
-                await doors.add(one)
+                await http_sockets.add(one)
             tune_interpreter()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             try:
                 await app.state.fleet.close()
             finally:
-                doors.stop_listening()
+                http_sockets.stop_listening()
                 await super().shutdown(sockets)
 
     configure_logs(settings.log_level, settings.log_format)
     url = url_of(bound.http)
-    life = ExitStack()
-    life.enter_context(ledger_lock(settings.database))
-    database = life.enter_context(closing(open_database(settings.database)))
+    stack = ExitStack()
+    stack.enter_context(ledger_lock(settings.database))
+    database = stack.enter_context(closing(open_database(settings.database)))
 
     def announce(token: str | None) -> None:
         _announce(settings, url, token, print_line, only_listen=only_listen)
@@ -186,12 +187,12 @@ def _run(
         timeout_graceful_shutdown=round(min(settings.stop_grace, _STREAM_GRACE_SECONDS)),
     )
     server = Server(config)
-    doors = app.state.doors = ListeningSockets(HttpSide(server.connection))
-    # uvicorn handles signals from its start on, and raises the one that ended it once more when it is done: an early
-    # one counts, and a late one does no harm.
+    http_sockets = app.state.http_sockets = ListeningSockets(HttpSide(server.connection))
+    # uvicorn handles signals from its start on, and raises the signal that ended it again when it is done. The host
+    # must stop on an early signal, and ignore a late one.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
-    with life:
+    with stack:
         server.run(sockets=[])
 
 

@@ -203,7 +203,7 @@ class HostSettings(BaseModel):
 
     @property
     def mediation_addresses(self) -> dict[str, tuple[Endpoint, ...]]:
-        """The same for whoever opens the sockets."""
+        """The address of the listener by its setting, for `open_sockets`."""
         return {"MESH_LISTENER_URL": (self.listener,)} if self.listener else {}
 
     @property

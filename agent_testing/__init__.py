@@ -1,21 +1,8 @@
 """Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
 the mediation channel, live processes, a clock."""
 
-from .bridge import (
-    BridgeChannel,
-    BridgeClock,
-    BridgeFaults,
-    BridgeLink,
-    Counts,
-    Event,
-    FakeBridge,
-    ManualBridgeClock,
-    MediationReady,
-    SystemBridgeClock,
-    Trip,
-    schedule,
-)
-from .channel import AGENT_FAULTS, LISTENER_FAULTS, LOOSE_AGENT_FAULTS, LOOSE_LISTENER_FAULTS, StubAgent, StubListener
+from .bridge import BridgeFaults, BridgeLink, Counts, Event, FakeBridge, Trip, schedule
+from .channel import PeerConnection, StubAgent, StubListener, StubSession
 from .clock import ManualClock
 from .process import LiveProcess
 from .provider import (
@@ -35,12 +22,6 @@ from .provider import (
 )
 
 __all__ = [
-    "AGENT_FAULTS",
-    "LISTENER_FAULTS",
-    "LOOSE_AGENT_FAULTS",
-    "LOOSE_LISTENER_FAULTS",
-    "BridgeChannel",
-    "BridgeClock",
     "BridgeFaults",
     "BridgeLink",
     "Call",
@@ -52,9 +33,8 @@ __all__ = [
     "Garbage",
     "Hang",
     "LiveProcess",
-    "ManualBridgeClock",
     "ManualClock",
-    "MediationReady",
+    "PeerConnection",
     "Recorded",
     "Reply",
     "Say",
@@ -63,7 +43,7 @@ __all__ = [
     "Step",
     "StubAgent",
     "StubListener",
-    "SystemBridgeClock",
+    "StubSession",
     "Trip",
     "schedule",
     "step_from_json",

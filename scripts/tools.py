@@ -9,7 +9,6 @@ from agent_common.net import WebClient
 from agent_common.protocol import SearchHit
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import SubagentRequest, ToolContext
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
@@ -35,7 +34,7 @@ def table() -> str:
         Confinement(None),
         egress=WebClient(),
         search=nobody,
-        spawner=nobody,
+        callable_agents=(),
         learnings=NoLearnings(),
         memory=NoMemory(),
     )
@@ -44,15 +43,9 @@ def table() -> str:
 
 
 class Nobody:
-    """Stands where the host and other agents stand: nothing is called here."""
+    """Stands in for the host: no tool is called here."""
 
     async def search(self, query: str, limit: int, session_id: str) -> list[SearchHit]:
-        raise NotImplementedError
-
-    def callable_agents(self) -> list[tuple[str, str]]:
-        return []
-
-    async def spawn(self, request: SubagentRequest, context: ToolContext) -> object:
         raise NotImplementedError
 
 

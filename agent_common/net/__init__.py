@@ -1,4 +1,4 @@
-"""Transports by URL, both ends, and the one way to the web: the same call works over TCP, a unix socket and vsock."""
+"""Servers and clients by URL over TCP, unix sockets and vsock, and the one client for the public web."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ _MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name 
 
 
 def __getattr__(name: str) -> Any:
-    """The client side waits until somebody calls out: a cold start needs only the listening socket."""
+    """Import the client side when it is first used, because a cold start needs only the listening socket."""
     if name not in _MODULE_OF_NAME:
         raise AttributeError(name)
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Shares of what a server has: descriptors, connections, places. One holder that takes much keeps no other out."""
+"""Share limited resources (descriptors, connections, slots) so that one holder cannot use up those of others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Protocol
 
 _MAX_FILES = 1 << 16
-"""More is not needed, and children that inherit the limit may walk through all of it."""
+"""No more are needed, and some child processes close every descriptor up to the limit that they inherit."""
 
 
 def raise_file_limit() -> int:
-    """Raise the soft limit of open files to the hard one, at most 65,536. Return the limit that holds now."""
+    """Raise the soft limit of open files to the hard one, at most 65,536. Returns the limit that is now in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -24,15 +24,15 @@ def raise_file_limit() -> int:
 
 
 class ShareCounter:
-    """Places that holders share. A holder may have as many as are still free, so one alone leaves half of them."""
+    """Slots that holders share. A holder may have at most as many as are free, so a single one leaves half of them."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots
         self._held: Counter[str] = Counter()
 
     def acquire(self, holder: str, slots: int = 1) -> bool:
-        """Take places; False when the holder would have more than its share. The holder `""`, which is no one's name,
-        may have all."""
+        """Take slots. Returns False if the holder would have more than its share. The holder `""`, which is not a valid
+        name, may have all."""
         left, held = self._free - slots, self._held[holder] + slots
         if left < (held - 1 if holder else 0):
             return False
@@ -41,7 +41,7 @@ class ShareCounter:
         return True
 
     def release(self, holder: str, slots: int = 1) -> None:
-        """Free places of the holder."""
+        """Free slots of the holder."""
         self._free += slots
         self._held[holder] -= slots
         if not self._held[holder]:
@@ -49,7 +49,7 @@ class ShareCounter:
 
     @contextmanager
     def hold(self, holder: str) -> Generator[bool]:
-        """Hold a place during the block, if the holder got one."""
+        """Hold a slot during the block. Yields False if the holder did not get one."""
         got = self.acquire(holder)
         try:
             yield got
@@ -59,16 +59,16 @@ class ShareCounter:
 
 
 class TrackedConnection(Protocol):
-    """What a `ConnectionLimit` needs of a connection."""
+    """A connection that a `ConnectionLimit` can count and abort."""
 
     transport: asyncio.Transport
 
 
 class ConnectionLimit:
-    """Bounds the connections of a server. A connection is a stranger's until a request on it was authorised.
+    """Limits the connections of a server. A connection is unidentified until a request on it has been authorised.
 
-    Strangers may have every place that is free; when none is, the oldest stranger makes room. Known connections have
-    at most seven eighths of the places, in shares, and are never closed for others.
+    Unidentified connections may use all free slots; if none is free, the oldest of them is closed for a new one.
+    Identified connections share at most seven eighths of the slots and are never closed for others.
     """
 
     def __init__(self, slots: int) -> None:
@@ -88,7 +88,7 @@ class ConnectionLimit:
         self._unidentified[connection] = None
 
     def identify(self, connection: TrackedConnection, holder: str) -> bool:
-        """Count the connection as the holder's; False when the holder has its share of connections."""
+        """Count the connection as the holder's. Returns False if the holder has too many connections."""
         before = self._identified.get(connection)
         if before == holder:
             return True
@@ -98,7 +98,7 @@ class ConnectionLimit:
             self._shares.release(before)
         elif connection in self._unidentified:
             del self._unidentified[connection]
-        else:  # it was closed meanwhile
+        else:  # it has been closed since
             self._shares.release(holder)
             return True
         self._identified[connection] = holder

@@ -1,4 +1,4 @@
-"""What both ends must agree on: the shape of every message. No sockets, no files, no clock."""
+"""The shapes of all messages between the two ends. This package uses no sockets, files or clock."""
 
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ from .task import RecordStatus, TaskAccepted, TaskAssignment, TaskRecord, TaskRe
 from .usage import Usage
 from .workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
 
-if TYPE_CHECKING:  # whoever speaks it imports it: a guest without a channel need not load it
+if TYPE_CHECKING:  # imported on first use: a guest without a channel does not need it
     from . import work
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Two kinds of message: what a caller sends is strict, what a peer answers is tolerant."""
+"""Base classes of messages: `Inbound` for requests, which are strict, and `Peer` for answers, which are tolerant."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .docs import describe
 
 
 class Inbound(BaseModel):
-    """A message a caller sends us: unknown fields and wrong types are refused by name."""
+    """Base of messages that a caller sends. Unknown fields and wrong types are refused by name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True, json_schema_extra=describe)
 
 
 class Peer(BaseModel):
-    """A message a peer or this product answers with: fields we do not know are ignored."""
+    """Base of messages that a peer or this product answers with. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True, json_schema_extra=describe)
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """True for a JSON object."""
+    """Whether the value is a JSON object."""
     return isinstance(value, dict)

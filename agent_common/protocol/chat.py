@@ -13,7 +13,7 @@ OnBusy = Literal["answer", "queue", "reject", "steer", "interrupt"]
 DEFAULT_WAIT_SECONDS = 120.0
 MAX_WAIT_SECONDS = 600.0
 SESSION_NAME = r"^[^/]*$"
-"""A session's name is a part of a path."""
+"""No slash, because a session's name is part of a path."""
 
 
 class TextPart(Inbound):
@@ -24,7 +24,7 @@ class TextPart(Inbound):
 
 
 class TurnMetadata(Peer):
-    """What a frontend says of a message. Other fields are its own."""
+    """Metadata that a frontend adds to a message. Other fields are the frontend's own."""
 
     agent: str | None = Field(default=None, min_length=1, max_length=200, strict=True)
     """The agent for this turn."""
@@ -38,7 +38,7 @@ class ChatRequest(Inbound):
     parts: list[TextPart] | None = Field(default=None, min_length=1)
     """The message as AI SDK parts."""
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
-    """The conversation; none means the principal's main session."""
+    """The conversation; null means the principal's main session."""
     user: str | None = Field(default=None, min_length=1, max_length=200)
     """The principal on whose behalf the token's holder speaks."""
     model: str | None = Field(default=None, min_length=1, max_length=200)
@@ -48,8 +48,8 @@ class ChatRequest(Inbound):
     metadata: TurnMetadata | None = None
     """The agent may also be named here, as in a frontend's message."""
     on_busy: OnBusy = "answer"
-    """What to do while a turn runs in this session. `answer`: if it waits for a person, the message is the answer, else
-    it queues."""
+    """What to do while a turn runs in this session. `answer`: if the turn waits for a person, the message is the
+    answer; otherwise it queues."""
     message_id: str | None = Field(default=None, min_length=1, max_length=200)
     """The caller's id: the same id with the same content is the same message."""
     wait: float = Field(default=DEFAULT_WAIT_SECONDS, ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)
@@ -65,17 +65,17 @@ class ChatRequest(Inbound):
 
     @property
     def named_agent(self) -> str | None:
-        """The agent that was named."""
+        """The agent that the request names, or None."""
         return self.agent or (self.metadata.agent if self.metadata else None)
 
     @property
     def content(self) -> list[TextPart]:
-        """The message as parts, however it was given."""
+        """The message as parts, whichever field it came in."""
         return self.parts or [TextPart(type="text", text=self.message or "")]
 
 
 class UIMessage(BaseModel):
-    """One message as an AI SDK frontend holds it; fields of later versions survive."""
+    """One message in the shape of an AI SDK frontend. Unknown fields of later versions are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -98,21 +98,21 @@ class UseChatRequest(BaseModel):
 
 
 class ResetRequest(Inbound):
-    """Archive a conversation and start afresh."""
+    """Archive a conversation and start a new one."""
 
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     user: str | None = Field(default=None, min_length=1, max_length=200)
 
 
 class ResetReply(Peer):
-    """The session that was archived, if there was one, and the one that takes its place."""
+    """The session that was archived, if there was one, and the new one."""
 
     session_id: str
     archived: str | None = None
 
 
 class ToolOutput(Peer):
-    """One tool call of a turn, as a JSON reply shows it."""
+    """One tool call of a turn, in a JSON reply."""
 
     id: str
     name: str
@@ -141,20 +141,20 @@ class ChatPending(Peer):
     message_id: str
     status: Literal["queued", "running", "waiting"]
     pending: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    """The open questions and approvals of the session's turn: this message's, or the one it queues behind."""
+    """The open questions and approvals of the session's turn, which may be an earlier one than this message's."""
 
 
 class AnswerRequest(Inbound):
-    """Answers a question (`answers`) or an approval (`decision`)."""
+    """The answer to a question (`answers`) or an approval (`decision`)."""
 
     id: str = Field(min_length=1, max_length=300)
-    """What is answered: the id that `pending` and the stream show."""
+    """The id of the question or approval, from `pending` or the stream."""
     answers: list[list[str]] | None = Field(default=None, max_length=100)
-    """For a question: one list of texts per question, in their order."""
+    """For a question: one list of texts for each question, in order."""
     decision: Literal["once", "always", "reject"] | None = None
-    """For an approval; `always` holds for this tool and the rest of the session."""
+    """For an approval. `always` also allows this tool for the rest of the session."""
     reason: str | None = Field(default=None, max_length=2000)
-    """Why it is rejected, for the model."""
+    """Why the call is rejected, for the model."""
 
     @model_validator(mode="after")
     def _one_of_answers_and_decision(self) -> AnswerRequest:
@@ -182,7 +182,7 @@ class AbortReply(Peer):
 
 
 class CancelReply(Peer):
-    """The message is out of the queue and will not run."""
+    """The message was removed from the queue and will not run."""
 
     session_id: str
     message_id: str

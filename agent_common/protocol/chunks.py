@@ -1,7 +1,7 @@
 """The AI SDK v6 UI message chunks: the one internal stream (docs/protocols/chat.md).
 
-Field names are the SDK's own, so that a chunk's JSON is its wire form. Keys that the SDK adds later survive a
-round trip; an unknown `type` does not, except for `data-*`.
+Field names are the SDK's own, so that a chunk's JSON is its wire form. Unknown keys are kept; an unknown `type` is
+refused, except for `data-*`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ STREAM_HEADERS = {
 
 
 class Chunk(BaseModel):
-    """Base of every chunk; `type` tells which."""
+    """Base of all chunks, which `type` distinguishes."""
 
     model_config = ConfigDict(extra="allow", defer_build=True)
 
     def to_sse(self) -> bytes:
-        """The chunk as one server-sent event."""
+        """Encode the chunk as one server-sent event."""
         return b"data: " + self.__pydantic_serializer__.to_json(self, exclude_none=True) + b"\n\n"
 
 
@@ -236,5 +236,5 @@ AnyChunk = Annotated[
 
 @cache
 def chunk_adapter() -> TypeAdapter[AnyChunk]:
-    """Reads any chunk: `chunk_adapter().validate_json(data)`. Built when first asked for: it is slow to build."""
+    """Return the parser of any chunk: `chunk_adapter().validate_json(data)`. Built on first use, as that is slow."""
     return TypeAdapter(AnyChunk)

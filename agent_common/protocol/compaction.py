@@ -1,4 +1,4 @@
-"""How long conversations are made to fit: the policy, and the answer to somebody who asks for it."""
+"""Compaction of long conversations: the policy, and the reply to a request for it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .base import Inbound, Peer
 
 
 class SmartRecovery(Inbound):
-    """What is tried when a conversation is too long even for the agent that sums it up, in this order."""
+    """Fallbacks for a conversation that is too long even for the agent that summarizes it, tried in this order."""
 
     prune_tool_outputs: bool = True
-    """Old results of tools are told in short."""
+    """Shorten old tool results."""
     chunked_summarize: bool = True
-    """It is summed up piece by piece."""
+    """Summarize the conversation piece by piece."""
     drop_middle: bool = True
-    """Only its beginning and its end are summed up."""
+    """Summarize only the beginning and the end."""
 
 
 class CompactionPolicy(Inbound):
@@ -24,24 +24,24 @@ class CompactionPolicy(Inbound):
     reserve_tokens: int | None = Field(default=None, ge=256, le=1_000_000)
     """Tokens of the window that stay free for an answer; unset 20000, never more than a quarter of the window."""
     tail_turns: int = Field(default=2, ge=1, le=100)
-    """Turns that are kept word for word, as far as the budget goes."""
+    """Newest turns that are kept unchanged, as far as `tail_budget_pct` allows."""
     tail_budget_pct: int = Field(default=25, ge=1, le=75)
-    """Percent that they may take of what prompt and tools leave of the usable window."""
+    """Percent of the usable window, without prompt and tools, that those turns may take."""
     retry_on_transient: int = Field(default=2, ge=0, le=10)
-    """Further attempts of a summary after a passing failure of the model."""
+    """Further attempts at a summary after a transient failure of the model."""
     smart_recovery: SmartRecovery = Field(default_factory=SmartRecovery)
     model: str | None = Field(default=None, min_length=1, max_length=200)
-    """Who sums up; unset the cheapest model whose price and window are known and fit, else the session's own."""
+    """The model that summarizes; unset the cheapest with a known price and a sufficient window, else the session's."""
 
 
 class CompactReply(Peer):
-    """What a compaction did."""
+    """The result of a compaction."""
 
     session_id: str
     message_id: str
-    """The marker."""
+    """The message that marks the compaction."""
     summary: str
     summary_tokens: int
     tokens_before: int
-    """An estimate, as the next one."""
+    """Estimated, like `tokens_after`."""
     tokens_after: int

@@ -1,7 +1,7 @@
-"""Reads the docstring under each field of a model, when somebody asks.
+"""Read the docstrings of a model's fields on demand.
 
-pydantic could do this itself (`use_attribute_docstrings`), but it parses the source of every class at import, which
-costs a cold start a tenth of a second.
+pydantic can do this itself (`use_attribute_docstrings`), but then it parses the source of every class at import, which
+adds a tenth of a second to a cold start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 
 def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Field name -> its docstring on one line, inherited ones included."""
+    """Return field names and their docstrings, each on one line, including inherited ones."""
     docs: dict[str, str] = {}
     for cls in reversed(model.__mro__):
         if issubclass(cls, BaseModel) and cls.__module__.split(".")[0] != "pydantic":
@@ -25,7 +25,7 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def describe(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """pydantic's `json_schema_extra` hook: puts the docstrings into the JSON Schema."""
+    """Add the docstrings to a JSON Schema, as pydantic's `json_schema_extra` hook."""
     for name, text in field_docs(model).items():
         if (field := schema.get("properties", {}).get(name)) is not None:
             field.setdefault("description", text)

@@ -1,4 +1,4 @@
-"""What the host answers beside completions: its models (`GET /v1/models`), and what it finds (`POST /v1/search`)."""
+"""The host's answers besides completions: its models (`GET /v1/models`) and web search (`POST /v1/search`)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Pricing(Peer):
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     cache_read: float | None = Field(default=None, ge=0)
-    """None: as `input`."""
+    """Null means the price of `input`."""
     cache_write: float | None = Field(default=None, ge=0)
-    """None: as `input`."""
+    """Null means the price of `input`."""
 
 
 Caching = Literal["none", "automatic", "key", "breakpoints"]
-"""How a model's provider caches prompts: not that anybody knows; by itself; by itself, better with a `prompt_cache_key`
-for each session; up to marks in the messages (`cache_control`)."""
+"""How a model's provider caches prompts. `none`: not, or unknown; `automatic`: by itself; `key`: by itself, and better
+with a `prompt_cache_key` for each session; `breakpoints`: up to `cache_control` marks in the messages."""
 
 
 class ModelCard(Peer):
-    """One entry of `/v1/models`. Beyond `id`, a plain OpenAI endpoint gives nothing."""
+    """One entry of `/v1/models`. A plain OpenAI endpoint returns only `id`."""
 
     id: str
     context_limit: int | None = None
@@ -34,19 +34,19 @@ class ModelCard(Peer):
     pricing: Pricing | None = None
     capabilities: list[str] = Field(default_factory=list)
     upstream: str | None = None
-    """The provider's own name for it: the model behind an alias, which says how text becomes tokens. None: `id`."""
+    """The provider's own name of the model, which determines its tokenizer; null if it is `id`."""
     caching: Caching = "none"
-    """`automatic`, `key` and `breakpoints`: its provider caches prompts, and reports what it read from the cache."""
+    """Except for `none`, the provider caches prompts and reports the tokens read from the cache."""
 
     @property
     def supports_chat(self) -> bool:
-        """Whether it may be asked to chat; a list that does not say so leaves it open."""
+        """Whether the model can chat. True if the list of models does not say."""
         return not self.capabilities or "chat" in self.capabilities
 
     @field_validator("caching", mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
-        """A way that is not known yet is used as none."""
+        """Treat an unknown way of caching as `none`."""
         return value if value in get_args(Caching) else "none"
 
 
@@ -60,11 +60,11 @@ class SearchRequest(Inbound):
     query: str = Field(min_length=1, max_length=500)
     max_results: int = Field(default=8, ge=1, le=20)
     session: str = Field(min_length=1, max_length=100)
-    """Searches of one session go to one search engine, and are counted together."""
+    """Searches of one session use the same search engine and are counted together."""
 
 
 class SearchHit(Peer):
-    """A page that was found."""
+    """A web page that was found."""
 
     title: str
     url: str

@@ -1,5 +1,7 @@
-"""The block below a user's message in which the runtime notes what holds at that moment: the time, what it remembers,
-what to be careful of. Models are told to believe it there and nowhere else, so nobody else may write its tag."""
+"""The block of notes that the runtime adds below a user's message: the time, memories, warnings.
+
+Models are instructed to trust the block's tag only there, so the tag is removed from all other text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ NOTES_OPEN, NOTES_CLOSE = f"<{NOTES_TAG}>", f"</{NOTES_TAG}>"
 
 
 def without_notes(text: str) -> str:
-    """A user message as its author wrote it: who answers by a person's words must not take the notes for them."""
+    """Return a user message without its notes, as its author wrote it."""
     if not text.endswith(NOTES_CLOSE):
         return text
     own, opened, _ = text.rpartition(NOTES_OPEN)

@@ -1,4 +1,4 @@
-"""Permission rules and requirement sets: how authority is written down (docs/reference/permissions.md)."""
+"""Permission rules and requirement sets (docs/reference/permissions.md)."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ HOSTS = frozenset({"web_fetch", "net.fetch", "shell.net"})
 
 
 def _ascii(label: str) -> str:
-    """As `net` writes hosts; what is no label stays as it is, and fits no host."""
+    """Return the label in ASCII, as `net` spells hosts. An invalid label is returned unchanged and matches no host."""
     if label.isascii():
         return label
     import idna
 
     try:
         return idna.encode(label, uts46=True).decode()
-    except UnicodeError:  # idna's own error is one
+    except UnicodeError:  # includes idna's own error
         return label
 
 
 class NewRule(Inbound):
-    """A rule as somebody writes it."""
+    """A rule as it is written in a request or a file."""
 
     permission: str = Field(min_length=1, max_length=200)
     """A tool's id, a capability such as `fs.write`, `skill:NAME`, `mcp:SERVER:TOOL`, or a pattern of these."""
     pattern: str = Field(default="*", min_length=1, max_length=1000)
-    """What the call touches: a path, a command, a host, an agent. `*` is any text, `?` one character."""
+    """Pattern for what the call touches: a path, a command, a host, an agent. `*` is any text, `?` one character."""
     action: Action
 
     @field_validator("pattern")
     @classmethod
     def _as_hosts_are_compared(cls, value: str, info: ValidationInfo) -> str:
-        """`Bücher.example.` never is the name of a host, as far as calls go; `xn--bcher-kva.example` is."""
+        """Convert a host pattern to the spelling of calls: `Bücher.example.` becomes `xn--bcher-kva.example`."""
         if info.data.get("permission") not in HOSTS or "/" in value:
             return value
         labels = (_ascii(label) for label in value.lower().rstrip(".").split("."))
@@ -47,7 +47,7 @@ class NewRule(Inbound):
 
 
 class Rule(NewRule):
-    """A rule where it is kept."""
+    """A stored rule."""
 
     source: Scope = "session"
     added_at: int | None = None
@@ -55,11 +55,11 @@ class Rule(NewRule):
 
 
 class SessionRule(NewRule):
-    """A rule of a session, new or as it was read."""
+    """A rule of a session, either new or returned by an earlier request."""
 
     source: Literal["session"] = "session"
     added_at: int | None = Field(default=None, ge=0)
-    """Epoch milliseconds; none: now."""
+    """Epoch milliseconds; null means now."""
 
     def to_rule(self, now: int) -> Rule:
         at = now if self.added_at is None else self.added_at
@@ -67,10 +67,10 @@ class SessionRule(NewRule):
 
 
 class ArgPattern(Inbound):
-    """One argument of a program: any one, or those that begin so. A plain string stands for itself."""
+    """A pattern for an argument of a program: any argument, or those with a prefix. A plain string matches itself."""
 
     wildcard: Literal[True] | None = None
-    """Any arguments from here on."""
+    """Matches any number of arguments from here on."""
     prefix: str | None = None
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ ANY_PROGRAM = Program(cmd=ArgPattern(wildcard=True), args=[ArgPattern(wildcard=T
 
 
 class Folders(Inbound):
-    """Folders; `{workspace}`, `{ad-hoc}` (the session's scratch) and `{user-data}` stand for those of the call."""
+    """Folders. `{workspace}`, `{ad-hoc}` (the session's scratch) and `{user-data}` are replaced for each call."""
 
     read: list[str] = Field(default_factory=list[str])
     write: list[str] = Field(default_factory=list[str])
@@ -104,7 +104,7 @@ class Net(Inbound):
 
 
 class RequirementSet(Inbound):
-    """What a tool touches, or what an agent may touch at most."""
+    """What a tool touches, or the most that an agent may touch."""
 
     fs: Folders = Field(default_factory=Folders)
     net: Net = Field(default_factory=Net)
@@ -113,26 +113,26 @@ class RequirementSet(Inbound):
 
 
 class PermissionsUpdate(Inbound):
-    """The rules of a session, all of them; what was there before goes."""
+    """All rules of a session; they replace the existing ones."""
 
     rules: list[SessionRule] = Field(max_length=MAX_RULES)
 
 
 class Permissions(Peer):
-    """What the agent may do in a session: the most specific rule of each scope holds, and a deny of any scope wins."""
+    """The rules of a session by scope. The most specific rule of each scope holds, and a deny of any scope wins."""
 
     session_id: str
     agent: str
     rules: list[Rule]
-    """Of the session: set here, or added by answering an approval with `always`."""
+    """Rules of the session: set here, or added by answering an approval with `always`."""
     project: list[Rule] = Field(default_factory=list[Rule])
-    """Of the operator, for all sessions."""
+    """The operator's rules for all sessions."""
     manifest: list[Rule] = Field(default_factory=list[Rule])
-    """Of the agent."""
+    """The agent's rules."""
 
 
 class AgentCard(Peer):
-    """An agent that can be chosen, or the reason why it cannot."""
+    """An agent, and whether it can be chosen or why not."""
 
     name: str
     description: str = ""
@@ -142,7 +142,7 @@ class AgentCard(Peer):
 
 
 class ToolContract(Peer):
-    """What the runtime knows of a tool beside its schema."""
+    """Properties of a tool besides its schema."""
 
     requires: dict[str, Any]
     read_only: bool

@@ -1,4 +1,4 @@
-"""The one error shape: RFC 9457 problem+json with a stable `code`."""
+"""The shape of all errors: RFC 9457 problem+json with a stable `code`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 PROBLEM_JSON = "application/problem+json"
 MAX_FAULTS = 20
-"""Faults of one request that are reported."""
+"""Most faults of one request that are reported."""
 MAX_DESCRIBED_FAULTS = 1000
-"""From more faults on none is described: pydantic describes all or none, each at a kilobyte."""
+"""With more faults none is described, because pydantic describes all or none, and each takes a kilobyte."""
 _FIELD_CHARACTERS, _MESSAGE_CHARACTERS = 200, 500
 
 
@@ -21,11 +21,11 @@ class FieldFault(BaseModel):
     field: str
     """Path of the field, as in `token_budget.max_tokens`."""
     message: str
-    """What is wrong and what would be right."""
+    """What is wrong, and what is expected."""
 
 
 class Problem(BaseModel):
-    """Why a request was not carried out. Members beyond these carry what there is of a result."""
+    """Why a request was not carried out. Additional members hold a partial result."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -42,7 +42,7 @@ class Problem(BaseModel):
 
 
 Fault = tuple[str, str]
-"""The path of a field and what is wrong with it."""
+"""The path of a field, and what is wrong with it."""
 
 
 def validation_faults(error: ValidationError) -> list[Fault]:
@@ -57,7 +57,7 @@ def validation_faults(error: ValidationError) -> list[Fault]:
 
 
 def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
-    """At most MOST_FAULTS of the faults, with bounded texts. The last one counts those that are left out."""
+    """Return at most MAX_FAULTS faults with shortened texts. If some are left out, the last entry has their number."""
     kept = faults if len(faults) <= MAX_FAULTS else faults[: MAX_FAULTS - 1]
     told = [(_cut(field, _FIELD_CHARACTERS), _cut(message, _MESSAGE_CHARACTERS)) for field, message in kept]
     return told if len(kept) == len(faults) else [*told, ("body", f"has {len(faults) - len(kept)} more faults")]

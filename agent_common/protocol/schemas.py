@@ -51,6 +51,6 @@ _MESSAGES = (
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
-    """Name -> JSON Schema (draft 2020-12) of each message and of the chunk union."""
+    """Return the JSON Schema (draft 2020-12) of each message and of the chunk union, by name."""
     schemas = {message.__name__: TypeAdapter(message).json_schema() for message in _MESSAGES}
     return {**schemas, "Chunk": chunk_adapter().json_schema()}

@@ -1,4 +1,4 @@
-"""The session resource: what a conversation is called, what it has used, how it stands, and what may be changed."""
+"""The session resource: a conversation's name, usage, status, messages, and the changes to it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def _absent(value: object) -> bool:
 
 
 class SessionStatus(Peer):
-    """How a session stands. What does not apply is left out."""
+    """The status of a session. Fields that do not apply are left out."""
 
     state: SessionState
     attempt: int | None = Field(default=None, exclude_if=_absent)
-    """Which attempt at the model call is being made, while retrying."""
+    """The number of the current attempt at the model call, while retrying."""
     message: str | None = Field(default=None, exclude_if=_absent)
-    """Why it is retrying, or what went wrong."""
+    """Why the call is retried, or the error."""
     started_at: int | None = Field(default=None, exclude_if=_absent)
     """Epoch milliseconds when the running turn began; absent while it waits for a slot."""
     message_id: str | None = Field(default=None, exclude_if=_absent)
-    """The user message that is being answered, as its sender named it."""
+    """The sender's id of the user message that is being answered."""
     pending: Any = Field(default=None, exclude_if=_absent)
-    """What a human is asked, while the session waits for one."""
+    """The question or approval for a person, while the session waits for one."""
     human_input_state_authoritative: Literal[True] = True
     queue_enqueue_idempotent: Literal[True] = True
 
 
 class TokenCounts(Peer):
-    """Tokens of every model call of a session, in five buckets that do not overlap; hidden messages count."""
+    """Tokens of all model calls of a session, in five disjoint buckets. Hidden messages count."""
 
     input: int = 0
     output: int = 0
@@ -50,20 +50,20 @@ class TokenCounts(Peer):
 
 
 class SessionSummary(Peer):
-    """A session as the list shows it. Times are epoch milliseconds UTC."""
+    """A session in a list. Times are epoch milliseconds UTC."""
 
     id: str
     session_id: str
-    """The name that the request used: an id, or the caller's own alias."""
+    """The name in the request: an id, or the caller's own alias."""
     title: str | None
     agent: str
     model: str
     parent_id: str | None
     """The session that this one was forked from."""
     parent_message_id: str | None
-    """The last message that both share."""
+    """The last message that both have in common."""
     ephemeral: bool
-    """A side conversation, which lists leave out."""
+    """Whether it is a side conversation, which lists leave out."""
     metadata: dict[str, Any]
     """The caller's own keys."""
     created_at: int
@@ -77,32 +77,32 @@ class QueuedMessage(Peer):
     """A user message that waits for its turn."""
 
     message_id: str
-    """As its sender named it."""
+    """The sender's id of the message."""
     position: int
-    """Messages of this session that come before it."""
+    """Number of messages of this session that run before it."""
     queued_at: int
     parts: list[dict[str, Any]]
 
 
 class SessionDetail(SessionSummary):
-    """A session with all that is known of it."""
+    """A session with all its fields."""
 
     cost_usd: float | None
-    """US dollars for all its tokens; null when a model that was used has no known price."""
+    """US dollars for all its tokens; null if a model that was used has no known price."""
     unpriced_models: list[str]
-    """Those models."""
+    """The models without a known price."""
     context_tokens: int | None
-    """Tokens in the window at the last model call; null when there was none since the server started."""
+    """Tokens in the window at the last model call; null if there was none since the server started."""
     status: SessionStatus
     queue: list[QueuedMessage]
 
 
 class SessionList(Peer):
-    """A page of sessions, the one that changed last first."""
+    """A page of sessions, the most recently changed first."""
 
     sessions: list[SessionSummary]
     next: str | None = Field(default=None, exclude_if=_absent)
-    """Give it as `after` for the next page; absent on the last one."""
+    """Pass it as `after` to get the next page; absent on the last one."""
 
 
 class SessionMessage(Peer):
@@ -120,30 +120,30 @@ class MessageList(Peer):
 
     messages: list[SessionMessage]
     next: str | None = Field(default=None, exclude_if=_absent)
-    """Give it as `after` for the next page; absent on the last one."""
+    """Pass it as `after` to get the next page; absent on the last one."""
 
 
 class PromptReply(Peer):
-    """What the model sees: everything that the next call would send but the new message."""
+    """The model's view of a session: everything that the next call would send except the new message."""
 
     session_id: str
     digest: str
-    """SHA-256 of the system prompt, which a session keeps for life."""
+    """SHA-256 of the system prompt, which never changes within a session."""
     prompt: str
     model: str
     tools: list[dict[str, Any]]
-    """OpenAI function format, in the order in which the model sees them."""
+    """Tools in OpenAI's function format, in the order in which the model sees them."""
     messages: list[dict[str, Any]]
-    """Chat-completions messages behind the system one."""
+    """Chat-completions messages after the system message."""
     context_tokens: int | None
 
 
 class RewindReply(Peer):
-    """What was taken back."""
+    """The result of a rewind."""
 
     session_id: str
     hidden: int
-    """Messages that are hidden now."""
+    """Number of messages that are now hidden."""
     message: UIMessage
     """The user message that was rewound to, for editing."""
     snapshot_id: str | None = Field(default=None, exclude_if=_absent)
@@ -151,7 +151,7 @@ class RewindReply(Peer):
 
 
 class UnrewindReply(Peer):
-    """What was brought back."""
+    """The result of undoing a rewind."""
 
     session_id: str
     restored: int
@@ -161,43 +161,43 @@ class UnrewindReply(Peer):
 
 
 class SessionPatch(Inbound):
-    """What may be changed of a session. What is left out stays."""
+    """Changes to a session. Fields that are left out stay as they are."""
 
     title: str | None = Field(default=None, min_length=1, max_length=TITLE_CHARACTERS)
-    """Its title; null takes it away."""
+    """The title; null removes it."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the caller's own, merged into those that are there; null deletes a key."""
+    """The caller's own keys, merged into the existing ones; null deletes a key."""
     model: str = Field(default="", min_length=1, max_length=200)
     """The model from the next turn on."""
     archived: bool = False
-    """True puts the session away, false takes it back; an alias that it had is not restored."""
+    """True archives the session, false restores it, without an alias that it had."""
     agent: None = None
-    """Not accepted: a session keeps its agent for life."""
+    """Not accepted: a session's agent never changes."""
 
     @field_validator("agent", mode="before")
     @classmethod
     def _fixed(cls, _: Any) -> None:
-        raise ValueError("the agent of a session cannot be changed; begin another session")
+        raise ValueError("the agent of a session cannot be changed; start another session")
 
 
 class ForkRequest(Inbound):
-    """How to branch off."""
+    """How to fork a session."""
 
     message_id: str | None = Field(default=None, min_length=1, max_length=200)
-    """The last message to take along; none means all."""
+    """The last message to copy; null means all messages."""
     title: str | None = Field(default=None, min_length=1, max_length=TITLE_CHARACTERS)
-    """Title of the new session; unset it is the old one and ` (copy)`."""
+    """Title of the new session; unset it is the old title and ` (copy)`."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the caller's own, merged into those of the old session; null deletes a key."""
+    """The caller's own keys, merged into those of the old session; null deletes a key."""
     ephemeral: bool = False
-    """A side conversation, which lists leave out."""
+    """Make a side conversation, which lists leave out."""
 
 
 class RewindRequest(Inbound):
-    """Where to go back to."""
+    """How far to rewind a session."""
 
     message_id: str = Field(min_length=1, max_length=200)
-    """A user message; it and everything after it are hidden."""
+    """A user message. It and all later messages are hidden."""
 
 
 class _Query(BaseModel):
@@ -222,7 +222,7 @@ class MessagesQuery(_Query):
     after: str | None = Field(default=None, min_length=1, max_length=200)
     hidden: bool = False
     running: bool = False
-    """The reply that is being made as well, as far as it is on disk."""
+    """Include the reply that is being written, as far as it is on disk."""
 
 
 class ExportQuery(_Query):

@@ -28,11 +28,11 @@ class EffectiveLimits(Peer):
     max_queue: int
     tool_timeout_seconds: float
     context_limit: int
-    """As `context_max`."""
+    """The same as `context_max`."""
 
 
 class AgentStatus(Peer):
-    """What the agent is doing right now, answered from memory."""
+    """The agent's current activity, read from memory."""
 
     agent_id: str
     role: str
@@ -44,32 +44,32 @@ class AgentStatus(Peer):
     tasks_completed: int = 0
     tasks_failed: int = 0
     model: str = ""
-    """The model in use: of the turn that began last, else the agent's own."""
+    """The model of the turn that started last, or the agent's own model before the first."""
     context_tokens: int = 0
-    """Occupancy of the window at the most recent model call of that turn's session."""
+    """Tokens in the window at the latest model call of that turn's session."""
     context_max: int
-    """Tokens of the window of the model in use."""
+    """Size of that model's window in tokens."""
     context_pct: float = 0.0
     last_iteration_ts: int | None = None
     """Epoch milliseconds of the last completed step."""
     iterations_since_boot: int = 0
     retrying: str | None = None
-    """Why a model call is being made again, while it is."""
+    """Why a model call is being retried; null if none is."""
     sessions: SessionCounts = Field(default_factory=SessionCounts)
     queue_limit: int
     channel: str = "off"
     mesh: str = "unknown"
-    """`reachable`, `unreachable`, `refused` (it does not take the token) or `unknown`."""
+    """`reachable`, `unreachable`, `refused` (it does not accept the token) or `unknown`."""
     cold_models: list[str] = Field(default_factory=list[str])
-    """Models whose provider should serve prompts from its cache, and has not in the last steps: they cost more."""
+    """Models whose provider should have served the last prompts from its cache and did not, so they cost more."""
     confinement: str = "unknown"
-    """How commands and skills are held: `bubblewrap`, `none` or `off`."""
+    """How commands and skills are confined: `bubblewrap`, `none` or `off`."""
     limits: EffectiveLimits
     version: str = ""
 
 
 class SkillState(Peer):
-    """One `@skill` plugin and whether it can be called."""
+    """One `@skill` plugin, and whether it can be called."""
 
     name: str
     file: str
@@ -79,31 +79,31 @@ class SkillState(Peer):
 
 
 class McpServerState(Peer):
-    """One MCP server that the operator has named, and how it is."""
+    """One configured MCP server, and its state."""
 
     name: str
     kind: Literal["local", "remote"]
     state: Literal["idle", "connecting", "ready", "waiting", "closed", "disabled"]
-    """`idle`: not needed yet, or not any more; `waiting`: it failed and is tried again after a pause."""
+    """`idle`: not needed now; `waiting`: it failed and is retried after a pause."""
     tools: list[str] = Field(default_factory=list[str])
-    """Those that it listed last."""
+    """The tools that it listed last."""
     error: str | None = None
-    """Why it is not connected."""
+    """Why it is not connected, or null."""
 
 
 class Capabilities(Peer):
-    """The agent's card."""
+    """The agent's card: its tools, skills, servers and limits."""
 
     agent_id: str
     role: str
     tools: list[str]
     tool_definitions: list[dict[str, Any]]
-    """OpenAI function format."""
+    """Tools in OpenAI's function format."""
     tool_sources: dict[str, ToolSource]
     skills: list[SkillState] = Field(default_factory=list[SkillState])
     mcp_servers: list[McpServerState] = Field(default_factory=list[McpServerState])
     tool_contracts: dict[str, ToolContract] = Field(default_factory=dict[str, ToolContract])
-    """By tool: what it requires, whether it may run again, how long it may take."""
+    """For each tool: what it requires, whether it may be repeated, and its time limit."""
     agents: list[AgentCard] = Field(default_factory=list[AgentCard])
     packages: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
     models: list[str] = Field(default_factory=list[str])

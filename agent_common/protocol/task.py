@@ -22,10 +22,10 @@ def new_task_id() -> str:
 
 
 class TokenBudget(Inbound):
-    """What a task may spend. Present without a field means that field's default."""
+    """The spending limits of a task. A field that is left out has its default."""
 
     max_tokens: int = Field(default=500_000, gt=0)
-    """Most tokens the task may use in all, `used_tokens` included."""
+    """Most tokens that the task may use in total, including `used_tokens`."""
     used_tokens: int = Field(default=0, ge=0)
     """Tokens that were already spent on this task elsewhere."""
     max_cost_usd: float = Field(default=5.0, gt=0, allow_inf_nan=False)
@@ -44,45 +44,45 @@ class TaskAssignment(Inbound):
     step_id: str = Field(min_length=1, max_length=200)
     """The step inside that workflow."""
     task_type: str = Field(min_length=1, max_length=200)
-    """What kind of work it is, in the orchestrator's words."""
+    """The kind of work, in the orchestrator's words."""
     input_data: dict[str, Any]
     """The task's input, shown to the agent."""
     context: dict[str, Any] = Field(default_factory=dict)
-    """Facts beside the input, shown to the agent."""
+    """Further facts, shown to the agent."""
     timeout: float = Field(default=120, gt=0, le=604_800, allow_inf_nan=False)
-    """Seconds the run may take, counted from its start and not from the queue."""
+    """Seconds that the run may take, counted from its start, without the time in the queue."""
     max_retries: int = Field(default=0, ge=0, le=100)
     """Further attempts after a transient model failure."""
     token_budget: TokenBudget | None = None
-    """Spending limits; none means no limit beyond the settings."""
+    """Spending limits; null means only those in the settings."""
     agent: str | None = Field(default=None, min_length=1, max_length=200)
-    """The agent that carries it out; none means `default`."""
+    """The agent that carries it out; null means `default`."""
 
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON after defaults, without the id."""
-        unset = {"agent"} if self.agent is None else set[str]()  # younger than tasks that are kept
+        """Return the SHA-256 of the canonical JSON after defaults, without the id."""
+        unset = {"agent"} if self.agent is None else set[str]()  # stored tasks may be older than this field
         content = self.model_dump(mode="json", exclude={"task_id", *unset})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class TaskResult(Peer):
-    """What became of a task."""
+    """The outcome of a task."""
 
     task_id: str
     status: TaskStatus
     result: dict[str, Any] | None = None
-    """The answer; after a limit, what there is of it."""
+    """The answer; partial if a limit ended the run."""
     error: str | None = None
-    """Why there is no full answer, in words."""
+    """Why there is no complete answer, as text."""
     error_code: str | None = None
-    """The same as a stable code."""
+    """Why there is no complete answer, as a stable code."""
     limit: str | None = None
     """The limit that ended the run, if one did."""
     retry_after: float | None = Field(default=None, exclude_if=lambda seconds: seconds is None)
-    """Seconds that the model's provider asks to wait; left out if it said nothing."""
+    """Seconds that the model's provider asks to wait; left out if it gave none."""
     promote_to_blackboard: dict[str, Any] = Field(default_factory=dict)
-    """What the agent wants other agents to see."""
+    """Values that the agent wants to share with other agents."""
     tokens_used: int = 0
     duration_ms: int = 0
     usage: Usage = Field(default_factory=Usage)
@@ -90,7 +90,7 @@ class TaskResult(Peer):
 
 
 class TaskRecord(TaskResult):
-    """A task at any point of its life. Times are epoch milliseconds UTC."""
+    """A task in any state, finished or not. Times are epoch milliseconds UTC."""
 
     status: RecordStatus  # type: ignore[assignment]  # a record also knows the states before the end
     created_at: int

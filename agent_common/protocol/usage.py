@@ -5,7 +5,7 @@ from __future__ import annotations
 from .base import Peer
 
 BYTES_PER_TOKEN = 4
-"""Rough size of a token."""
+"""Approximate size of a token."""
 
 
 class Usage(Peer):
@@ -14,19 +14,19 @@ class Usage(Peer):
     input: int = 0
     """Prompt tokens that were neither read from nor written to a cache."""
     output: int = 0
-    """Generated tokens without the reasoning ones."""
+    """Generated tokens without reasoning tokens."""
     reasoning: int = 0
-    """Generated tokens the model spent thinking."""
+    """Generated reasoning tokens."""
     cache_read: int = 0
     """Prompt tokens served from the provider's cache."""
     cache_write: int = 0
     """Prompt tokens the provider stored in its cache."""
     cost_usd: float | None = None
-    """Price in US dollars; null when the model has no known price."""
+    """Price in US dollars; null if the model has no known price."""
 
     @classmethod
     def estimated_from_bytes(cls, sent: int, received: int) -> Usage:
-        """Usage of a call that nobody has reported, from the bytes that went each way."""
+        """Estimate the usage of a call whose provider reported none, from the bytes in each direction."""
         return cls(input=-(-sent // BYTES_PER_TOKEN), output=-(-received // BYTES_PER_TOKEN))
 
     @property
@@ -35,7 +35,7 @@ class Usage(Peer):
         return self.input + self.output + self.reasoning + self.cache_read + self.cache_write
 
     def plus(self, other: Usage) -> Usage:
-        """The sum; its cost is unknown as soon as one call with tokens has no known cost."""
+        """Return the sum. Its cost is None if either part has tokens and no known cost."""
         return Usage(
             input=self.input + other.input,
             output=self.output + other.output,
@@ -46,7 +46,7 @@ class Usage(Peer):
         )
 
     def minus(self, other: Usage) -> Usage:
-        """What came since `other`, an earlier state of the same sum."""
+        """Return the usage since `other`, an earlier state of the same sum."""
         return Usage(
             input=self.input - other.input,
             output=self.output - other.output,

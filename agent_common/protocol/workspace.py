@@ -1,4 +1,4 @@
-"""The workspace as a resource: what lies in a folder, and what the files are that every session is told."""
+"""The workspace resource: the entries of a folder, and the files that are part of every session's prompt."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ def _absent(value: object) -> bool:
 
 
 class WorkspaceEntry(Peer):
-    """One thing in a folder."""
+    """One entry of a folder."""
 
     name: str
     type: EntryType
-    """A link is not followed; `other` is a pipe, a socket or the like, or has a name that is not UTF-8."""
+    """The type of the entry. Links are not followed. `other` is a pipe, a socket or similar, or a name that is not
+    UTF-8."""
     size: int | None = Field(default=None, exclude_if=_absent)
-    """Bytes of a file."""
+    """Size of a file in bytes."""
     modified: int
     """Epoch milliseconds."""
 
 
 class BootstrapState(Peer):
-    """One of the files that tell an agent who it is."""
+    """One of the files that define who the agent is."""
 
     name: str
     size: int | None
-    """Bytes; null when there is no such file."""
+    """Size in bytes; null if the file does not exist."""
     cap: int
-    """Characters that may be put there."""
+    """Most characters that may be written to the file."""
     prompt_cap: int
-    """Characters that the prompt of a new session shows."""
+    """Most characters of the file in the prompt of a new session."""
     cut: bool
-    """Whether the prompt of a session that began now would show only its beginning."""
+    """Whether the prompt of a session that starts now would contain only the file's beginning."""
 
 
 class WorkspaceListing(Peer):
-    """A page of a folder, in the order of the names' bytes."""
+    """A page of a folder's entries, ordered by the bytes of their names."""
 
     path: str
     """Relative to the workspace; empty for the workspace itself."""
     entries: list[WorkspaceEntry]
     next: str | None = Field(default=None, exclude_if=_absent)
-    """Give it as `after` for the next page; absent on the last one."""
+    """Pass it as `after` to get the next page; absent on the last one."""
     bootstrap: list[BootstrapState] | None = Field(default=None, exclude_if=_absent)
-    """Beside the first page of the workspace itself."""
+    """Present only on the first page of the workspace itself."""
 
 
 class _Query(BaseModel):

@@ -7,10 +7,10 @@ import base64
 from itertools import pairwise
 from typing import Any
 
-from agent_common.protocol.work import encode, payload_hash, to_rfc3339
+from agent_common.protocol.work import encode, new_challenge, payload_hash
+from agent_testing.channel import Frame, brief, is_ack, is_ctl, is_result, is_signal, now
 
-from ..host import TesterHost, TesterSession, fresh_challenge
-from ..link import Frame, brief, is_ack, is_ctl, is_result, is_signal
+from ..host import TesterHost, TesterSession
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 CONTROL: ConformanceRules[TesterHost] = ConformanceRules()
@@ -23,7 +23,7 @@ HEARTBEAT = 0.4
 async def answers_challenge(host: TesterHost) -> str:
     if host.options.key is None:
         raise NotApplicable("needs the workspace's key: give it with --key-file")
-    challenge = fresh_challenge()
+    challenge = new_challenge()
     session = await _negotiated_session(host, challenge=challenge)
     if session.attach is None:
         raise RuleBroken("no attach came")
@@ -37,7 +37,7 @@ async def answers_challenge(host: TesterHost) -> str:
 async def attaches_before_other_frames(host: TesterHost) -> str:
     if host.options.key is None:
         raise NotApplicable("needs the workspace's key: give it with --key-file")
-    session = await _negotiated_session(host, challenge=fresh_challenge())
+    session = await _negotiated_session(host, challenge=new_challenge())
     after = session.link.frames[len(session.before_ready) + 1 :]
     if session.attach is None:
         await host.drop()
@@ -267,7 +267,7 @@ async def _push_constraints(
         {
             "version": version,
             "hash": claimed_hash,
-            "effective_at": to_rfc3339(host.clock.now_ms()),
+            "effective_at": now(),
             "payload_ref": "inline",
         },
     )

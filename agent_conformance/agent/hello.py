@@ -16,9 +16,9 @@ from agent_common.protocol.work import (
     read_loose_result,
     read_loose_signal,
 )
+from agent_testing.channel import Frame, PeerConnection, brief, is_ack, is_result, is_signal
 
 from ..host import TesterHost
-from ..link import Frame, TesterConnection, brief, is_ack, is_result, is_signal
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 HELLO: ConformanceRules[TesterHost] = ConformanceRules()
@@ -149,7 +149,7 @@ def _check_loose(frame: Frame) -> None:
         raise RuleBroken(f"{brief(frame)}: {', '.join(sorted(strict))} belongs to the strict dialect")
 
 
-def _control_before_welcome(link: TesterConnection) -> Frame | None:
+def _control_before_welcome(link: PeerConnection) -> Frame | None:
     ready = next((at for at, frame in enumerate(link.frames) if is_signal(frame, "ready")), len(link.frames))
     checked = link.frames[: ready + 1] if link.ctl_allowed else link.frames
     return next((frame for frame in checked if "ctl" in frame), None)

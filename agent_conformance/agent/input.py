@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent_common.protocol.work import HARD_FACTOR, MAX_BAD_LINES, SOFT_LINE, encode
+from agent_testing.channel import Frame, brief, is_ctl, is_result, is_signal
 
 from ..host import TesterHost, TesterSession
-from ..link import Frame, brief, is_ctl, is_result, is_signal
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 MakeLine = Callable[[Frame], bytes]

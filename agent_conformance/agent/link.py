@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from agent_testing.channel import Frame, brief, is_result, is_signal
+
 from ..host import AGENT_GONE, TesterHost, TesterSession
-from ..link import Frame, brief, is_result, is_signal
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 LINK: ConformanceRules[TesterHost] = ConformanceRules()

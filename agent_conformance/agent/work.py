@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from agent_common.protocol import is_object
+from agent_testing.channel import ExpectationFailed, Frame, PeerConnection, brief, is_ctl, is_result, is_signal
 
 from ..host import TesterHost
-from ..link import Frame, TesterConnection, brief, is_ctl, is_result, is_signal
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 WORK: ConformanceRules[TesterHost] = ConformanceRules()
@@ -84,7 +84,7 @@ async def refused_alone(host: TesterHost) -> str:
     request = host.new_request(principal={"name": "eve", "kind": "user", "verified": False})
     try:
         result, frames = await _check_denied(host, request)
-    except RuleBroken:
+    except ExpectationFailed:
         raise NotApplicable("the agent does not refuse: see A16") from None
     if len(frames) > 1:
         raise RuleBroken(f"came: {', '.join(map(brief, frames))}")
@@ -153,7 +153,7 @@ async def outdated_retry(host: TesterHost) -> str:
     request = host.new_request(constraints_version=host.constraints_version + 1000)
     try:
         await _check_denied(host, request)
-    except RuleBroken:
+    except ExpectationFailed:
         raise NotApplicable("the agent does not refuse: see A20") from None
     await host.run_request(
         (await host.ensure_session()).link, {**request, "constraints_version": host.constraints_version}
@@ -227,7 +227,7 @@ async def _check_denied(host: TesterHost, request: Frame) -> tuple[Frame, list[F
     return result, [frame for frame in about if not is_signal(frame, "constraints_outdated")]
 
 
-def _was_accepted(link: TesterConnection, request: Frame, mark: int) -> bool:
+def _was_accepted(link: PeerConnection, request: Frame, mark: int) -> bool:
     return any(is_signal(frame, "accepting", request["request_id"]) for frame in link.frames[mark:])
 
 

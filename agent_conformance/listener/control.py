@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agent_common.protocol.work import FrameFault, ResumeOk, new_sid, read_frame
+from agent_testing.channel import ExpectationFailed, Frame, PeerConnection, is_ctl, is_request
 
 from ..guest import TesterAttachment, TesterGuest
-from ..link import Frame, TesterConnection, is_ctl, is_request
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 CONTROL: ConformanceRules[TesterGuest] = ConformanceRules()
@@ -71,7 +71,7 @@ async def forgets_known_result(guest: TesterGuest) -> str:
     request = await guest.run_request(link)
     try:
         await _expect_ack(guest, link, request)
-    except RuleBroken:
+    except ExpectationFailed:
         raise NotApplicable("no ack came: see L17") from None
     attachment = await _reattach(guest, unacked=[request["request_id"]])
     if (verdict := _verdict(attachment, request)) != "forget":
@@ -172,7 +172,7 @@ async def _check_rejected(guest: TesterGuest, key: bytes | None = None, replay: 
     return await _check_no_work(guest, link)
 
 
-async def _check_no_work(guest: TesterGuest, link: TesterConnection) -> str:
+async def _check_no_work(guest: TesterGuest, link: PeerConnection) -> str:
     try:
         await guest.submit_work()
         await guest.expect_no_request(link)
@@ -212,7 +212,7 @@ def _verdict(attachment: TesterAttachment, request: Frame) -> str | None:
     return verdicts.get(request["request_id"])
 
 
-async def _expect_ack(guest: TesterGuest, link: TesterConnection, request: Frame) -> None:
+async def _expect_ack(guest: TesterGuest, link: PeerConnection, request: Frame) -> None:
     name = request["request_id"]
     await link.expect(
         f"an ack of {name}",

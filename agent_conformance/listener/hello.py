@@ -6,9 +6,9 @@ import asyncio
 from itertools import pairwise
 
 from agent_common.protocol.work import Constraints, FrameFault, UnknownControl, Welcome, WorkRequest, encode, read_frame
+from agent_testing.channel import Frame, brief, is_ctl
 
 from ..guest import SLOW_SECONDS, TesterGuest
-from ..link import Frame, brief, is_ctl
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 HELLO: ConformanceRules[TesterGuest] = ConformanceRules()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from agent_common.protocol.work import HARD_FACTOR, MAX_BAD_LINES, encode
+from agent_testing.channel import Frame, brief, is_request
 
 from ..drive import NoWorkDriver
 from ..guest import TesterAttachment, TesterGuest
-from ..link import Frame, brief, is_request
 from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 WORK: ConformanceRules[TesterGuest] = ConformanceRules()

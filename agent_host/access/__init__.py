@@ -1,4 +1,4 @@
-"""Who may do what: the operator, and agents by tokens of their own."""
+"""Authentication of callers: the operator and agents, each by bearer tokens."""
 
 from .guard import AccessGuard, HostCaller, identify, require_operator
 from .tokens import OPERATOR, TokenStore, check_agent_id

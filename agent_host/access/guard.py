@@ -1,4 +1,4 @@
-"""Tells from a bearer token who is calling, without asking the database at every request."""
+"""Identify callers by their bearer token, without a database query for every request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _never_fenced(_agent_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HostCaller:
-    """Who is calling: an agent, or the operator under the id `operator`."""
+    """An authenticated caller: an agent, or the operator, whose id is `operator`."""
 
     agent_id: str
 
@@ -37,9 +37,10 @@ class HostCaller:
 
 
 class AccessGuard:
-    """Remembers a good token for a few seconds, after which a revoked one is found out.
+    """Identifies callers. A valid token is cached for a few seconds, so a token that another process revokes is refused
+    at most that much later.
 
-    Tokens are compared by their SHA-256: how long a look-up takes says nothing about a token.
+    Tokens are compared by their SHA-256, so that the time of a look-up reveals nothing about a token.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class AccessGuard:
         self._revocations = 0
         self._revocation_callbacks: list[Callable[[str], None]] = []
         self.is_fenced: Callable[[str], bool] = _never_fenced
-        """Whether an agent must not do anything; its tokens are void for as long."""
+        """Whether an agent is fenced. Its tokens are refused while it is."""
 
     async def identify(self, authorization: str | None) -> HostCaller:
-        """The caller behind an Authorization header. Raises Unauthorized."""
+        """Return the caller that an Authorization header names. Raises Unauthorized if it has no valid token."""
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Unauthorized
@@ -74,32 +75,35 @@ class AccessGuard:
         self._store.revoke_in(connection, agent_id)
 
     def notify_revoked(self, agent_id: str) -> None:
-        """Forget an agent whose tokens are gone, and end what it is doing by them."""
+        """Forget an agent whose tokens are revoked, and end its connections."""
         self._revocations += 1
         self._known = {key: entry for key, entry in self._known.items() if entry[0].agent_id != agent_id}
         for end in self._revocation_callbacks:
             end(agent_id)
 
     def add_revocation_callback(self, callback: Callable[[str], None]) -> None:
-        """Call that with each agent whose tokens are revoked, at once."""
+        """Register a callback that is called with each agent whose tokens are revoked."""
         self._revocation_callbacks.append(callback)
 
     async def authenticate(self, scope: Scope) -> HostCaller:
-        """The caller of a request, whose connection counts as the caller's from now on. Raises RequestError."""
+        """Return the caller of a request, and count the connection as the caller's.
+
+        Raises Unauthorized, or TooMany if the caller has too many connections.
+        """
         caller = await self.identify(Headers(scope=scope).get("authorization"))
         if not claim_connection(scope, caller.agent_id):
-            text = "you have your share of the host's connections; close some, or use them again"
+            text = "you have too many connections to the host; close some, or reuse them"
             raise TooMany(text, code="too_many_connections", headers={"connection": "close"})
         return caller
 
     async def _look_up(self, key: str) -> HostCaller:
         self._known.pop(key, None)
-        # A token from the settings is the only one of the operator: one from the database then no longer counts.
+        # If the settings have an operator token, it is the only valid one; a token in the database is then ignored.
         if self._operator is not None and hmac.compare_digest(key, self._operator):
             return HostCaller(OPERATOR)
         seen = -1
         owner: str | None = None
-        while seen != self._revocations:  # what was read while tokens were revoked may be out of date
+        while seen != self._revocations:  # read again if tokens were revoked meanwhile
             seen = self._revocations
             owner = await self._store.owner(key)
         if owner is None or (owner == OPERATOR and self._operator is not None):
@@ -113,13 +117,13 @@ class AccessGuard:
 
 
 async def identify(request: Request) -> HostCaller:
-    """FastAPI dependency: whoever has a token."""
+    """FastAPI dependency for routes that accept any valid token. Returns the caller."""
     guard: AccessGuard = request.app.state.guard
     return await guard.authenticate(request.scope)
 
 
 async def require_operator(caller: Annotated[HostCaller, Depends(identify)]) -> HostCaller:
-    """FastAPI dependency: the operator only."""
+    """FastAPI dependency for routes of the operator. Returns the caller. Raises Forbidden for agents."""
     if not caller.is_operator:
         raise Forbidden
     return caller

@@ -1,6 +1,6 @@
-"""Tokens: made here, shown once, kept only as their SHA-256.
+"""Bearer tokens: created here, shown once, and stored only as their SHA-256.
 
-They are 256 random bits, so a plain hash is enough: there is nothing to guess from it.
+A token has 256 random bits, so a plain hash is enough: it cannot be found by guessing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..database import HostDatabase, tokens
 from ..errors import InvalidRequest
 
 OPERATOR = "operator"
-"""The id that means the operator; no agent may have it."""
+"""The id of the operator. No agent may have it."""
 Purpose = Literal["manual", "fleet"]
 _AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def digest(token: str) -> str:
-    """Hex SHA-256 of a token."""
+    """Return the hex SHA-256 of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_agent_id(agent_id: str) -> None:
-    """Raises InvalidRequest unless an agent may have this id."""
+    """Raise InvalidRequest if an agent may not have this id."""
     if not _AGENT_ID.fullmatch(agent_id):
         message = "must be 1 to 100 letters, digits, '.', '_' or '-', and begin with a letter or digit"
     elif agent_id == OPERATOR:
@@ -50,11 +50,11 @@ class TokenStore:
         self._clock = clock
 
     async def mint(self, agent_id: str, purpose: Purpose) -> str:
-        """A new token for an agent. One for the fleet takes the place of the fleet's earlier ones."""
+        """Create a token for an agent. A token for the fleet replaces the agent's earlier tokens for the fleet."""
         return await self._database.run(lambda connection: self.mint_in(connection, agent_id, purpose))
 
     def mint_in(self, connection: Connection, agent_id: str, purpose: Purpose) -> str:
-        """The same inside a transaction. A new operator token takes the place of the one before."""
+        """Do the same as `mint` inside a transaction. A new operator token replaces the previous one."""
         token = f"{'mesh_operator' if agent_id == OPERATOR else 'mesh'}_{secrets.token_urlsafe(32)}"
         if purpose == "fleet" or agent_id == OPERATOR:
             mine = (tokens.c.agent_id == agent_id) & (tokens.c.purpose == purpose)
@@ -64,8 +64,10 @@ class TokenStore:
         return token
 
     def ensure_file_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
-        """Return the file that holds a valid token of this agent, replacing an invalid one. The file is written before
-        the commit: a crash in between leaves a file with an unknown token, which the next call replaces."""
+        """Return the path of a file with a valid token of this agent; an invalid token in it is replaced.
+
+        The file is written before the commit. A crash in between leaves an unknown token, which the next call replaces.
+        """
         with contextlib.suppress(FileNotFoundError):
             held = digest(path.read_text().strip())
             if connection.execute(select(tokens.c.agent_id).where(tokens.c.digest == held)).scalar() == agent_id:
@@ -80,20 +82,20 @@ class TokenStore:
         return path
 
     def revoke_in(self, connection: Connection, agent_id: str) -> int:
-        """Deletes all tokens of an agent; returns how many there were."""
+        """Delete all tokens of an agent, and return their number."""
         return connection.execute(delete(tokens).where(tokens.c.agent_id == agent_id)).rowcount
 
     def revoke_fleet_in(self, connection: Connection) -> None:
-        """Deletes what the fleet gave to runtimes that are gone."""
+        """Delete all tokens that the fleet gave to runtimes of an earlier process."""
         connection.execute(delete(tokens).where(tokens.c.purpose == "fleet"))
 
     async def owner(self, token_digest: str) -> str | None:
-        """The agent whose token has this digest."""
+        """Return the agent whose token has this digest, or None."""
         query = select(tokens.c.agent_id).where(tokens.c.digest == token_digest)
         return await self._database.run(lambda connection: connection.execute(query).scalar())
 
     async def ensure_operator_token(self) -> str | None:
-        """Mints the operator's token when there is none yet; returns it, or None when there is one."""
+        """Create the operator's token if there is none. Returns the new token, or None if there was one."""
 
         def work(connection: Connection) -> str | None:
             known = connection.execute(select(tokens.c.digest).where(tokens.c.agent_id == OPERATOR)).first()

@@ -1,4 +1,4 @@
-"""Where the host keeps what must outlive it: SQLAlchemy Core tables, SQLite by default, any engine by URL."""
+"""The host's database: SQLAlchemy Core tables, in SQLite by default or in another database by URL."""
 
 from .engine import HostDatabase, open_database
 from .pruning import PruningLimits, pruning_steps, release_free_pages

@@ -1,4 +1,4 @@
-"""The connection to the database, opened with its schema up to date."""
+"""Open the database, upgrade its schema, and run transactions."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ..errors import StartError
 from .migrate import migrate
 
 T = TypeVar("T")
-# Else each None of each row is asked in vain whether it can adapt itself, which takes longer than to write it.
+# Without this, sqlite3 looks up an adapter for each None of each row, which takes longer than writing it.
 sqlite3.register_adapter(type(None), lambda none: none)
 
 
 class HostDatabase:
-    """Runs a function inside one transaction, on a thread, so that the event loop never waits for a disk."""
+    """Runs functions in transactions, on a thread so that the event loop never waits for the disk."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def run(self, work: Callable[[Connection], T]) -> T:
-        """Commits what `work` did and returns its value; rolls back when it raises."""
+        """Run `work`, commit, and return its value. Roll back if it raises."""
         return await asyncio.to_thread(self.run_sync, work)
 
     def run_sync(self, work: Callable[[Connection], T]) -> T:
-        """The same on the calling thread, for the command line."""
+        """Do the same as `run` on the calling thread, for the command line."""
         with self._engine.begin() as connection:
             return work(connection)
 
     def open_connection(self) -> ConnectionQueue:
-        """For somebody who writes all the time, on a thread of his own."""
+        """Return a connection for a writer that has its own thread."""
         return ConnectionQueue(self._engine)
 
     def close(self) -> None:
@@ -45,14 +45,14 @@ class HostDatabase:
 
 
 class ConnectionQueue:
-    """One connection that stays. After a failure it is another one. For one thread; `close` it on the same."""
+    """A connection that is kept between transactions and replaced after a failure. Use and close it on one thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: Connection | None = None
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Commits what `work` did and returns its value; rolls back when it raises."""
+        """Run `work`, commit, and return its value. Roll back if it raises."""
         if self._connection is None:
             self._connection = self._engine.connect()
         try:
@@ -69,10 +69,10 @@ class ConnectionQueue:
 
 
 def open_database(url: str) -> HostDatabase:
-    """Opens the database and brings its schema up to date.
+    """Open the database and upgrade its schema.
 
-    Raises StartError: the URL is not one, its driver is not installed, it cannot be opened, or it was made by a
-    newer version.
+    Raises StartError if the URL is invalid, its driver is not installed, the database cannot be opened, or a newer
+    version has created it.
     """
     try:
         engine = _engine(url)
@@ -96,14 +96,14 @@ def _engine(url: str) -> Engine:
         return create_engine(parsed, pool_pre_ping=True)
     engine = create_engine(parsed)
     if parsed.database and parsed.database != ":memory:":
-        # Nobody but the owner may read tokens; the files that SQLite adds take the mode of this one.
+        # Only the owner may read the database, which holds tokens. SQLite gives its other files the same mode.
         os.close(os.open(Path(parsed.database), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     event.listen(engine, "connect", _set_up_sqlite)
     return engine
 
 
 def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
-    # The first one has an effect only before the first table is made; what is deleted can then give its room back.
+    # `auto_vacuum` has an effect only before the first table is created; it lets the file shrink after deletions.
     pragmas = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000")
     for pragma in (*pragmas, "wal_autocheckpoint=4000", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")

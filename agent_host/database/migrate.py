@@ -1,4 +1,4 @@
-"""Brings a database's schema up to date. Alembic is loaded only when there is something to do: it is slow to import."""
+"""Upgrade a database's schema. Alembic is slow to import, so it is loaded only if an upgrade is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def migrate(engine: Engine) -> None:
-    """Upgrades to HEAD in one transaction. Raises StartError on a database that a newer version made."""
+    """Upgrade to HEAD in one transaction. Raises StartError if a newer version has created the database."""
     with engine.begin() as connection:
         current = _revision(connection)
         if current == HEAD:

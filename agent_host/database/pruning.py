@@ -1,7 +1,7 @@
-"""Deletes what is older than it must be kept, a few rows at a time.
+"""Delete rows that need not be kept any longer, in small steps.
 
-A step is one short transaction, so that writers wait for milliseconds. What is open is never deleted, nor is a result
-that nobody has read, nor a finished request for as long as one with its id may still be valid.
+A step is one short transaction, so that writers wait only for milliseconds. Open work is never deleted, nor is a result
+that no caller has read, nor a finished request as long as a request with its id could still be valid.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from .tables import constraint_sets, model_calls, work, work_audit
 
 STEP_ROWS = 500
 MOST_KEPT = 10_000
-"""Rows in a row that need not be deleted, after which a ledger is not looked at any further."""
+"""Number of rows to keep, after which a pass over a table ends."""
 DAY_MS = 86_400_000
 WORK_DAYS = 7
-"""Days. A request may be valid for a week before it begins, so its id is kept at least that long, by any setting."""
+"""Days that a request's id is kept whatever the setting, because a request may be valid for a week before it starts."""
 _FREED_PAGES = 1000
 Step = Callable[[Connection], int | None]
-"""Does a little; gives how many rows it has deleted, and none when there is nothing more to do."""
+"""Deletes a few rows. Returns their number, or None if there is nothing more to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class PruningLimits:
-    """What is kept. Nought is without a limit."""
+    """How much is kept, by age and by number; 0 means no limit."""
 
     days: int
     rows: int
-    """Of each table, the newest."""
+    """Number of newest rows to keep in each table."""
 
 
 def pruning_steps(limits: PruningLimits, now: int) -> dict[str, Step]:
-    """By table, for one pass. `now`: epoch milliseconds."""
+    """Return the steps of one pass, by table. `now`: epoch milliseconds."""
     before = now - limits.days * DAY_MS if limits.days else 0
     return {
         "work_audit": _Walk(work_audit, work_audit.c.at, before, limits.rows).step,
@@ -46,8 +46,8 @@ def pruning_steps(limits: PruningLimits, now: int) -> dict[str, Step]:
 
 
 class _Walk:
-    """From the oldest row of a table that only grows, in the order in which its rows were written. Their times may jump
-    with the clock, so it goes on for a while behind a row that is kept."""
+    """A pass over an append-only table, from its oldest row. Times may jump with the clock, so the pass continues for
+    `MOST_KEPT` rows after rows that are kept."""
 
     def __init__(self, table: Table, at: Column[Any], before: int, rows: int) -> None:
         self._table, self._at, self._before, self._rows = table, at, before, rows
@@ -68,7 +68,7 @@ class _Walk:
 
 
 def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int | None:
-    """Requests that are over. A result stays until a caller has read it."""
+    """Delete finished requests. A result is kept until a caller has read it."""
     ended = work.c.finished_at
     before = now - max(limits.days, WORK_DAYS) * DAY_MS if limits.days else 0
     if limits.rows:
@@ -82,7 +82,7 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
 
 
 def _prune_constraints(connection: Connection, before: int) -> int | None:
-    """Constraints that are not in force any more."""
+    """Delete constraints that are no longer in force."""
     sets = constraint_sets
     newer = sets.alias()
     mine = newer.c.workspace == sets.c.workspace
@@ -95,8 +95,8 @@ def _prune_constraints(connection: Connection, before: int) -> int | None:
 
 
 def release_free_pages(connection: Connection) -> None:
-    """Give pages that are free back to the file system, some at a time. Only SQLite needs it, and only a database that
-    was made for it does it; in another one they are used again."""
+    """Return some free pages to the file system. Only SQLite needs this, and only if the database was created with
+    `auto_vacuum`; otherwise SQLite reuses the pages."""
     if connection.dialect.name == "sqlite":
         driver: Any = connection.connection.driver_connection
-        driver.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES})")  # `execute` would give back one page
+        driver.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES})")  # `execute` would release only one page

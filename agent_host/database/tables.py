@@ -1,4 +1,4 @@
-"""The tables. What changes here changes in a new file under `migrations/versions` too; a test holds them together."""
+"""The tables. Each change here needs a new file under `migrations/versions`; a test compares the two."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ model_calls = Table(
     Column("upstream_model", String(200), nullable=False),
     Column("streamed", Boolean, nullable=False),
     Column("status", String(20), nullable=False, comment="complete, failed, dropped or client_gone"),
-    Column("http_status", Integer, comment="what the provider answered; null when it did not"),
+    Column("http_status", Integer, comment="the provider's status; null if it did not answer"),
     Column("started_at", BigInteger, nullable=False, comment="epoch milliseconds"),
     Column("duration_ms", Integer, nullable=False),
-    # Null: the provider said nothing about usage.
+    # Null: the provider reported no usage.
     Column("input", BigInteger),
     Column("output", BigInteger),
     Column("reasoning", BigInteger),
@@ -61,10 +61,10 @@ workspaces = Table(
     Column("id", String(100), primary_key=True),
     Column("driver", String(50), nullable=False),
     Column("state", String(20), nullable=False),
-    Column("detail", Text, comment="why it is in this state, when there is something to say"),
-    Column("url", String(200), nullable=False, comment="where its runtime listens while it runs"),
-    # In clear, unlike the mesh's own tokens: the driver must hand it to the runtime at every start.
-    Column("token", String(100), nullable=False, comment="bearer token of the runtime's HTTP face"),
+    Column("detail", Text, comment="why it is in this state; may be null"),
+    Column("url", String(200), nullable=False, comment="URL of its runtime while it runs"),
+    # In clear text, unlike the mesh's own tokens, because the driver must pass it to the runtime at every start.
+    Column("token", String(100), nullable=False, comment="bearer token of the runtime's HTTP API"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
 )
 
@@ -74,11 +74,11 @@ channels = Table(
     Column("workspace", String(100), primary_key=True),
     Column("dialect", String(10), nullable=False, comment="strict or loose"),
     Column("auth", String(10), nullable=False, comment="hmac or none"),
-    Column("listen", String(300), comment="an address of its own; null: the one that all share"),
-    # In clear: a MAC can only be checked with the key itself.
-    Column("key", String(100), comment="what the guest answers challenges with; null without auth"),
-    Column("epoch", BigInteger, nullable=False, comment="the newest that was issued"),
-    Column("fence", String(20), comment="quarantined or halted: no attachment is taken"),
+    Column("listen", String(300), comment="its own address; null: the shared one"),
+    # In clear text, because a MAC can only be checked with the key itself.
+    Column("key", String(100), comment="the guest's key for challenges; null without auth"),
+    Column("epoch", BigInteger, nullable=False, comment="the newest epoch that was issued"),
+    Column("fence", String(20), comment="quarantined or halted: attachments are refused"),
     Column("fence_reason", Text),
     Column("drained", Boolean, nullable=False, comment="gets no work until it is started again"),
     Column("required", Boolean, nullable=False, server_default=false(), comment="its agent fails closed"),
@@ -90,7 +90,7 @@ constraint_sets = Table(
     metadata,
     Column("workspace", String(100), primary_key=True),
     Column("version", BigInteger, primary_key=True, autoincrement=False),
-    Column("hash", String(200), nullable=False, comment="of the payload's raw bytes"),
+    Column("hash", String(200), nullable=False, comment="hash of the payload's raw bytes"),
     Column("payload", LargeBinary, nullable=False),
     Column("payload_ref", Text, nullable=False),
     Column("severity", String(10), nullable=False),
@@ -107,21 +107,21 @@ work = Table(
     Column("workspace", String(100), nullable=False),
     Column("fingerprint", String(64), nullable=False),
     Column("request", Text, nullable=False, comment="the WorkRequest as JSON"),
-    Column("pinned", Boolean, nullable=False, comment="the caller has named the version of the constraints"),
+    Column("pinned", Boolean, nullable=False, comment="whether the caller named the version of the constraints"),
     Column("status", String(20), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("deliveries", Integer, nullable=False, comment="how often it was sent"),
-    Column("epoch", BigInteger, nullable=False, comment="of the attachment that it was sent to last"),
-    Column("version", BigInteger, comment="of the constraints, as it was sent last"),
+    Column("epoch", BigInteger, nullable=False, comment="epoch of the attachment that it was last sent to"),
+    Column("version", BigInteger, comment="version of the constraints when it was last sent"),
     Column("not_before", BigInteger, comment="epoch milliseconds of the next attempt"),
     Column("expires_at", BigInteger, nullable=False, comment="epoch milliseconds"),
-    Column("cancel_reason", Text, comment="somebody wants it to stop"),
-    Column("error", Text, comment="why there is no result: a code, a colon and words"),
+    Column("cancel_reason", Text, comment="why it is to be cancelled; null: it is not"),
+    Column("error", Text, comment="why there is no result: a code, a colon and an explanation"),
     Column("result", Text, comment="the WorkResult as JSON"),
     Column("submitted_at", BigInteger, nullable=False, comment="epoch milliseconds"),
     Column("updated_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),
-    Column("delivered_at", BigInteger, comment="when a caller first got its end"),
+    Column("delivered_at", BigInteger, comment="when a caller first read its end"),
     Index(
         "work_open",
         "submitted_at",
@@ -136,9 +136,9 @@ work_audit = Table(
     metadata,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
-    Column("workspace", String(100), comment="null: nobody knows who it was"),
+    Column("workspace", String(100), comment="null: unknown"),
     Column("epoch", BigInteger, nullable=False),
-    Column("connection", BigInteger, nullable=False, comment="counts within a life of the host; 0: none"),
+    Column("connection", BigInteger, nullable=False, comment="counts from the start of the host; 0: none"),
     Column("direction", String(10), nullable=False, comment="in, out, or host for what the host decides"),
     Column("type", String(50), nullable=False),
     Column("request_id", String(200)),
@@ -146,7 +146,7 @@ work_audit = Table(
     Column("bytes", Integer, nullable=False),
     Column("hash", String(64), comment="hex SHA-256 of the line without its end"),
     Column("detail", Text),
-    Column("content", Text, comment="the line, when content is kept"),
+    Column("content", Text, comment="the line, if content is kept"),
     Index("work_audit_by_request", "request_id", "id"),
     Index("work_audit_by_workspace", "workspace", "id"),
 )

@@ -1,4 +1,4 @@
-"""The way out for agents: a forward proxy with a list of hosts, which knows its clients by their tokens."""
+"""Web access for agents: a forward proxy with a list of allowed hosts, which identifies its clients by their tokens."""
 
 from .server import EgressServer, egress_proxy
 

@@ -1,4 +1,4 @@
-"""Who may go where, and a line in the log about everyone who did or tried."""
+"""The forward proxy for agents: which hosts they may reach, and a log line for each connection or refusal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EgressServer:
-    """Where agents find the way out."""
+    """The forward proxy and its address."""
 
     sockets: Sequence[ListeningSocket]
     url: str
-    """For runtimes on this machine."""
+    """The proxy's URL for runtimes on this machine."""
 
 
 def egress_proxy(
@@ -41,7 +41,7 @@ def egress_proxy(
     upstream: Upstream | None = None,
     limits: ForwardProxyLimits | None = None,
 ) -> ForwardProxy:
-    """The forward proxy for holders of a token of the mesh. Give it a socket with `listen`, and `close` it."""
+    """Make the forward proxy, for clients with a token of the mesh. Give it a socket with `listen`, and `close` it."""
 
     async def known(token: str) -> str | None:
         try:
@@ -58,10 +58,10 @@ def egress_proxy(
 
     strangers = Seldom()
 
-    def note(passage: ConnectionRecord) -> None:
-        skipped = 0 if passage.agent else strangers.count_event(str(passage.status))
+    def note(record: ConnectionRecord) -> None:
+        skipped = 0 if record.agent else strangers.count_event(str(record.status))
         if skipped is not None:
-            _log_connection(passage, skipped)
+            _log_connection(record, skipped)
 
     return ForwardProxy(upstream or DirectUpstream(), admit, authenticate=known, on_closed=note, limits=limits)
 

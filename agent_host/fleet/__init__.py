@@ -1,4 +1,4 @@
-"""Boots and watches runtimes, behind one driver Protocol."""
+"""Start, watch and stop runtimes, through one `Driver` protocol for all ways to run them."""
 
 from .driver import (
     DIE_WITH_PARENT,

@@ -1,4 +1,4 @@
-"""The `mediation` block of a workspace, as microagent.yaml writes it. Declared means required and fail-closed."""
+"""The `mediation` block of a workspace, as in microagent.yaml. A declared channel is required and fails closed."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ..listener import GUEST_PORT, parse_address
 
 
 class MediationBlock(BaseModel):
-    """How the workspace's channel is to be."""
+    """The workspace's mediation channel, as its creator declares it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
     enabled: bool = True
-    """Each workspace has a channel, so only true can be kept."""
+    """Only true is accepted, because each workspace has a channel."""
     required: bool = True
-    """Without the channel nothing that its agent does takes effect."""
+    """Whether the agent performs no side effects while the channel is down."""
     failClosed: bool | None = Field(default=None)  # noqa: N815  microagent's own name
-    """The same as `required`, which it follows when it is left out."""
+    """Must equal `required`; None means the value of `required`."""
     port: int = GUEST_PORT
     """The guest's vsock port."""
     target: str | None = Field(default=None, max_length=300)
-    """`host:port` where this host listens for the workspace's agent; left out, it is where all agents come."""
+    """`host:port` on which this host listens for the workspace's agent. None means the address that agents share."""
 
     @field_validator("enabled")
     @classmethod
     def _enabled(cls, value: bool) -> bool:
         if not value:
-            raise ValueError("each workspace has a channel; say required: false for one that may be missing")
+            raise ValueError("each workspace has a channel; set required: false if the agent may work without it")
         return value
 
     @field_validator("port")
@@ -50,19 +50,21 @@ class MediationBlock(BaseModel):
         return value
 
     def require_consistent(self) -> Self:
-        """Raises InvalidRequest where two fields contradict each other."""
+        """Return the block. Raises InvalidRequest if `failClosed` contradicts `required`."""
         if self.failClosed not in (None, self.required):
-            why = "must be what required is: a required channel fails closed, and no other does"
+            why = "must equal required: a required channel fails closed, and no other does"
             raise InvalidRequest(f"mediation.failClosed {why}", faults=[("mediation.failClosed", why)])
         return self
 
     def own_address(self, shared: str | None, taken: str | None) -> str | None:
-        """The address of the workspace's own; none: the `shared` one. `taken` is one that was chosen otherwise. Raises
-        InvalidRequest when there would be two."""
+        """Return the workspace's own address, or None if it uses the `shared` one. `taken`: an address set elsewhere.
+
+        Raises InvalidRequest if `target` names a different address than `taken`.
+        """
         address = f"tcp://{self.target}" if self.target else None
         if address is None or address == shared:
             return taken
         if taken is not None:
-            why = f"its agent comes to {taken}; leave the target out"
+            why = f"its agent connects to {taken}; leave target out"
             raise InvalidRequest(f"mediation.target: {why}", faults=[("mediation.target", why)])
         return str(parse_address(address, "mediation.target"))

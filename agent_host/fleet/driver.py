@@ -1,6 +1,6 @@
-"""The seam between the fleet and the ways to run a runtime: a process, a container, a microVM.
+"""The interface between the fleet and the ways to run a runtime: as a process, a container or a microVM.
 
-A driver makes places and starts runtimes; what was started is a `Runtime`, by which it is watched, asked and ended.
+A `Driver` prepares workspaces and starts runtimes. The fleet watches and stops a started runtime as `AgentRuntime`.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Protocol, TypedDict, runtime_checkable
 from ..errors import AgentRuntimeError, RequestError
 
 CONSOLE_BYTES = 64 << 10
-"""What `console` gives at most: the end of what was said."""
+"""Most bytes that `console` returns, from the end of the output."""
 EXEC_SECONDS = 25.0
 DIE_WITH_PARENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py")))
-"""Put before a command, with the process id of the host: the command ends when the host does."""
+"""Prefix of a command, followed by the host's process id: the command is killed when the host dies."""
 
 
 class StartFailed(AgentRuntimeError):
-    """The runtime did not get ready."""
+    """The runtime did not become ready."""
 
 
 class StopFailed(RequestError):
-    """The runtime does not end."""
+    """The runtime could not be stopped."""
 
     status = 502
     code = "stop_failed"
 
 
 class NotOffered(RequestError):
-    """This driver cannot do that."""
+    """The driver does not support the operation."""
 
     status = 501
     code = "not_offered"
 
 
 class Mediation(TypedDict, total=False):
-    """What of a Launch leads its runtime to its mediation channel; empty where there is none."""
+    """The fields of a LaunchRequest that concern the mediation channel; empty if there is none."""
 
     mediation_url: str
     mediation_key: str
@@ -49,32 +49,32 @@ class Mediation(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """What a driver needs to know to start one runtime."""
+    """Everything that a driver needs to start one runtime."""
 
     id: str
     url: str
-    """Where it should be reached; a driver takes another place when this one is taken."""
+    """The preferred URL of the runtime's HTTP server. A driver chooses another if this one is in use."""
     data_dir: Path
     token: str = field(repr=False)
-    """What its callers must send."""
+    """The bearer token that callers of the runtime must send."""
     mesh_url: str
     mesh_token: str = field(repr=False)
     egress_url: str | None = None
-    """The forward proxy that is its way to the web; none: it has no other way than its own."""
+    """The forward proxy for the runtime's web access; None means that it uses its own network."""
     mediation_url: str | None = None
-    """Where it finds the mediation channel."""
+    """The address of the mediation channel, or None."""
     mediation_key: str | None = field(default=None, repr=False)
-    """What it proves itself with there; it reads it from `key_file`."""
+    """The key that proves the agent's identity on the channel, passed in `key_file`; None without authentication."""
     mediation_dialect: str = "strict"
     mediation_required: bool = False
-    """It fails closed while it has no channel."""
+    """Whether the agent performs no side effects while the channel is down."""
 
     @property
     def key_file(self) -> Path:
         return self.data_dir / "mediation.key"
 
     def environment(self) -> Mapping[str, str]:
-        """The runtime's own settings; where it listens is added by the driver."""
+        """Return the runtime's settings as environment variables. The driver adds the address to listen on."""
         given = {"AGENT_EGRESS_URL": self.egress_url} if self.egress_url else {}
         if self.mediation_url:
             given |= {"AGENT_MEDIATION_URL": self.mediation_url, "AGENT_MEDIATION_DIALECT": self.mediation_dialect}
@@ -94,60 +94,62 @@ class LaunchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a driver can tell of a runtime without asking it."""
+    """What a driver knows about a runtime without asking it."""
 
     running: bool
     detail: str
     pid: int | None = None
-    """Of the process that stands for it on this machine."""
+    """Process id of the runtime on this machine, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """How a command in a runtime's place has ended."""
+    """The outcome of a command that was run beside a runtime."""
 
     code: int | None
-    """None: it took too long and was ended."""
+    """The exit code; None if the command took too long and was killed."""
     stdout: str
     stderr: str
 
 
 class AgentRuntime(Protocol):
-    """A runtime that was started."""
+    """A runtime that a driver has started."""
 
     @property
     def url(self) -> str: ...
 
     async def wait(self) -> str:
-        """Returns when it has ended, with how it ended, in words."""
+        """Wait until the runtime has ended, and return how it ended, as a phrase for `the runtime ...`."""
         ...
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """Ends it: first asks, unless it is to end at once, then insists. Nothing when it has ended already. Raises
-        StartFailed and OSError when it may still be there."""
+        """Stop the runtime: ask first, unless `at_once`, then kill. No effect if it has ended already.
+
+        Raises StartFailed or OSError if it may still be running.
+        """
         ...
 
     async def status(self) -> Status: ...
 
     async def console(self) -> str:
-        """The end of what it has said, in this life or the one before. It is the guest's: believe nothing of it."""
+        """Return the end of the runtime's output, of this run or the previous one. It is untrusted."""
         ...
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
-        """Runs a command beside it. Raises NotOffered, and OSError when its place cannot be reached."""
+        """Run a command beside the runtime. Raises NotOffered, and OSError if the runtime cannot be reached."""
         ...
 
     async def quarantine(self) -> None:
-        """Cuts every way in and out, without a word to the guest, then ends it. Its data stays."""
+        """Cut all connections of the runtime without notice to the guest, then kill it. Its data stays."""
         ...
 
 
 @runtime_checkable
 class RuntimeSnapshots(Protocol):
-    """A runtime whose memory can be written down."""
+    """A runtime whose machine can be saved as a snapshot."""
 
     async def snapshot(self, folder: Path) -> None:
-        """Pauses it, writes it into the folder, lets it go on; its connections break. Raises StartFailed, OSError."""
+        """Pause the machine, save it into the folder, and resume it. Connections break. Raises StartFailed, OSError."""
         ...
 
 
@@ -155,17 +157,17 @@ class Driver(Protocol):
     """One way to run runtimes."""
 
     def allocate_url(self) -> str:
-        """A URL where a new runtime can be reached; empty where it has no HTTP face that the host can reach."""
+        """Return a URL for a new runtime's HTTP server; empty if the host cannot reach that server."""
         ...
 
     def mediation_address(self, workspace_id: str) -> str | None:
-        """The address of its own to which such a runtime comes for work; none: it comes where all do."""
+        """Return the workspace's own address for mediation, or None if its agent uses the shared one."""
         ...
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
-        """Makes what outlives each life of the runtime; what is there stays as it is. Raises StartFailed."""
+        """Create what the runtime keeps between runs; what exists stays as it is. Raises StartFailed if that fails."""
         ...
 
     async def start(self, launch: LaunchRequest) -> AgentRuntime:
-        """Returns when the runtime is ready. Raises StartFailed, and then nothing of it is left."""
+        """Start the runtime, and return once it is ready. Raises StartFailed, with nothing left running."""
         ...

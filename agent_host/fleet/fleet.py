@@ -1,4 +1,4 @@
-"""Starts, stops and watches the workspaces' runtimes."""
+"""Start, stop and watch the runtimes of workspaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _never_fenced(_workspace: str) -> bool:
 
 
 class Fleet:
-    """All workspaces. Calls for the same one take turns; different ones go side by side."""
+    """All workspaces of the host. Calls for one workspace run in order; different workspaces run in parallel."""
 
     def __init__(
         self,
@@ -51,31 +51,31 @@ class Fleet:
         self._closing = False
         self.launch_mediation: Callable[[str], Mediation] = _no_mediation
         self.is_fenced: Callable[[str], bool] = _never_fenced
-        """Whether a workspace must not run, asked at the last moment."""
+        """Whether a workspace must not run; called immediately before each start."""
         self.on_revoked: Callable[[str], None] = _ignore
-        """Told when a workspace has lost its tokens."""
+        """Called when the tokens of a workspace have been revoked."""
         self.on_change: Callable[[str], None] = _ignore
-        """Told when a workspace has begun or ceased to run."""
+        """Called when a workspace has started or stopped running."""
         self.on_exit: Callable[[str], None] = _ignore
-        """Told when a runtime has ended by itself."""
+        """Called when a runtime has ended without being stopped."""
 
     async def open(self) -> None:
-        """Nothing runs any more but what others run: that goes on."""
+        """Record that no runtime runs, except those that other programs run: those keep their state."""
         before = await self._workspaces.all()
         await self._workspaces.reset(self._tokens.revoke_fleet_in)
         for workspace in before:
-            goes_on = workspace.driver == EXTERNAL and workspace.state == "running" and EXTERNAL in self._drivers
-            if goes_on and not self.is_fenced(workspace.id):
+            still_runs = workspace.driver == EXTERNAL and workspace.state == "running" and EXTERNAL in self._drivers
+            if still_runs and not self.is_fenced(workspace.id):
                 await self.start(workspace.id)
 
     def is_running(self, workspace_id: str) -> bool:
         return workspace_id in self._running
 
     async def close(self) -> None:
-        """Stops every runtime, all at the same time. One that cannot be stopped keeps none of the others."""
+        """Stop all runtimes in parallel. A runtime that cannot be stopped is logged and does not hold up the others."""
         self._closing = True
         for runtime, watch in self._running.values():
-            if isinstance(runtime, ExternalRuntime):  # it goes on without us, and is taken up again by the next life
+            if isinstance(runtime, ExternalRuntime):  # runs on without us; `open` of the next process finds it
                 watch.cancel()
         ids = [name for name in self._locks if not isinstance(self._running.get(name, (None,))[0], ExternalRuntime)]
         ends = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
@@ -84,7 +84,10 @@ class Fleet:
                 log.error("workspace_close_failed", workspace=workspace_id, why=str(end) or type(end).__name__)
 
     async def create(self, workspace_id: str, driver: str | None = None) -> Workspace:
-        """A new workspace, stopped; one of the driver `external` runs. Raises InvalidRequest and Conflict."""
+        """Create a workspace, stopped; with the driver `external` it counts as running.
+
+        Raises InvalidRequest if the id or the driver is not valid, Conflict if the id is taken.
+        """
         check_agent_id(workspace_id)
         driver = driver or next(iter(self._drivers))
         if driver not in self._drivers:
@@ -97,19 +100,21 @@ class Fleet:
         return await self._workspaces.all()
 
     async def get(self, workspace_id: str) -> Workspace:
-        """Raises NotFound."""
+        """Return the workspace. Raises NotFound if it does not exist."""
         return await self._workspaces.get(workspace_id)
 
     async def start(self, workspace_id: str) -> Workspace:
-        """Returns when the runtime is ready; one that runs stays as it is. Raises NotFound; RequestError when it does
-        not start."""
+        """Start the runtime, and return once it is ready. No effect if it runs.
+
+        Raises NotFound; Conflict if the workspace is in quarantine; RequestError if the runtime does not start.
+        """
         await self.get(workspace_id)
         async with self._locks[workspace_id]:
             workspace = await self.get(workspace_id)
             if workspace_id in self._running:
                 return workspace
             if self._closing:
-                raise Unavailable("the host is stopping and starts nothing any more", code="draining")
+                raise Unavailable("the host is stopping and starts no more runtimes", code="draining")
             launching = self._launching[workspace_id] = asyncio.create_task(self._launch(workspace))
             try:
                 return await launching
@@ -121,20 +126,25 @@ class Fleet:
                 del self._launching[workspace_id]
 
     def mediation_address(self, workspace_id: str, driver: str | None) -> str | None:
-        """The address of its own to which such a workspace's agent will come for work, if it has one."""
+        """Return the workspace's own mediation address with this driver (None: the default), or None."""
         found = self._drivers.get(driver or next(iter(self._drivers)))
         return found.mediation_address(workspace_id) if found else None
 
     async def console(self, workspace_id: str) -> str:
-        """The end of what its runtime says. Raises NotFound, and Conflict when it does not run."""
+        """Return the end of the runtime's output. Raises NotFound, and Conflict if it does not run."""
         return await (await self._get_runtime(workspace_id)).console()
 
     async def exec(self, workspace_id: str, argv: Sequence[str], timeout: float) -> CommandOutcome:  # noqa: ASYNC109
-        """Runs a command beside its runtime. Raises NotFound, Conflict, NotOffered and Unavailable."""
+        """Run a command beside the runtime.
+
+        Raises NotFound, Conflict if the runtime does not run, NotOffered, and Unavailable if it cannot be reached.
+        """
         try:
             return await (await self._get_runtime(workspace_id)).exec(argv, timeout=timeout)
         except OSError as error:
-            raise Unavailable(f"the place of {workspace_id!r} does not answer: {error}", code="unreachable") from error
+            raise Unavailable(
+                f"the runtime of {workspace_id!r} does not answer: {error}", code="unreachable"
+            ) from error
 
     async def _get_runtime(self, workspace_id: str) -> AgentRuntime:
         await self.get(workspace_id)
@@ -143,14 +153,13 @@ class Fleet:
         return self._running[workspace_id][0]
 
     async def quarantine(self, workspace_id: str) -> Workspace:
-        """As `stop`, but its ways in and out are cut first and it is not asked; a start is given up. Raises NotFound
-        and StopFailed."""
+        """Cut the runtime's connections and kill it, or cancel its start. Raises NotFound and StopFailed."""
         if workspace_id in self._launching:
             self._launching[workspace_id].cancel()
         held = self._running.get(workspace_id)
         if held is not None:
             runtime, watch = held
-            watch.cancel()  # it does not end by itself
+            watch.cancel()  # this end is not a failure
             try:
                 await runtime.quarantine()
             except (AgentRuntimeError, OSError) as error:
@@ -158,24 +167,24 @@ class Fleet:
         return await self.stop(workspace_id, at_once=True)
 
     async def stop(self, workspace_id: str, *, at_once: bool = False) -> Workspace:
-        """Returns when the runtime has ended; one that does not run stays as it is. Raises NotFound and StopFailed."""
-        if workspace_id not in self._locks:  # else it is known; a database that fails must not keep a runtime alive
+        """Stop the runtime and wait for its end. No effect if it is stopped. Raises NotFound and StopFailed."""
+        if workspace_id not in self._locks:  # else it exists; a failing database must not prevent the stop
             await self.get(workspace_id)
         async with self._locks[workspace_id]:
             if workspace_id not in self._running:
                 workspace = await self.get(workspace_id)
                 if workspace.state in ("stopped", "failed"):
                     return workspace
-                return await self._save_stopped(workspace_id)  # its end could not be written
+                return await self._save_stopped(workspace_id)  # an earlier stop could not be stored
             runtime, watch = self._running[workspace_id]
             await self._save_state(workspace_id, "stopping")
             try:
                 await runtime.stop(at_once=at_once)
             except (AgentRuntimeError, OSError) as error:
-                with contextlib.suppress(Exception):  # whatever the database does, the caller must hear of the runtime
-                    await self._save_stopped(workspace_id, "stopping", str(error))  # it may live on, and must not act
-                raise StopFailed(f"workspace {workspace_id!r} does not end: {error}") from error
-            del self._running[workspace_id]  # not before: what lives must be known, or nobody could stop it
+                with contextlib.suppress(Exception):  # the caller must learn of the runtime even if the database fails
+                    await self._save_stopped(workspace_id, "stopping", str(error))  # revokes the tokens, as it may run
+                raise StopFailed(f"workspace {workspace_id!r} could not be stopped: {error}") from error
+            del self._running[workspace_id]  # only now: a runtime that is forgotten could not be stopped again
             self.on_change(workspace_id)
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -184,7 +193,7 @@ class Fleet:
             return await self._save_stopped(workspace_id)
 
     async def _save_stopped(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
-        """Writes it down, and takes its tokens away with it; a host that stops itself leaves them as they are."""
+        """Store the state and revoke the workspace's tokens in one transaction. A closing host keeps the tokens."""
         if self._closing:
             return await self._workspaces.set_state(workspace_id, state, detail)
         workspace = await self._workspaces.set_state(
@@ -208,7 +217,7 @@ class Fleet:
             **self.launch_mediation(workspace.id),
         )
         driver = self._drivers[workspace.driver]
-        if self.is_fenced(workspace.id):  # since the caller has looked; whoever fences it later finds this task
+        if self.is_fenced(workspace.id):  # checked again: a later quarantine cancels this task
             raise Conflict(f"the workspace {workspace.id!r} is in quarantine", code="quarantined")
         await self._workspaces.set_state(workspace.id, "starting")
         try:
@@ -227,13 +236,13 @@ class Fleet:
         return await self._workspaces.set_state(workspace.id, "running", url=runtime.url)
 
     async def _watch(self, workspace_id: str, runtime: AgentRuntime) -> None:
-        """Notices a runtime that ends by itself."""
+        """Wait until a runtime ends by itself, and record the failure."""
         how = await runtime.wait()
         async with self._locks[workspace_id]:
             self._running.pop(workspace_id, None)
             self.on_change(workspace_id)
             try:
-                await runtime.stop()  # what it may have left behind
+                await runtime.stop()  # end processes that it may have left
             except (AgentRuntimeError, OSError) as error:
                 log.error("workspace_not_cleared", workspace=workspace_id, why=str(error))
             log.error("workspace_ended", workspace=workspace_id, how=how)
@@ -241,8 +250,8 @@ class Fleet:
         self.on_exit(workspace_id)
 
     async def _save_state(self, workspace_id: str, state: State, detail: str | None = None) -> None:
-        """Writes the state down if that can be done; what happens to the runtime does not wait for it."""
+        """Store the state. An error is logged only, so that it does not hold up the runtime's stop."""
         try:
             await self._workspaces.set_state(workspace_id, state, detail)
-        except Exception as error:  # noqa: BLE001  a runtime must end whatever the database does
+        except Exception as error:  # noqa: BLE001  a failing database must not keep a runtime running
             log.error("workspace_state_not_written", workspace=workspace_id, state=state, why=str(error))

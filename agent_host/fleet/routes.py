@@ -1,4 +1,4 @@
-"""The fleet's HTTP face, for the operator."""
+"""The fleet's HTTP routes, for the operator."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class CreateWorkspace(BaseModel):
     id: str = Field(min_length=1, max_length=100)
     """The workspace's name, and its agent's."""
     driver: str | None = None
-    """How its runtime is run; unset, as a process if this host can do that. `external`: somebody else boots it."""
+    """How its runtime is run; unset, as a process if this host can do that. `external`: another program boots it."""
     dialect: Dialect = "strict"
     """The dialect of its agent on the mediation channel (docs/protocols/mediation.md#11-two-dialects)."""
     auth: Auth | None = None
-    """How it proves on the channel who it is: `hmac` by a key, `none` by an address of its own. Unset, it is `hmac`,
-    and `none` where the dialect is loose."""
+    """How its agent proves its identity on the channel: `hmac` with a key, `none` by an address of its own. Unset, it
+    is `hmac` for the strict dialect and `none` for the loose one."""
     listen: str | None = Field(default=None, max_length=300)
-    """That address: tcp://host:port, unix:/path or vsock://:port. Unset, it is the one that all share."""
+    """The agent's own address: tcp://host:port, unix:/path or vsock://:port. Unset, agents share one address."""
     mediation: MediationBlock | None = None
-    """The channel as microagent.yaml declares it: required and fail-closed unless it says otherwise. Unset, a machine's
-    is required, and a process's is not."""
+    """The channel as in microagent.yaml: required and fail-closed unless it says otherwise. Unset, the channel of a
+    microVM is required, and that of a process is not."""
 
 
 class RunCommand(BaseModel):
@@ -46,12 +46,12 @@ class RunCommand(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
     argv: list[str] = Field(min_length=1, max_length=256)
-    """Program and arguments; no shell reads them."""
+    """Program and arguments, run without a shell."""
     timeout_s: float = Field(default=EXEC_SECONDS, gt=0, le=300)
 
 
 class CommandView(BaseModel):
-    """How a command has ended."""
+    """The outcome of a command."""
 
     code: int | None
     stdout: str
@@ -69,23 +69,23 @@ class WorkspaceView(BaseModel):
     detail: str | None
     """Why it is in this state, when there is something to say."""
     url: str
-    """Where its runtime is reached while it runs."""
+    """URL of its runtime while it runs."""
     data_dir: str
     created_at: int
     """Epoch milliseconds."""
     mediation_url: str | None = None
-    """Where its agent connects to for work, from this machine."""
+    """Address of the mediation channel, as seen from this machine."""
     mediationReady: Readiness | None = None  # noqa: N815  the supervisor's own name
-    """Whether it can be given work."""
+    """Whether the workspace can be given work."""
 
 
 class CreatedWorkspace(WorkspaceView):
-    """A new workspace, with what is shown only now."""
+    """A new workspace, with its secrets, which are shown only now."""
 
     token: str
-    """Bearer token of the runtime's HTTP face."""
+    """Bearer token of the runtime's HTTP API."""
     mediation_key: str | None
-    """What its agent proves itself with on the mediation channel; none without auth."""
+    """The agent's key for the mediation channel; null without authentication."""
 
 
 async def _view(request: Request, workspace: Workspace) -> WorkspaceView:
@@ -114,13 +114,13 @@ def _listener(request: Request) -> Listener:
 
 @router.get("")
 async def workspaces(request: Request) -> dict[str, list[WorkspaceView]]:
-    """All workspaces, by id."""
+    """List all workspaces, by id."""
     return {"workspaces": [await _view(request, workspace) for workspace in await _fleet(request).list()]}
 
 
 @router.post("", status_code=201)
 async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
-    """A new workspace, stopped, with its end of the mediation channel."""
+    """Create a workspace, stopped, and its mediation channel."""
     fleet, listener = _fleet(request), _listener(request)
     check_agent_id(body.id)
     own, required = _channel_settings(body, fleet, listener)
@@ -135,7 +135,8 @@ async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
 
 
 def _channel_settings(body: CreateWorkspace, fleet: Fleet, listener: Listener) -> tuple[str | None, bool]:
-    """An address of its own, if it has one, and whether its agent fails closed. Raises InvalidRequest."""
+    """Return the workspace's own address, or None, and whether its channel is required. Raises InvalidRequest if the
+    fields contradict each other."""
     machine = fleet.mediation_address(body.id, body.driver)
     own = body.listen or machine
     if body.mediation is None:
@@ -146,46 +147,46 @@ def _channel_settings(body: CreateWorkspace, fleet: Fleet, listener: Listener) -
 
 @router.get("/{workspace_id}")
 async def workspace(request: Request, workspace_id: str) -> WorkspaceView:
-    """One workspace."""
+    """Read one workspace."""
     return await _view(request, await _fleet(request).get(workspace_id))
 
 
 @router.post("/{workspace_id}/start")
 async def start(request: Request, workspace_id: str) -> WorkspaceView:
-    """Starts its runtime and answers when it is ready. One that runs stays as it is. Ends a drain, and a halt for
-    constraints that were not acknowledged; 409 while it is in quarantine."""
+    """Start the runtime, and answer once it is ready. No effect if it runs. Ends a drain, and a halt for constraints
+    that were not acknowledged; 409 while the workspace is in quarantine."""
     fleet, listener = _fleet(request), _listener(request)
     await fleet.get(workspace_id)
     if listener.has_channel(workspace_id):
         await listener.resume(workspace_id)
     else:
-        await listener.enrol(workspace_id)  # it is older than the channel
+        await listener.enrol(workspace_id)  # created before workspaces had channels
     return await _view(request, await fleet.start(workspace_id))
 
 
 @router.post("/{workspace_id}/stop")
 async def stop(request: Request, workspace_id: str) -> WorkspaceView:
-    """Stops its runtime and answers when it has ended. One that does not run stays as it is."""
+    """Stop the runtime, and answer once it has ended. No effect if it does not run."""
     return await _view(request, await _fleet(request).stop(workspace_id))
 
 
 @router.get("/{workspace_id}/console")
 async def console(request: Request, workspace_id: str) -> dict[str, str]:
-    """The end of what its runtime says. It is the guest's word."""
+    """Read the end of the runtime's output. The guest wrote it: do not trust it."""
     return {"console": await _fleet(request).console(workspace_id)}
 
 
 @router.post("/{workspace_id}/exec")
 async def execute(request: Request, workspace_id: str, body: RunCommand) -> CommandView:
-    """Runs a command beside its runtime, as the runtime's user."""
+    """Run a command beside the runtime, as the runtime's user."""
     ended = await _fleet(request).exec(workspace_id, body.argv, body.timeout_s)
     return CommandView(code=ended.code, stdout=ended.stdout, stderr=ended.stderr)
 
 
 @router.post("/{workspace_id}/quarantine")
 async def quarantine(request: Request, workspace_id: str, body: QuarantineWorkspace = _QUARANTINE) -> WorkspaceView:
-    """Contains it: nothing attaches any more, its channel is cut, its runtime is killed, what it worked on is dead. It
-    is not told."""
+    """Quarantine the workspace without notice to its agent: no agent attaches, the channel is cut, the runtime is
+    killed, and work in progress ends as `dead`."""
     fleet = _fleet(request)
     await fleet.get(workspace_id)
     await _listener(request).quarantine(workspace_id, body.reason)
@@ -194,6 +195,6 @@ async def quarantine(request: Request, workspace_id: str, body: QuarantineWorksp
 
 @router.post("/{workspace_id}/unquarantine")
 async def unquarantine(request: Request, workspace_id: str) -> WorkspaceView:
-    """Ends its containment; it stays stopped until it is started."""
+    """End the quarantine. The workspace stays stopped until it is started."""
     await _listener(request).unquarantine(workspace_id)
     return await _view(request, await _fleet(request).get(workspace_id))

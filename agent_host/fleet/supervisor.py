@@ -1,4 +1,4 @@
-"""Starts again what has died, less and less often while it keeps dying. Its data is where it was."""
+"""Restart runtimes that have ended by themselves, with growing pauses while they keep failing. Their data is kept."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .fleet import Fleet
 log = structlog.get_logger(__name__)
 _BACKOFF = Backoff(first=1.0, most=30.0)
 STEADY_SECONDS = 30.0
-"""Up for so long it is taken for well."""
+"""A runtime that has run for this long counts as healthy, and its pauses start small again."""
 
 
 @dataclass(slots=True)
 class _RestartState:
     failures: int = 0
     started: float | None = None
-    """When it was started the last time, by the monotonic clock."""
+    """Monotonic time of the last restart; None before the first."""
     task: asyncio.Task[None] | None = None
 
 
 class Supervisor:
-    """Restarts by the fleet, so that turns are kept. Whoever is stopped, fenced or drained by then stays as it is."""
+    """Restarts failed runtimes through the fleet, unless the workspace has since been stopped, fenced or drained."""
 
     def __init__(
         self,
@@ -43,35 +43,35 @@ class Supervisor:
         fleet.on_exit = self.schedule_restart
 
     def schedule_restart(self, workspace_id: str) -> None:
-        """It has ended by itself; it comes back after a while."""
-        patient = self._restarts.setdefault(workspace_id, _RestartState())
-        if patient.task is not None and not patient.task.done():
+        """Restart the workspace's runtime after a pause, because it has ended by itself."""
+        restart = self._restarts.setdefault(workspace_id, _RestartState())
+        if restart.task is not None and not restart.task.done():
             return
         now = self._clock.monotonic()
-        if patient.started is not None and now - patient.started >= STEADY_SECONDS:
-            patient.failures = 0
-        patient.task = asyncio.create_task(self._restart(workspace_id, patient), name=f"restart-{workspace_id}")
+        if restart.started is not None and now - restart.started >= STEADY_SECONDS:
+            restart.failures = 0
+        restart.task = asyncio.create_task(self._restart(workspace_id, restart), name=f"restart-{workspace_id}")
 
     async def close(self) -> None:
-        """Nothing is restarted any more."""
-        tasks = [patient.task for patient in self._restarts.values() if patient.task is not None]
+        """Cancel all pending restarts."""
+        tasks = [restart.task for restart in self._restarts.values() if restart.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _restart(self, workspace_id: str, patient: _RestartState) -> None:
+    async def _restart(self, workspace_id: str, restart: _RestartState) -> None:
         while True:
-            patient.failures += 1
-            wait = _BACKOFF.pause(patient.failures)
+            restart.failures += 1
+            wait = _BACKOFF.pause(restart.failures)
             await self._sleep(wait)
             if (await self._fleet.get(workspace_id)).state != "failed" or not self._may_start(workspace_id):
                 return
             log.info("workspace_restarted", workspace=workspace_id, after_seconds=wait)
-            patient.started = self._clock.monotonic()
+            restart.started = self._clock.monotonic()
             try:
                 await self._fleet.start(workspace_id)
-            except RequestError as error:  # it is failed again, or the host closes
+            except RequestError as error:  # it failed again, or the host is closing
                 log.error("workspace_restart_failed", workspace=workspace_id, why=error.message)
                 continue
-            if (await self._fleet.get(workspace_id)).state != "failed":  # else it has died in the meantime
+            if (await self._fleet.get(workspace_id)).state != "failed":  # else it has failed again since
                 return

@@ -1,4 +1,4 @@
-"""The fleet's records: one row for each workspace."""
+"""The database rows of workspaces."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ State = Literal["stopped", "starting", "running", "stopping", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A runtime's place, whether it runs or not."""
+    """One agent's place on this host, whether its runtime runs or not."""
 
     id: str
     driver: str
     state: State
     detail: str | None
-    """Why it is in this state, when there is something to say."""
+    """Why the workspace is in this state, or None."""
     url: str
-    """Where its runtime is reached while it runs."""
+    """URL of the runtime's HTTP server while it runs."""
     data_dir: Path
     token: str = field(repr=False)
     created_at: int
@@ -37,7 +37,7 @@ class Workspace:
 
 
 class Workspaces:
-    """The rows, and the folder that each workspace has under `root`."""
+    """Stores workspaces as rows, each with a data folder under `root`."""
 
     def __init__(self, database: HostDatabase, root: Path, clock: Clock) -> None:
         self._database = database
@@ -45,12 +45,12 @@ class Workspaces:
         self._clock = clock
 
     async def reset(self, in_transaction: InTransaction) -> None:
-        """Nothing runs when the host begins: children die with it. `in_transaction` is done in the same transaction."""
+        """Set all workspaces to stopped, as children die with the host. `in_transaction` runs in the transaction."""
         query = update(workspaces).values(state="stopped", detail=None)
         await self._database.run(lambda connection: (connection.execute(query), in_transaction(connection)))
 
     async def create(self, workspace_id: str, driver: str, url: str) -> Workspace:
-        """A new, stopped workspace with a token of its own. Raises Conflict when the id is taken."""
+        """Create a stopped workspace with a new token. Raises Conflict if the id is taken."""
         row = {
             "id": workspace_id,
             "driver": driver,
@@ -69,7 +69,7 @@ class Workspaces:
         return await self.get(workspace_id)
 
     async def get(self, workspace_id: str) -> Workspace:
-        """Raises NotFound."""
+        """Return the workspace. Raises NotFound if it does not exist."""
         query = select(workspaces).where(workspaces.c.id == workspace_id)
         row = await self._database.run(lambda connection: connection.execute(query).mappings().first())
         if row is None:
@@ -89,7 +89,7 @@ class Workspaces:
         url: str | None = None,
         in_transaction: InTransaction | None = None,
     ) -> Workspace:
-        """The workspace in that state. `in_transaction` is done in the same transaction."""
+        """Store the state and return the workspace. `in_transaction` runs in the same transaction."""
         values = {"state": state, "detail": detail, **({"url": url} if url else {})}
         query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
 

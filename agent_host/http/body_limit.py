@@ -1,4 +1,4 @@
-"""What a caller may send, and by when: bodies of strangers are not read, and those of callers have bounds."""
+"""Limit the size, the time and the total memory of request bodies. Bodies without a valid token are not read."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..errors import RequestError
 from .problems import database_failed, render, render_body_refused
 
 MAX_BODY = 32 * 1024 * 1024
-"""Bytes of one body."""
+"""Most bytes of one body."""
 MOST_HELD = 8 * MAX_BODY
-"""Bytes of all requests that are not answered yet, and of models' answers that are not sent yet. Callers share them:
-one alone may have half, and however many there are, the host's memory is bounded."""
+"""Most bytes of all unanswered requests and unsent answers of models. One caller may use at most half, and the total
+bounds the host's memory for any number of callers."""
 BODY_SECONDS = 120.0
-"""Seconds in which a body must have come."""
+"""Seconds within which a body must be complete."""
 
 
 class BodyLimit:
-    """Middleware before every route. A body over a limit is refused by its declared length, or as soon as it is."""
+    """Middleware for all routes. Refuses a body by its declared length, or once it exceeds the limit."""
 
     def __init__(self, app: ASGIApp, held: ShareCounter, limit: int = MAX_BODY, timeout: float = BODY_SECONDS) -> None:
-        """`held`: shares of bytes in memory."""
+        """`held`: counts bytes in memory by caller."""
         self._app = app
         self._limits = BodyLimits(
             limit,
             held,
-            "your requests that are not answered yet have too many bytes; wait for answers",
+            "your unanswered requests have too many bytes; wait for answers",
             {"retry-after": "5"},
             seconds=timeout,
         )
@@ -47,7 +47,7 @@ class BodyLimit:
             await self._limit_body(scope, receive, send)
 
     async def _limit_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """FastAPI reads a body before it asks who sends it."""
+        """Authenticate the caller before the body is read; FastAPI would read the body first."""
         guard: AccessGuard = scope["app"].state.guard
         try:
             caller = await guard.authenticate(scope)
@@ -69,8 +69,8 @@ _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/p
 
 
 def _set_json_content_type(scope: Scope) -> None:
-    """Every body here is JSON, also one that says nothing of itself, or what curl says of any `-d`: without this,
-    FastAPI takes it for a text. A token is wanted anyway, so no page of elsewhere can use that."""
+    """Treat every body as JSON, also without a content type or with the one that curl sends for `-d`, which FastAPI
+    would read as text. A token is required in any case, so other web sites cannot exploit this."""
     kinds = [value for name, value in scope["headers"] if name == b"content-type"]
     if not kinds or kinds[0].partition(b";")[0].strip().lower() in _FORMS:
         others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]

@@ -1,4 +1,4 @@
-"""Routes whose JSON bodies are read by the one reader of untrusted JSON, large ones off the event loop."""
+"""Routes whose JSON bodies are parsed by the common reader of untrusted JSON, in a thread if they are large."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from .body_limit import MAX_BODY
 
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=20_000)
-"""Few values, because FastAPI validates them on the event loop and describes every fault that it finds."""
+"""The number of values is small, because FastAPI validates them on the event loop and describes every fault."""
 
 
 class JsonRoute(APIRoute):
-    """For `APIRouter(route_class=JsonRoute)`: all routers with routes that take bodies."""
+    """The route class of all routers with bodies: `APIRouter(route_class=JsonRoute)`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -31,7 +31,7 @@ class JsonRoute(APIRoute):
 
 class _Checked(Request):
     async def json(self) -> Any:
-        """Raises JSONDecodeError, which FastAPI turns into a fault of the body."""
+        """Parse the body. Raises JSONDecodeError, which FastAPI reports as a fault of the body."""
         try:
             return await read_json_async(await self.body(), BODY_LIMITS)
         except JsonRefused as refusal:

@@ -1,4 +1,4 @@
-"""The error shapes, made in one place: OpenAI's under `/v1`, because its clients expect it, problem+json elsewhere."""
+"""Error responses: OpenAI's shape under `/v1`, because its clients expect it, and problem+json elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def install(app: FastAPI) -> None:
-    """Makes every error that leaves the app take the shape of its path."""
+    """Register handlers that give every error of the app the shape of its path."""
     app.add_exception_handler(RequestError, _on_request_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -33,7 +33,7 @@ def install(app: FastAPI) -> None:
 
 
 def render(error: RequestError, path: str) -> Response:
-    """The response that tells a caller of `path` about `error`."""
+    """Return the response to a caller of `path` for an error."""
     if path == "/v1" or path.startswith("/v1/"):
         return JSONResponse(openai_error(error), error.status, error.headers)
     return error_response(error, path)
@@ -47,13 +47,13 @@ def render_body_refused(error: BodyRefused, path: str) -> Response:
 
 
 def database_failed(error: Exception, path: str) -> Response:
-    """The same for a database that fails; the log says how."""
+    """Log an error of the database, and return the response for it."""
     log.error("database_failed", path=path, error=str(error).splitlines()[0])
     return render(Unavailable("the host's database does not answer", code="database_unavailable"), path)
 
 
 def openai_error(error: RequestError) -> dict[str, Any]:
-    """The body by which OpenAI's clients know what went wrong."""
+    """Return the error as a body in OpenAI's shape."""
     kind = _OPENAI_TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
     param = error.extra.get("param")
     return {"error": {"message": error.message, "type": kind, "param": param, "code": error.code}}
@@ -92,7 +92,7 @@ def _message(fault: Mapping[str, Any]) -> str:
 
 
 def _field(where: Sequence[int | str]) -> str:
-    # FastAPI puts the place first (body, query, path); of broken JSON only the offset follows.
+    # FastAPI puts the location first (body, query, path); for broken JSON only the offset follows.
     inner = [str(part) for part in where[1:] if not isinstance(part, int) or len(where) > 2]
     return ".".join(inner) or str(where[0])
 

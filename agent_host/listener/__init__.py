@@ -1,4 +1,4 @@
-"""The mediation listener: agents' connections, dispatch of work, its durable ledger, fences and the audit trail."""
+"""The mediation listener: connections of agents, dispatch of work, the durable ledger of work, fences and audit."""
 
 from .addresses import bind, parse_address
 from .channels.channel import Auth, Dialect, WorkspaceChannel

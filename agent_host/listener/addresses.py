@@ -1,4 +1,4 @@
-"""Addresses to listen at: `tcp://host:port`, `unix:/path`, `vsock://:port`; port 0 takes a free one."""
+"""Addresses to listen on: `tcp://host:port`, `unix:/path`, `vsock://:port`. Port 0 means any free port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROBE_SECONDS = 0.15
 
 
 def parse_address(text: str, field: str = "listen") -> Endpoint:
-    """Parse an address. Raises InvalidRequest that names the field."""
+    """Parse an address. Raises InvalidRequest, naming `field`, if it is malformed."""
     try:
         return parse_endpoint(text, listening=True)
     except ValueError as error:
@@ -22,7 +22,7 @@ def parse_address(text: str, field: str = "listen") -> Endpoint:
 
 
 def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_URL") -> ListeningSocket:
-    """Listen at the address. Raises StartError that names the setting."""
+    """Listen on the address. Raises StartError, naming `setting`, if that fails."""
     try:
         listening = listen_at(endpoint, backlog=backlog)
     except OSError as error:
@@ -35,14 +35,14 @@ def bind(endpoint: Endpoint, backlog: int = 1024, setting: str = "MESH_LISTENER_
 
 
 def is_reachable(endpoint: Endpoint) -> bool:
-    """Whether the address accepts connections. Connects and closes, as a supervisor's readiness probe does."""
+    """Whether the address accepts connections. Connects and closes, like a supervisor's readiness probe."""
     if isinstance(endpoint, Tcp):
         family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
         where: object = (_ANY.get(endpoint.host, endpoint.host), endpoint.port)
     elif isinstance(endpoint, Unix):
         family, where = socket.AF_UNIX, endpoint.path
     else:
-        return True  # not every machine can connect to its own vsock address
+        return True  # unknown: not every machine can connect to its own vsock address
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:

@@ -1,4 +1,4 @@
-"""Background tasks with an owner that ends them."""
+"""Background tasks that are owned, and ended when their owner closes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = structlog.get_logger(__name__)
 
 
 class BackgroundTasks:
-    """Short tasks that a synchronous decision starts, such as a row that must be written."""
+    """Owns short tasks that synchronous code starts, such as writing a row."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -29,7 +29,7 @@ class BackgroundTasks:
             log.error("listener_task_failed", exc_info=error)
 
     async def close(self, seconds: float) -> None:
-        """Wait up to `seconds` for the tasks to end, and cancel the others."""
+        """Wait up to `seconds` for the tasks to end, then cancel the rest."""
         tasks = tuple(self._tasks)
         if not tasks:
             return

@@ -1,4 +1,4 @@
-"""The listener as one object: for the host, and for programs that bring their own."""
+"""The listener as one object, for the host and for programs that embed it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class Listener(WorkspaceOperations):
-    """Accepts agents' connections, gives them work, and records what comes of it.
+    """Accepts connections of agents, gives them work, and records the results.
 
     The database must be up to date (`open_database`) and locked for this process (`ledger_lock`): the host's
     composition root does both.
@@ -55,8 +55,9 @@ class Listener(WorkspaceOperations):
         bound: ListeningSocket | None = None,
         owner: WorkspaceOwner | None = None,
     ) -> None:
-        """`url`: the address that agents share; None: each workspace has its own. `bound`: a socket that is bound to
-        `url` already. `owner`: who runs the workspaces; None: they run elsewhere. Raises InvalidRequest."""
+        """`url`: the address that agents share; None if each workspace has its own. `bound`: a socket that is already
+        bound to `url`. `owner`: runs the workspaces; None if they are run elsewhere. Raises InvalidRequest if `url` is
+        malformed."""
         clock, limits, owner = clock or SystemClock(), limits or ListenerLimits(), owner or NoOwner()
         timers, metrics, writer = Timers(clock), Metrics(), LedgerWriter(database)
         audit_log = AuditLog(writer=writer, metrics=metrics, clock=clock, timers=timers, content=limits.audit_content)
@@ -102,7 +103,7 @@ class Listener(WorkspaceOperations):
     # ---------------------------------------------------------------- open and close
 
     async def open(self) -> None:
-        """Take up the work that an earlier process has left, then listen. Raises StartError."""
+        """Restore the work of an earlier process, then listen. Raises StartError if the shared address is not free."""
         await self.channels.load()
         await self._dispatch.recovery.run()
         if self._shared is not None:
@@ -111,11 +112,11 @@ class Listener(WorkspaceOperations):
             if channel.listen is not None and channel.fence is None:
                 try:
                     await self._acceptors.open(channel, parse_address(channel.listen))
-                except StartError as error:  # one workspace's address must not keep the others from working
+                except StartError as error:  # one workspace's address must not stop the others
                     self._audit_log.alarm("address_unavailable", error.message, workspace=channel.workspace)
 
     async def close(self) -> None:
-        """Ask the agents to close, then close. The next process resumes the work that they have."""
+        """Ask the agents to close, then close. The work that they have is resumed by the next process."""
         self._acceptors.close_all()
         self._pending.close()
         goodbye = self._limits.close_timeout
@@ -146,16 +147,16 @@ class Listener(WorkspaceOperations):
 
     @property
     def attached(self) -> int:
-        """How many agents are attached."""
+        """Number of attached agents."""
         return self.channels.attached
 
     @property
     def failing(self) -> str | None:
-        """Why the ledger cannot be written; None while it can."""
+        """Why the ledger cannot be written, or None if it can."""
         return self.ledger_writer.failure
 
     def render_metrics(self) -> str:
-        """The metrics in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         return self.metrics.render(
             gauges(
                 self.channels,
@@ -168,9 +169,9 @@ class Listener(WorkspaceOperations):
     async def read_audit(
         self, workspace: str | None, request_id: str | None, after: int, limit: int
     ) -> list[dict[str, Any]]:
-        """Rows of the audit trail with ids above `after`, oldest first; None stands for all workspaces or requests.
+        """Return rows of the audit trail with ids above `after`, oldest first. None means all workspaces or requests.
 
-        Raises Unavailable.
+        Raises Unavailable if the database cannot be read.
         """
         return await self.ledger_writer.read(
             lambda connection: read_audit(connection, workspace, request_id, after, limit)
@@ -183,8 +184,8 @@ class Listener(WorkspaceOperations):
     ) -> tuple[LedgerRecord, bool]:
         """Store work for the workspace and queue it. The same work again returns its record, and True.
 
-        `pinned`: the caller has chosen the request's version of the constraints; else the host fills in the one in
-        force. `expires_in`: seconds that the work may wait to be begun; None means a day. Raises NotFound,
+        `pinned`: the caller has chosen the request's version of the constraints; otherwise the host fills in the one in
+        force. `expires_in`: seconds that the work may wait to be started; None means a day. Raises NotFound,
         InvalidRequest, Conflict, `LedgerFull` (429) and Unavailable.
         """
         if self.channel(workspace).loose:
@@ -194,11 +195,14 @@ class Listener(WorkspaceOperations):
         return await self.ledger.submit(workspace, request, pinned=pinned, expires_ms=expires_ms, enqueue=enqueue)
 
     async def get(self, request_id: str) -> LedgerRecord:
-        """The record as it is now. Raises NotFound."""
+        """Return the current record. Raises NotFound if there is no such request."""
         return await subscriptions.read_as_delivered(self.ledger, request_id)
 
     async def cancel(self, request_id: str, reason: str = "cancelled") -> LedgerRecord:
-        """Cancel the work, and return its record. Idempotent; no effect on work that is over. Raises NotFound."""
+        """Cancel the work, and return its record. Idempotent; no effect on work that has ended.
+
+        Raises NotFound if there is no such request.
+        """
         work = self.ledger.active.get(request_id)
         if work is not None and not work.refused:
             self._audit_log.event("cancel", reason, workspace=work.workspace, request_id=request_id)
@@ -207,12 +211,12 @@ class Listener(WorkspaceOperations):
         return await self.ledger.read(request_id)
 
     async def wait(self, request_id: str, seconds: float) -> LedgerRecord:
-        """The record once the work is over, or as it is when the time is up. Raises NotFound."""
+        """Wait until the work has ended, at most `seconds`, and return its record. Raises NotFound."""
         return await subscriptions.wait(self.ledger, request_id, seconds)
 
     def follow(self, request_id: str) -> AsyncGenerator[LedgerRecord | Progress]:
-        """Each change of the record, and progress, until the work is over. A slow reader loses progress.
+        """Yield each change of the record, and progress, until the work has ended. A slow reader misses progress.
 
-        Raises NotFound.
+        Raises NotFound if there is no such request.
         """
         return subscriptions.follow(self.ledger, request_id)

@@ -7,28 +7,28 @@ from collections.abc import Mapping
 from typing import Literal
 
 COUNTERS: dict[str, str] = {
-    "connections": "Connections that were taken.",
+    "connections": "Connections that were accepted.",
     "probes": "Connections that closed without a byte.",
-    "attachments": "Agents that were attached.",
-    "superseded": "Attachments that a newer one of the same agent has ended.",
+    "attachments": "Attachments of agents.",
+    "superseded": "Attachments that ended because the same agent attached again.",
     "refused_attachments": "Connections that were refused, by reason.",
-    "breaks": "Attachments that ended otherwise than by a drain, by reason.",
+    "breaks": "Attachments that ended for a reason other than a drain, by reason.",
     "frames_in": "Frames from agents.",
     "frames_out": "Frames to agents.",
     "bytes_in": "Bytes from agents.",
     "bytes_out": "Bytes to agents.",
-    "bad_lines": "Lines that were no frames, by code.",
-    "requests": "Requests that were taken into the ledger.",
-    "replays": "Requests that were handed in again.",
-    "conflicts": "Requests that were refused because their id means other work.",
+    "bad_lines": "Lines that were not valid frames, by code.",
+    "requests": "Requests that were stored in the ledger.",
+    "replays": "Requests that were submitted again with the same content.",
+    "conflicts": "Requests that were refused because their id belongs to other work.",
     "dispatches": "Requests that were sent to an agent.",
     "retries": "Further attempts, by reason.",
-    "resends": "Requests that were sent again because the agent had never begun them.",
+    "resends": "Requests that were sent again because the agent had not started them.",
     "results": "Results that were recorded, by status.",
-    "duplicates_refused": "Results that came when there was one already.",
+    "duplicates_refused": "Results of requests that had a result already.",
     "foreign_refused": "Results for requests that were never given to that agent.",
     "dead": "Requests that ended without a result, by code.",
-    "alarms": "Things that an operator should look at, by code.",
+    "alarms": "Alarms for an operator, by code.",
 }
 PREFIX = "mesh_listener_"
 Direction = Literal["in", "out"]
@@ -40,13 +40,13 @@ class Metrics:
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._frames: dict[Direction, list[int]] = {"in": [0, 0], "out": [0, 0]}
-        """Frames and their bytes, apart from the others because they are counted most often."""
+        """Number of frames and of their bytes. Separate from the other counters because it changes most often."""
 
     def count(self, name: str, label: str = "", by: int = 1) -> None:
         self._counts[name, label] += by
 
     def count_frame(self, direction: Direction, size: int) -> None:
-        """Count a frame that came or went, and its bytes."""
+        """Count a frame and its `size` in bytes."""
         counts = self._frames[direction]
         counts[0] += 1
         counts[1] += size
@@ -61,7 +61,7 @@ class Metrics:
         return {label: value for (counter, label), value in self._counts.items() if counter == name}
 
     def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """All metrics as text. `gauges`: name to meaning and value."""
+        """Return all metrics as text. `gauges`: name to help text and value."""
         lines: list[str] = []
         for name, meaning in COUNTERS.items():
             full = f"{PREFIX}{name}_total"

@@ -1,4 +1,4 @@
-"""The listener's view of the program around it, which runs the workspaces and holds their tokens."""
+"""The listener's interface to the program that runs the workspaces and holds their tokens."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sqlalchemy import Connection
 
 
 class WorkspaceOwner(Protocol):
-    """Runs workspaces and holds their tokens. The fleet's bridge is one."""
+    """Runs workspaces and holds their tokens. The bridge to the fleet implements it."""
 
     def is_running(self, workspace: str) -> bool:
-        """Whether the workspace runs: work is sent only to workspaces that do."""
+        """Whether the workspace runs. Work is sent only to workspaces that run."""
         ...
 
     def on_halt(self, workspace: str) -> None:
-        """The listener has fenced the workspace, and it must be stopped."""
+        """Stop the workspace, because the listener has fenced it."""
         ...
 
     def revoke_tokens(self, connection: Connection, workspace: str) -> None:
@@ -23,22 +23,22 @@ class WorkspaceOwner(Protocol):
         ...
 
     def on_fenced(self, workspace: str) -> None:
-        """The fence and the deletion of the tokens are on the disk."""
+        """Called once the fence and the deletion of the tokens are durable."""
         ...
 
 
 class NoOwner:
-    """For a listener whose agents are started elsewhere: every workspace counts as running, and none has tokens."""
+    """Owner for a listener whose agents are started elsewhere: every workspace counts as running, none has tokens."""
 
     def is_running(self, workspace: str) -> bool:
         del workspace
         return True
 
     def on_halt(self, workspace: str) -> None:
-        """Nothing to stop."""
+        """Do nothing: the workspace is run elsewhere."""
 
     def revoke_tokens(self, connection: Connection, workspace: str) -> None:
-        """No tokens to delete."""
+        """Do nothing: there are no tokens."""
 
     def on_fenced(self, workspace: str) -> None:
-        """No connections to end."""
+        """Do nothing: there are no connections to end."""

@@ -1,4 +1,4 @@
-"""What an operator does with workspaces and their channels (docs/reference/mediation-host.md#what-an-operator-does)."""
+"""An operator's actions on workspaces and their channels (docs/reference/mediation-host.md#what-an-operator-does)."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class WorkspaceOperations:
         listen: str | None = None,
         required: bool = False,
     ) -> tuple[WorkspaceChannel, str | None]:
-        """Make a channel for the workspace; return it and its key, which is shown only now, or None if it has none.
+        """Create a channel for the workspace. Returns it and its key, which is shown only now; None if it has no key.
 
         `auth` None means `hmac` for a strict agent and `none` for a loose one. `listen`: an address of its own.
-        Raises InvalidRequest and Conflict.
+        Raises InvalidRequest if the arguments do not fit together, Conflict if the name or the address is taken.
         """
         auth = auth or ("none" if dialect == "loose" else "hmac")
         channel = await self._channels.create(workspace, dialect, auth, listen, required=required)
@@ -74,7 +74,7 @@ class WorkspaceOperations:
         await self._channels.delete(workspace)
 
     def channel(self, workspace: str) -> WorkspaceChannel:
-        """Raises NotFound."""
+        """Return the workspace's channel. Raises NotFound if it has none."""
         return self._channels.get(workspace)
 
     def has_channel(self, workspace: str) -> bool:
@@ -84,12 +84,14 @@ class WorkspaceOperations:
 
     @property
     def address(self) -> Endpoint | None:
-        """Where all agents may come, with the port that was taken; None if there is no such address."""
+        """The bound address that agents share, or None if there is none."""
         return self._acceptors.shared_address
 
     def address_of(self, workspace: str) -> Endpoint | None:
-        """Where the workspace's agent must connect to, also while its own address is closed; None: it has no channel,
-        or there is no shared address."""
+        """Return the address that the workspace's agent must connect to, even while its own address is closed.
+
+        None if the workspace has no channel, or if it has no address of its own and there is no shared one.
+        """
         channel = self._channels.find(workspace)
         if channel is None or channel.listen is None:
             return self.address if channel else None
@@ -100,7 +102,7 @@ class WorkspaceOperations:
         self._acceptors.close(workspace)
 
     async def _open_address(self, channel: WorkspaceChannel) -> None:
-        """Open the workspace's own address again, with the port that it had. Raises Conflict."""
+        """Open the workspace's own address again, on the same port. Raises Conflict if it is in use."""
         if channel.listen is None or self._acceptors.is_open(channel.workspace):
             return
         try:
@@ -109,7 +111,7 @@ class WorkspaceOperations:
             raise _address_taken(error) from error
 
     async def readiness(self, workspace: str) -> Readiness | None:
-        """Whether the workspace can be given work; None if it has no channel."""
+        """Report whether the workspace can be given work. Returns None if it has no channel."""
         channel = self._channels.find(workspace)
         if channel is None:
             return None
@@ -120,7 +122,7 @@ class WorkspaceOperations:
     # ---------------------------------------------------------------- fences
 
     async def quarantine(self, workspace: str, reason: str) -> None:
-        """Store a fence, then cut the channel without telling the guest. The work that it had is dead."""
+        """Store a fence, then end the session without notice to the guest. The work that it had ends as `dead`."""
         channel = self.channel(workspace)
         await self._channels.fence(channel, "quarantined", reason)
         self.close_address(workspace)
@@ -139,7 +141,7 @@ class WorkspaceOperations:
         await self._ledger.flush()
 
     async def unquarantine(self, workspace: str) -> None:
-        """Let the agent attach again; queued work goes out. Raises Conflict if the workspace is not in quarantine."""
+        """Let the agent attach again; queued work is sent. Raises Conflict if the workspace is not in quarantine."""
         channel = self.channel(workspace)
         if channel.fence != "quarantined":
             raise Conflict(f"the workspace {workspace!r} is not in quarantine", code="not_quarantined")
@@ -150,7 +152,7 @@ class WorkspaceOperations:
     async def resume(self, workspace: str) -> None:
         """Undo a drain or a halt, and open the workspace's own address if it is closed.
 
-        Raises Conflict while the workspace is in quarantine, or its address is taken.
+        Raises Conflict if the workspace is in quarantine, or if its address is in use.
         """
         channel = self.channel(workspace)
         if channel.fence == "quarantined":
@@ -171,13 +173,13 @@ class WorkspaceOperations:
     # ---------------------------------------------------------------- pace
 
     def workspace_changed(self, workspace: str) -> None:
-        """The workspace has begun or ceased to run."""
+        """Act on a workspace that has started or stopped running."""
         channel = self._channels.find(workspace)
         if channel is not None:
             self._dispatcher.send_queued(channel)
 
     def pause(self, workspace: str) -> None:
-        """The workspace's machine is paused: send nothing, and stop all its deadlines. Idempotent."""
+        """Send nothing and stop all deadlines while the workspace's machine is paused. Idempotent."""
         channel = self.channel(workspace)
         if channel.paused:
             return
@@ -188,7 +190,7 @@ class WorkspaceOperations:
             self._constraints.freeze(channel)
 
     def unpause(self, workspace: str) -> None:
-        """The workspace's machine runs again: continue its deadlines, and send queued work. Idempotent."""
+        """Run the deadlines again and send queued work, once the workspace's machine runs again. Idempotent."""
         channel = self.channel(workspace)
         if not channel.paused:
             return
@@ -200,8 +202,8 @@ class WorkspaceOperations:
         self._dispatcher.send_queued(channel)
 
     async def drain(self, workspace: str, seconds: float | None = None) -> None:
-        """Send no new work until the workspace is resumed. Its agent ends what it has and closes, at the latest after
-        `seconds`; None means the listener's `drain_timeout`."""
+        """Send no more work until the workspace is resumed. The session ends once the agent has finished its work, at
+        the latest after `seconds`; None means the listener's `drain_timeout`."""
         channel = self.channel(workspace)
         await self._channels.set_drained(channel, True)
         self._audit_log.event("drained", workspace=workspace, epoch=channel.epoch)
@@ -220,7 +222,7 @@ class WorkspaceOperations:
     ) -> str:
         """Put new constraints in force, and return their hash. `effective_at` None means now.
 
-        Raises InvalidRequest and Conflict.
+        Raises InvalidRequest if the payload is too large, and Conflict if the version is not newer.
         """
         channel = self.channel(workspace)
         current, known = await self._channels.save_constraints(

@@ -1,21 +1,23 @@
-"""The model proxy: answers the agents' model calls with the host's keys, and writes down what they used. And search."""
+"""The model proxy: answers agents' model calls with the host's keys and records their usage. Also web search."""
 
 from .calls.endpoint import ModelProxy
 from .catalog.catalog import CatalogModel, HostCatalog
 from .catalog_file import load_catalog
 from .ledger.ledger import ModelCallLedger
-from .providers import Providers, local_model_missing
+from .providers import DemoMove, Providers, add_demo_script, local_model_missing
 from .routes import model_routes, router
 from .search import SearchProvider, SearchService, load_search
 
 __all__ = [
     "CatalogModel",
+    "DemoMove",
     "HostCatalog",
     "ModelCallLedger",
     "ModelProxy",
     "Providers",
     "SearchProvider",
     "SearchService",
+    "add_demo_script",
     "load_catalog",
     "load_search",
     "local_model_missing",

@@ -1,4 +1,4 @@
-"""Reads the catalog: from the YAML file that MESH_MODELS names, or the built-in one."""
+"""Load the catalog from the YAML file that MESH_MODELS names, or use the built-in one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _File(_Entry):
 
 
 def load_catalog(settings: HostSettings) -> HostCatalog:
-    """The catalog that the settings ask for. Raises StartError that names every fault, one a line."""
+    """Return the catalog that the settings ask for. Raises StartError with all faults, one a line."""
     builtin = _builtin_providers(settings)
     catalog = _from_file(settings.models, builtin) if settings.models else _builtin(settings, builtin)
     faults = _unusable(catalog)
@@ -141,7 +141,7 @@ def _model(name: str, entry: _ModelEntry) -> CatalogModel:
 
 
 def _unusable(catalog: HostCatalog) -> list[str]:
-    """What of the catalog cannot work on this machine."""
+    """Return the faults of the catalog that would make calls fail on this machine."""
     known = ", ".join(sorted(catalog.providers))
     faults = [
         f"MESH_MODELS: models.{model.name}.provider: there is no provider {model.provider!r}; there are {known}"
@@ -153,7 +153,7 @@ def _unusable(catalog: HostCatalog) -> list[str]:
     used = {model.provider for model in catalog.models.values()}
     for spec in (catalog.providers[name] for name in sorted(used)):
         if urlsplit(spec.base_url).hostname == "api.openai.com" and spec.api_key is None:
-            faults.append(f"{spec.set_by}: must be set, {spec.base_url} takes no call without a key")
+            faults.append(f"{spec.set_by}: must be set, {spec.base_url} accepts no call without a key")
         if spec.base_url.endswith("/chat/completions"):
             hint = "OPENAI_BASE_URL" if spec.name == "openai" else f"MESH_MODELS: providers.{spec.name}.base_url"
             faults.append(f"{hint}: must end before /chat/completions, which is added to it")

@@ -1,4 +1,4 @@
-"""The proxy's HTTP face: OpenAI's routes for agents, the ledger for the operator."""
+"""The proxy's HTTP routes: OpenAI's routes for agents, the ledger for the operator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router.include_router(search.router)
 
 
 def model_routes(proxy: ModelProxy) -> list[Route]:
-    """The hot paths, past FastAPI's machinery."""
+    """Return the routes for model calls. They are the hot path, so they are plain ASGI apps without FastAPI."""
     return [
         Route("/v1/chat/completions", ModelEndpoint(proxy, "chat"), methods=["POST"]),
         Route("/v1/embeddings", ModelEndpoint(proxy, "embeddings"), methods=["POST"]),
@@ -29,14 +29,14 @@ def model_routes(proxy: ModelProxy) -> list[Route]:
 
 @router.get("/v1/models", dependencies=[Depends(identify)])
 async def models(request: Request) -> dict[str, Any]:
-    """The models an agent may name, in OpenAI's list with limits, prices and capabilities added."""
+    """List the models that an agent may name, in OpenAI's shape, with limits, prices and capabilities."""
     catalog: HostCatalog = request.app.state.catalog
     return {"object": "list", "data": [model.card() for model in catalog.models.values()]}
 
 
 @router.get("/v1/models/{name:path}", dependencies=[Depends(identify)])
 async def model(request: Request, name: str) -> dict[str, Any]:
-    """One model."""
+    """Read one model."""
     catalog: HostCatalog = request.app.state.catalog
     return catalog.find(name).card()
 
@@ -47,7 +47,7 @@ async def usage(
     agent: Annotated[str | None, Query(description="Only this agent's calls")] = None,
     limit: Annotated[int, Query(ge=0, le=1000, description="How many recent calls to list")] = 50,
 ) -> LedgerReport:
-    """What model calls used: sums by agent and model, and the latest calls."""
+    """Report the usage of model calls: sums by agent and model, and the latest calls."""
     ledger: ModelCallLedger = request.app.state.ledger
     database: HostDatabase = request.app.state.database
     await ledger.flush()

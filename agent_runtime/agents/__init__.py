@@ -1,4 +1,4 @@
-"""An agent as data: manifests, those of the product and those of a folder, and the operator's word over all of them."""
+"""Agents as data: manifests, both built in and from a folder, and the operator's rules over all of them."""
 
 from . import safe_yaml
 from .directory import DEFAULT, AgentDirectory

@@ -1,4 +1,4 @@
-"""The agents there are: those of the product and the files of a folder, read again when the folder changes."""
+"""The available agents: the built-in ones and the files of a folder, which is read again when it changes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .manifest import InvalidManifest, Manifest, parse_manifest
 DEFAULT = "default"
 BUILTIN_FOLDER = Path(__file__).with_name("builtin")
 SUFFIXES = (".md", ".yaml", ".yml", ".json")
-"""JSON is YAML."""
+"""YAML parsers read JSON too."""
 MAX_MANIFEST_BYTES = 256 * 1024
-"""Bytes of a manifest."""
+"""Maximum bytes of a manifest."""
 MAX_AGENTS = 200
 
 log = logger(__name__)
@@ -31,16 +31,16 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentSnapshot:
-    """All agents at one moment. Replaced as a whole, never changed."""
+    """All agents at one moment; replaced as a whole, never changed."""
 
     agents: Mapping[str, Manifest]
     faults: Mapping[str, str]
-    """File name -> why it is no agent."""
+    """File name -> why it could not be loaded."""
     signature: object = None
 
 
 class AgentDirectory:
-    """Finds agents by name. A file may replace an agent of the product by taking its name."""
+    """Finds agents by name. A file with the name of a built-in agent replaces it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class AgentDirectory:
         return self._now().agents.get(name)
 
     def require_selectable(self, name: str) -> Manifest:
-        """An agent that people may choose. Raises InvalidRequest."""
+        """Return an agent that people may choose. Raises InvalidRequest."""
         found = self.get(name)
         if found is None or not found.for_people:
             there_are = ", ".join(one.name for one in self.all() if one.for_people)
@@ -59,11 +59,15 @@ class AgentDirectory:
         return found
 
     def all(self) -> list[Manifest]:
-        """By name."""
+        """Return all agents, sorted by name."""
         return [agent for _, agent in sorted(self._now().agents.items())]
 
+    def callable_agents(self) -> list[tuple[str, str]]:
+        """Return name and description of the agents that other agents may call."""
+        return [(agent.name, agent.description) for agent in self.all() if agent.for_agents]
+
     def cards(self) -> list[AgentCard]:
-        """All of them as callers see them, also the files that are none."""
+        """Return all agents as cards for callers, including files that could not be loaded."""
         now = self._now()
         cards = [
             AgentCard(name=one.name, description=one.description, mode=one.mode, source=one.source)
@@ -72,7 +76,7 @@ class AgentDirectory:
         return cards + [AgentCard(name=file, source="file", error=fault) for file, fault in sorted(now.faults.items())]
 
     def _now(self) -> AgentSnapshot:
-        """One look at the folder's entries tells whether anything has changed."""
+        """Return the current agents, reading the folder again if its entries have changed."""
         signature = _signature(self._folder)
         if signature != self._found.signature:
             agents, faults = _read(self._folder)
@@ -86,7 +90,7 @@ class AgentDirectory:
 
 @cache
 def builtin_agents() -> dict[str, Manifest]:
-    """The agents of the product."""
+    """Return the built-in agents by name."""
     return {
         path.stem: parse_manifest(path.stem, _content(path), "builtin") for path in sorted(BUILTIN_FOLDER.glob("*.md"))
     }
@@ -97,7 +101,8 @@ def _files(folder: Path | None) -> list[Path]:
 
 
 def _names(folder: Path) -> list[str]:
-    """The files that may be agents. Asked several times a turn: plain names cost a fifth of what paths do."""
+    """Return the names of files that may be agents. Called several times per turn: names cost a fifth of what paths
+    do."""
     try:
         found = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -138,8 +143,8 @@ def _read(folder: Path | None) -> tuple[dict[str, Manifest], dict[str, str]]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """The fields of a manifest; of a Markdown file the text below the front matter is the prompt."""
-    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep everybody waiting
+    """Return the fields of a manifest; in a Markdown file the text below the front matter is the prompt."""
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would block
         raise InvalidManifest("is not a file")
     with path.open("rb") as file:
         data = file.read(MAX_MANIFEST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""An agent as data: a prompt, a tool list, a model, permissions. A new agent needs a file, never code."""
+"""An agent as data: prompt, tools, model and permissions. A new agent needs a file, not code."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 
 class InvalidManifest(Exception):
-    """The file is not an agent; the text names every fault and its place."""
+    """Raised if a file is not a valid agent; the text names every fault and its place."""
 
 
 class _ManifestFile(BaseModel):
-    """A manifest as it is written down."""
+    """The fields of a manifest's file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str = Field(pattern=NAME_PATTERN)
-    """The file's name unless set."""
+    """Default: the name of the file."""
     description: str = Field(default="", max_length=1000)
-    """What it is for, shown to agents that may call it."""
+    """The agent's purpose, shown to agents that may call it."""
     mode: Mode
-    """Whether people may choose it (`primary`), other agents call it (`subagent`), both (`all`), or the runtime alone
-    (`internal`)."""
+    """Its users: people (`primary`), other agents (`subagent`), both (`all`), or only the runtime (`internal`)."""
     model: str | None = Field(default=None, min_length=1, max_length=200)
-    """Unset, the model of the session or of the agent that calls it."""
+    """Default: the model of the session, or of the calling agent."""
     tools: list[str] = Field(default_factory=lambda: ["*"], max_length=200)
-    """Names or patterns of the tools it has."""
+    """Names or patterns of its tools."""
     permissions: list[NewRule] = Field(default_factory=list[NewRule], max_length=200)
-    """What no rule covers asks a person, and is refused where none is."""
+    """Rules for its calls. A call that no rule matches needs a person's approval, and is refused if there is no
+    person."""
     grant: RequirementSet | None = None
-    """What it may touch at most; unset, all that the host allows."""
+    """Upper limit of what it may touch; None: all that the host allows."""
     inspectable: bool = False
-    """As a subagent it leaves a session of its own to look into; else its transcript is in the caller's result."""
+    """As a subagent it gets a session of its own to inspect; otherwise its transcript is in the caller's result."""
     max_steps: int | None = Field(default=None, ge=1, le=500)
-    """Model calls in one turn, where that is less than the host allows."""
+    """Maximum model calls per turn, within the host's limit."""
     temperature: float | None = Field(default=None, ge=0, le=2)
-    """Unset, whatever the provider takes."""
+    """None: the provider's default."""
     prompt: str = Field(default="", max_length=100_000, validation_alias=AliasChoices("prompt", "system_prompt"))
-    """What it is told about itself; in a Markdown file the text below the front matter."""
+    """Its system prompt; in a Markdown file the text below the front matter."""
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -65,9 +65,9 @@ class _ManifestFile(BaseModel):
 
 
 def require_usable_grant(grant: RequirementSet | None) -> RequirementSet:
-    """A grant as somebody has written it. Raises ValueError; an empty one could be meant either way."""
+    """Return a grant from a file if it is usable. Raises ValueError; None is refused because it would be ambiguous."""
     if grant is None:
-        raise ValueError("write {} for nothing, or leave it out for all there is")
+        raise ValueError("write {} to grant nothing, or leave it out to grant everything")
     if fault := authority.requirements_fault(grant):
         raise ValueError(fault)
     return grant
@@ -75,7 +75,7 @@ def require_usable_grant(grant: RequirementSet | None) -> RequirementSet:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One agent."""
+    """An agent, loaded and validated."""
 
     name: str
     description: str
@@ -90,7 +90,7 @@ class Manifest:
 
     @property
     def audience(self) -> str:
-        """Whoever may run it, where that is not everyone."""
+        """Those who may run it, in words for messages."""
         return {"primary": "people", "subagent": "other agents", "internal": "the runtime"}.get(self.mode, "everyone")
 
     @property
@@ -103,7 +103,7 @@ class Manifest:
 
 
 def parse_manifest(name: str, content: Mapping[str, Any], source: Literal["builtin", "file"] = "file") -> Manifest:
-    """The agent that a file describes; `name` is the file's. Raises BadManifest."""
+    """Return the agent that a file describes; `name` is the file's. Raises InvalidManifest."""
     try:
         written = _ManifestFile.model_validate({"name": name, **content})
     except ValidationError as error:
@@ -124,7 +124,7 @@ def parse_manifest(name: str, content: Mapping[str, Any], source: Literal["built
 
 
 def _rules(written: Mapping[Any, Any]) -> list[Any]:
-    """`{bash: {"git *": allow}, edit: deny}` as a list of rules."""
+    """Convert `{bash: {"git *": allow}, edit: deny}` to a list of rules."""
     found: list[Any] = []
     for permission, value in written.items():
         patterns = cast("Mapping[Any, Any]", value if isinstance(value, Mapping) else {"*": value})

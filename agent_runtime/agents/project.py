@@ -1,6 +1,6 @@
-"""What the operator allows in this place: a ceiling over every agent, and rules for all sessions.
+"""The operator's permissions for this data directory: a ceiling over every agent, and rules for all sessions.
 
-Read from `{data}/permissions.yaml`, where no tool can write, once when the server starts.
+They are read once at start from `{data}/permissions.yaml`, where no tool can write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _PermissionsFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     ceiling: RequirementSet | None = None
-    """What any agent may touch at most."""
+    """Upper limit of what any agent may touch."""
     rules: list[NewRule] = Field(default_factory=list[NewRule], max_length=200)
     """Rules of scope `project`."""
 
@@ -37,14 +37,14 @@ class _PermissionsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ProjectRules:
-    """The operator's word."""
+    """The operator's ceiling and rules."""
 
     ceiling: RequirementSet = ALL_GRANTED
     rules: tuple[Rule, ...] = ()
 
     @classmethod
     def read(cls, data_dir: Path) -> ProjectRules:
-        """What the file says; nothing when there is none. Raises StartError that names every fault."""
+        """Read the file; without one there are no restrictions. Raises StartError with every fault."""
         path = data_dir / FILE
         try:
             loaded: Any = safe_yaml.load(path.read_text("utf-8-sig"))

@@ -1,4 +1,5 @@
-"""YAML as people write it by hand. What hides something is refused: aliases, merges, a key twice, endless depth."""
+"""YAML as people write it by hand. Aliases, merges, duplicate keys and deep nesting are refused, as they can
+mislead."""
 
 from __future__ import annotations
 
@@ -10,24 +11,24 @@ MAX_DEPTH = 20
 
 
 class UnsafeYaml(Exception):
-    """The text is no such YAML; says why, and in which line."""
+    """Raised for invalid or refused YAML; the text gives the reason, with the line if known."""
 
 
 def load(text: str) -> Any:
-    """What the text says. Raises NotPlain."""
+    """Parse the text. Raises UnsafeYaml."""
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  it is a SafeLoader
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  _Loader is a SafeLoader
     except UnsafeYaml:
         raise
-    except Exception as error:  # noqa: BLE001  PyYAML lets through whatever int(), date() and its own tables raise
+    except Exception as error:  # noqa: BLE001  PyYAML does not catch errors of int(), date() and its tables
         why = error if isinstance(error, yaml.YAMLError) else f"a value is not what it looks like ({error}): quote it"
         raise UnsafeYaml(" ".join(str(why).split())[:300]) from None
 
 
 def load_pair(text: str) -> tuple[str, str]:
-    """A mapping of one key to one text, whatever that looks like: `1.0` and `yes` are texts too. Raises NotPlain.
+    """Parse a mapping of one key to one text; values such as `1.0` and `yes` stay texts too. Raises UnsafeYaml.
 
-    It is read no further than it is that, so that its length bounds what it costs.
+    Parsing stops at the first deviation from that, so that the cost is bounded by the length.
     """
     try:
         events = iter(yaml.parse(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
@@ -38,7 +39,7 @@ def load_pair(text: str) -> tuple[str, str]:
             if not isinstance(found[-1], kind):
                 raise UnsafeYaml("must be one text")
         return str(found[3].value), str(found[4].value)
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an escape for no character
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an invalid character escape
         raise UnsafeYaml(" ".join(str(error).split())[:300]) from None
 
 

@@ -1,4 +1,4 @@
-"""The HTTP door: one router per resource, one guard, one error shape."""
+"""The HTTP entry point: one router per resource, one authentication middleware, one shape of errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AppState", "Services", "create_app"]
 
 
 def create_app(state: AppState, clock: Clock) -> FastAPI:
-    """The application. FastAPI and the routes are loaded here and not before: that takes a while."""
+    """Create the application. FastAPI and the routes are imported only here, because that takes time."""
     from . import app
 
     return app.create_app(state, clock)

@@ -1,4 +1,4 @@
-"""The FastAPI server: routes, guard, errors. It knows no producer of work; the composition root hands it a Front."""
+"""The FastAPI server: routes, middleware, errors. It creates no services; the composition root passes an AppState."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from .middleware import AuthMiddleware
 from .routes import chat, sessions, status, tasks, turns, workspace
 
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
-"""FastAPI's own asks several times in each request whether somebody has set up OpenTelemetry; here nobody has."""
+"""Disabled because FastAPI otherwise checks several times per request for OpenTelemetry, which is not set up here."""
 
 
 def create_app(state: AppState, clock: Clock) -> FastAPI:
-    """The application. `state.services` may come later: until then the probes and `/status` answer, the rest is 503."""
+    """Create the application. `state.services` may be set later: until then only the probes and `/status` answer, and
+    all other routes return 503."""
     app = FastAPI(
         title="Agent runtime",
         version=__version__,

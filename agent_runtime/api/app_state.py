@@ -1,5 +1,5 @@
-"""What the composition root hands to the routes. It loads nothing of FastAPI, which is slow to load: a runtime can have
-both, and be at work, before there are routes."""
+"""The state that the composition root passes to the routes. It does not import FastAPI, which is slow, so that a
+runtime can have this state, and work, before there are routes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_common.protocol import McpServerState
 
 from ..agents import AgentDirectory
 from ..context import ContextWindow
-from ..loop import ChatService, Counters, EventBus, HumanAnswers, LoopServices, SessionService, TaskService
+from ..loop import ChatService, EventBus, HumanAnswers, LoopServices, SessionService, TaskService
 from ..ports import Mesh, SkillIndex, ToolCatalog
 from ..settings import Settings
 from ..workspace import FileService
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The running agent, as the routes see it."""
+    """The services of the running agent for the routes."""
 
     settings: Settings
-    loop_services: LoopServices
+    loop: LoopServices
     chats: ChatService
     human_answers: HumanAnswers
     tasks: TaskService
@@ -37,15 +37,13 @@ class Services:
     agents: AgentDirectory
     mesh: Mesh
     models: ModelCatalog
-    counters: Counters
-    events: EventBus
     confinement: str
     window_of: Callable[[str], ContextWindow]
-    """Of a model, by its name."""
+    """Returns the window of a model by its name."""
 
 
 class ChannelView(Protocol):
-    """The channel to the host, as callers see it."""
+    """The channel to the host as the routes see it."""
 
     @property
     def state(self) -> str: ...
@@ -56,7 +54,7 @@ class ChannelView(Protocol):
 
 @dataclass(slots=True)
 class AppState:
-    """What the routes can say before the agent is ready, and while it shuts down."""
+    """The state that routes use before the agent is ready and during shutdown."""
 
     settings: Settings
     started_at: float
@@ -67,7 +65,7 @@ class AppState:
     disk_is_low: Callable[[], bool] = lambda: False
 
     def not_ready_reasons(self) -> Sequence[str]:
-        """Why this server should get no work now; empty when it may."""
+        """Return codes of the reasons why this server should get no work now; empty if it may."""
         if self.draining:
             return ("draining",)
         if self.services is None:

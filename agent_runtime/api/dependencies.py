@@ -1,4 +1,4 @@
-"""The few things that all routes do with a request."""
+"""Functions that all routes use: services, parsing of bodies and queries, the principal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def get_app_state(request: Request) -> AppState:
 
 
 def get_services(request: Request) -> Services:
-    """The running agent, for those who ask about work or stop it. Raises NotReady before it is there."""
+    """Return the services, for routes that read or stop work. Raises NotReady before the agent is ready."""
     at = get_app_state(request)
     if at.services is None:
         raise _not_ready(at)
@@ -37,7 +37,8 @@ def get_services(request: Request) -> Services:
 
 
 def require_accepting(request: Request) -> Services:
-    """The running agent, for those who bring work. Raises NotReady before it is there and once it is on its way out."""
+    """Return the services, for routes that bring work. Raises NotReady before the agent is ready and during
+    shutdown."""
     at = get_app_state(request)
     if at.services is None or at.draining:
         raise _not_ready(at)
@@ -50,21 +51,21 @@ def _not_ready(state: AppState) -> NotReady:
 
 
 async def read_body(request: Request, shape: type[M]) -> M:
-    """The JSON body as a message. Raises InvalidRequest that names what is wrong."""
+    """Parse the JSON body as `shape`. Raises InvalidRequest with every fault."""
     return await read_body_as(request, lambda _: shape)
 
 
 async def read_body_as(request: Request, shape: Callable[[Any], type[M]]) -> M:
-    """The same where the parsed body says which message it is."""
+    """Parse the JSON body as the model that `shape` chooses by its parsed value. Raises InvalidRequest."""
     try:
-        raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep it
+        raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep the bytes
         return await run_by_size(len(raw), partial(_parse_body, raw, shape))
     finally:
         release_body(request.scope)
 
 
 def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
-    """Nothing of a body that is refused outlives the call: its faults hold all of it."""
+    """Parse outside the async function, so that no traceback keeps a refused body in memory."""
     try:
         value = read_json(raw, BODY_LIMITS)
         return shape(value).model_validate(value)
@@ -76,12 +77,12 @@ def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
 
 
 def parse_query(request: Request, shape: type[M]) -> M:
-    """The query parameters as a message. Raises ValidationError that names every wrong one."""
+    """Parse the query parameters as `shape`. Raises ValidationError with every fault."""
     return shape.model_validate(dict(request.query_params))
 
 
 def principal(request: Request, named: str | None = None) -> str:
-    """Whom the holder of the token speaks for."""
+    """Return the principal that the request is for: `named`, or the header's user, or the operator."""
     user = named or _named_in_header(request) or OPERATOR
     if len(user) > 200:
         raise InvalidRequest("the user is too long", faults=[("user", "at most 200 characters")])
@@ -89,7 +90,8 @@ def principal(request: Request, named: str | None = None) -> str:
 
 
 def _named_in_header(request: Request) -> str | None:
-    """UTF-8, as in a body: one person has one name. Starlette reads headers as Latin-1."""
+    """Return the user of the header in UTF-8, so that a name is the same as in a body; Starlette decodes it as
+    Latin-1."""
     try:
         return request.headers.get(USER_HEADER, "").encode("latin-1").decode() or None
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: the token, and the limit on its body."""
+"""Checks before every route: the token, cross-site requests, and the limit of the body."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ from .body_limits import BODY_LIMIT, create_body_limits
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Routes that answer without a token: they carry reason codes, no data."""
+"""Routes without a token: they return reason codes but no data."""
 
 
 READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class AuthMiddleware:
-    """ASGI middleware: 401 without the token, 403 for a browser's cross-site request, 413 over the body limit, 429 over
-    the budget of all bodies.
+    """ASGI middleware: 401 without the token, 403 for a browser's cross-site request, 413 for a body over its limit,
+    429 over the budget of all bodies.
 
-    A browser's request may carry the token where a proxy adds it, and pages of all sites reach that proxy.
+    A browser's request can carry the token if a proxy adds it, and pages of any site can reach that proxy.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, *, refuse_remote_work: bool = False) -> None:
-        """`mediated`: refuse work over HTTP unless the caller is on this machine.
-
-        See docs/reference/mediation.md#failing-closed.
-        """
+        """`refuse_remote_work`: refuse work over HTTP unless the caller is on this machine
+        (docs/reference/mediation.md#failing-closed)."""
         self._app = app
         self._expected = token.encode() if token else None
         self._refuse_remote_work = refuse_remote_work
@@ -48,10 +46,10 @@ class AuthMiddleware:
             refusal = problem_response(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
         elif headers.get(b"sec-fetch-site") == b"cross-site":
-            detail = "a page of another site had a browser send this: serve your page and its proxy as one site"
+            detail = "this request comes from a page of another site: serve your page and its proxy as one site"
             await problem_response(403, "cross_site", detail, path)(scope, receive, send)
         elif self._expected is None and not _is_local_request(headers):
-            detail = "without a token this server answers only those who speak to it on this machine: set AGENT_TOKEN"
+            detail = "without a token this server answers only callers on this machine: set AGENT_TOKEN"
             await problem_response(403, "cross_site", detail, path)(scope, receive, send)
         elif path not in OPEN_PATHS and not claim_connection(scope):
             detail = "all connections for callers with the token are in use; close some, or use them again"
@@ -73,7 +71,7 @@ class AuthMiddleware:
         return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._expected or b"")
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count the body while it is read."""
+        """Call the app and count the body while it is read."""
         body = LimitedBody(self._limits, receive).attach(scope)
         try:
             await self._app(scope, body.receive, send)
@@ -82,16 +80,16 @@ class AuthMiddleware:
 
 
 def _is_local_request(headers: dict[bytes, bytes]) -> bool:
-    """False for what a web page of elsewhere has a browser send to this machine: its name in Origin, or a name in Host
-    that it has led here (DNS rebinding). Listening on loopback alone keeps no browser out."""
+    """Return whether the Host and Origin headers name this machine. They do not in a request that a page of another
+    site makes a browser send, directly or by DNS rebinding, against which listening on loopback alone does not help."""
     host = headers.get(b"host") or b"localhost"
     origin = headers.get(b"origin", b"http://localhost").partition(b"://")[2]
     return _is_loopback(host) and _is_loopback(origin)
 
 
 def _is_loopback(named: bytes) -> bool:
-    """Whether a host, with or without a port, is a name of localhost or a loopback address. Any other name may lead
-    anywhere, also one without a dot: whoever answers on the local network says where."""
+    """Return whether a host, with or without a port, is localhost or a loopback address. Any other name may resolve to
+    any address, even one without a dot, which the local network decides."""
     host = _without_port(named).decode("latin-1").lower()
     if host in LOOPBACK or host.removesuffix(".").endswith(".localhost"):
         return True
@@ -102,7 +100,7 @@ def _is_loopback(named: bytes) -> bool:
 
 
 def _is_local_peer(scope: Scope) -> bool:
-    """Whether the peer is on this machine. A unix socket has no address, and only this machine reaches it."""
+    """Return whether the peer is on this machine. A unix socket has no address and is always local."""
     client = scope.get("client")
     if not client or not client[0]:
         return True

@@ -1,4 +1,4 @@
-"""The OpenAPI description, made when somebody asks for it: schemas are slow to build and no request needs them."""
+"""The OpenAPI description, built on demand, because its schemas are slow to build and no other request needs them."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _QUERIES: dict[str, Shape] = {
 }
 _RAW: dict[str, dict[str, Any]] = {
     "post /sessions/import": {
-        "application/jsonl": {"schema": {"type": "string", "description": "what an export has given"}}
+        "application/jsonl": {"schema": {"type": "string", "description": "an export of a session"}}
     },
     "put /workspace/{path}": {
-        "*/*": {"schema": {"type": "string", "format": "binary", "description": "the file, as it is to be"}}
+        "*/*": {"schema": {"type": "string", "format": "binary", "description": "the whole new content of the file"}}
     },
 }
 _REPLIES: dict[str, dict[str, Shape]] = {
@@ -108,7 +108,7 @@ _REF = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The whole document."""
+    """Return the complete OpenAPI document."""
     document: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
     shapes = {shape for shapes in _BODIES.values() for shape in shapes} | {Problem}
     shapes |= {shape for replies in _REPLIES.values() for shape in replies.values()}
@@ -122,7 +122,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(operation: dict[str, Any], route: str, *, probe: bool) -> None:
-    """Adds what the routes read and answer to their descriptions."""
+    """Add body, query parameters and responses to an operation."""
     if not probe:
         operation["security"] = [{"token": []}]
     if bodies := _BODIES.get(route):
@@ -138,7 +138,7 @@ def _complete(operation: dict[str, Any], route: str, *, probe: bool) -> None:
     for status, shape in _REPLIES.get(route, {}).items():
         responses[status] = {"description": "", "content": {"application/json": {"schema": _ref(shape)}}}
     problem = {"application/problem+json": {"schema": _ref(Problem)}}
-    responses["default"] = {"description": "What went wrong", "content": problem}
+    responses["default"] = {"description": "Error", "content": problem}
 
 
 def _parameters(shape: Shape) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The one place where errors become HTTP: problem+json with a stable code, never a trace of our own code."""
+"""The one place that converts errors to HTTP: problem+json with a stable code, and no tracebacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Registers a handler for every kind of error."""
+    """Register a handler for every kind of error."""
     app.add_exception_handler(RequestError, _refused)
     app.add_exception_handler(ValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -49,12 +49,12 @@ def _http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers) if error.headers else None
     detail = str(error.detail)
     if code in ("not_found", "method_not_allowed"):
-        detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists those that there are"
+        detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists all routes"
     return problem_response(error.status_code, code, detail, request.url.path, headers=headers)
 
 
 def _store(request: Request, error: Exception) -> Response:
-    if isinstance(error, BrokenRecord):  # to ask again does not help
+    if isinstance(error, BrokenRecord):  # asking again does not help
         _log_failure(request, 500, "broken_record", error)
         return problem_response(500, "broken_record", str(error), request.url.path)
     _log_failure(request, 503, "store_unavailable", error)
@@ -79,4 +79,4 @@ def _log_failure(request: Request, status: int, code: str, error: Exception) -> 
 def _unexpected(request: Request, error: Exception) -> Response:
     error_id = secrets.token_hex(6)
     log.error("unexpected error", error_id=error_id, path=request.url.path, exc_info=error)
-    return problem_response(500, "internal_error", f"unexpected error {error_id}; the log says more", request.url.path)
+    return problem_response(500, "internal_error", f"unexpected error {error_id}; see the log", request.url.path)

@@ -1,4 +1,5 @@
-"""The `Range` of a request (RFC 9110, section 14): one piece of a file. Several pieces, or nonsense, give the whole."""
+"""Parse the `Range` header (RFC 9110, section 14): one range of a file. Several or invalid ranges give the whole
+file."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ _ONE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE |
 
 
 class RangeNotSatisfiable(Exception):
-    """Nothing of the file lies there."""
+    """Raised if the range is outside the file."""
 
 
 def parse_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """First byte and the one behind the last, or none for the whole. Raises OutOfRange."""
+    """Return the first byte and the end (exclusive); None: the whole file. Raises RangeNotSatisfiable."""
     found = _ONE.fullmatch(header or "")
     if found is None or found[1] == found[2] == "":
         return None

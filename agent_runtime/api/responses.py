@@ -1,4 +1,4 @@
-"""How an answer is written: one JSON object, or a stream of server-sent events."""
+"""Responses: one JSON object, or a stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logger(__name__)
 
 
 def model_response(body: BaseModel, status: int = 200, *, exclude_none: bool = False) -> Response:
-    """A message of the protocol as JSON."""
+    """Return a protocol message as a JSON response."""
     return Response(
         body.__pydantic_serializer__.to_json(body, exclude_none=exclude_none), status, media_type="application/json"
     )
@@ -31,13 +31,13 @@ def as_json(body: dict[str, Any], status: int = 200) -> Response:
 
 
 class PacedStreamingResponse(StreamingResponse):
-    """A long answer. A reader who stops reading is dropped by the server (`heads`), and may come again."""
+    """A long response. The server disconnects a reader that stops reading (`server/http_limits`); it may reconnect."""
 
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
         except StreamInterrupted:
-            log.info("a reader was cut off")  # without its last piece the response is broken, as it should be
+            log.info("a reader was cut off")  # the response stays incomplete on purpose
 
 
 class EventStream(PacedStreamingResponse):
@@ -48,20 +48,20 @@ class EventStream(PacedStreamingResponse):
 
 
 def live_stream(turn: Turn, admission: Admission, *, through_waits: bool = True) -> Response:
-    """A turn's chunks from the first one, then live. Whoever hangs up only stops watching. A reader who `waits` stays
-    while the turn waits for a person; to others the stream ends there."""
+    """Stream a turn's chunks, from the first one and then live. A reader that disconnects does not affect the turn.
+    With `through_waits` the stream stays open while the turn waits for a person; otherwise it ends there."""
     return EventStream(_follow(turn, admission, through_waits))
 
 
 def continued_stream(turn: Turn, since: int) -> Response:
-    """What a turn says after it has been answered, to one who knows what it said before. A frontend merges metadata, so
-    what it was told to be pending is taken back."""
+    """Stream a turn's chunks after an answer, to a client that knows the earlier ones. The metadata resets `pending`,
+    because a frontend merges metadata."""
     start = c.Start(messageId=turn.request.reply_id, messageMetadata={**turn.public_ids(), "pending": turn.pending()})
     return EventStream(turn.stream.follow(through_waits=False, since=since, first_chunk=start))
 
 
 def recorded_stream(reply: Message | None, error: str | None) -> Response:
-    """The chunks of a turn that has ended, made from its record. One that was cancelled before it ran has no reply."""
+    """Return the recorded chunks of an ended turn. A turn that was cancelled before it ran has no reply."""
     chunks = replay(reply) if reply else (c.Abort(reason=error),)
     return Response(b"".join([*(chunk.to_sse() for chunk in chunks), c.DONE]), headers=c.STREAM_HEADERS)
 

@@ -1,4 +1,4 @@
-"""What others offer: MCP servers that the operator has named, and their tools."""
+"""MCP servers that the operator has configured, and their tools."""
 
 from .config.config import ServerConfig, read_servers
 from .manager import MAX_CONCURRENT_STARTS, ConnectorManager

@@ -1,4 +1,4 @@
-"""All MCP servers of an agent, as a source of tools. Nothing is started before a turn that may use it."""
+"""All MCP servers of an agent, as a source of tools. A server is started by the first turn that may use it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .tools.names import name_prefixes
 from .transport.transports import ConnectorDeps
 
 MAX_CONCURRENT_STARTS = 4
-"""Servers that are started at the same time."""
+"""Most servers that are started at the same time."""
 
 
 class ConnectorManager:
-    """Tool provider for the servers that the operator has named. `ready` it for a turn; `close` it."""
+    """The tool provider for the configured servers. Call `ready` before each turn, and `close` at the end."""
 
     def __init__(self, servers: Sequence[ServerConfig], deps: ConnectorDeps, timeouts: Timeouts | None = None) -> None:
         names = frozenset(server.name for server in servers)
@@ -29,18 +29,18 @@ class ConnectorManager:
         self._connections = [ServerConnection(server, names, deps, starting, self._timeouts) for server in servers]
 
     def tools(self) -> Sequence[Tool]:
-        """Those that are known: a server's, from the first time that it has listed them."""
+        """The known tools of all servers. A server's tools are known once it has listed them."""
         return tuple(tool for link in self._connections for tool in link.tools)
 
     def states(self) -> Sequence[SkillState]:
         return ()
 
     def servers(self) -> Sequence[McpServerState]:
-        """All servers and how they are."""
+        """Return the state of all servers."""
         return tuple(_state(link) for link in self._connections)
 
     def offered(self, authority: Authority) -> Sequence[tuple[str, Sequence[str]]]:
-        """The servers whose tools an agent may have, and the names of their tools, as far as they are known."""
+        """Return the servers whose tools the authority offers, each with the names of its known tools."""
         return [
             (link.server.name, [tool.spec.name for tool in link.tools])
             for link in self._connections
@@ -48,8 +48,10 @@ class ConnectorManager:
         ]
 
     async def ready(self, authority: Authority) -> None:
-        """Called when a turn begins: connects to servers of which nothing is known and that the agent may use, and
-        waits for them, not longer than `Timeouts.first_wait`."""
+        """Connect to the servers that the agent may use and whose tools are not known yet. Called when a turn starts.
+
+        Waits for them at most `Timeouts.first_wait` seconds.
+        """
         enabled = [link for link in self._connections if link.server.enabled]
         wanted = [link for link in enabled if authority.may_offer(*name_prefixes(link.server.name))]
         for link in wanted:
@@ -60,7 +62,7 @@ class ConnectorManager:
         await asyncio.gather(*(link.wait_for_attempt() for link in new))
 
     async def close(self) -> None:
-        """Ends all connections and all programs."""
+        """Close all connections and end all programs."""
         await asyncio.gather(*(link.close() for link in self._connections))
 
 

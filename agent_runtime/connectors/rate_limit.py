@@ -1,4 +1,5 @@
-"""How much a server may say: what comes faster waits in the pipe, what comes without end ends the connection."""
+"""Limit the messages of a server. A server that is too fast is read more slowly; one that exceeds a limit is cut
+off."""
 
 from __future__ import annotations
 
@@ -8,25 +9,25 @@ from collections.abc import Awaitable, Callable
 from agent_common.json_reader import JsonLimits, JsonRefused, check_cost
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
-"""Bytes of one message."""
+"""Most bytes of one message."""
 MAX_NODES = 50_000
-"""Brackets and commas of one message: what it costs to understand it goes by them and not by its bytes."""
+"""Most brackets and commas of one message. The cost of parsing depends on them rather than on the bytes."""
 JSON_LIMITS = JsonLimits(MESSAGE_LIMIT, MAX_NODES, max_depth=200)
 BURST, RATE = 4000.0, 1000.0
-"""Units that may come at once, and then a second. A message is one unit, and one more for each 4 KiB."""
+"""Units that may come at once, and units each second afterwards. A message costs one unit, and one for each 4 KiB."""
 UNIT = 4096
 MAX_NOISE_LINES = 100
-"""Lines in a row that are no messages."""
+"""Most consecutive lines that are not messages."""
 MAX_REQUESTS = 100
-"""Requests of the server's own that are answered, all with a refusal, in one connection."""
+"""Most requests from the server in one connection. All of them are refused."""
 
 
 class LimitExceeded(Exception):
-    """The server says more than it may."""
+    """The server has exceeded a limit."""
 
 
 class MessageRateLimiter:
-    """The allowance of one connection."""
+    """The rate limit of one connection."""
 
     def __init__(
         self, now: Callable[[], float] | None = None, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -36,7 +37,7 @@ class MessageRateLimiter:
         self._noise = self._requests = 0
 
     async def throttle(self, size: int) -> None:
-        """A message of so many bytes has come. Waits where that is faster than it may be."""
+        """Count a message of `size` bytes, and wait if the server is too fast."""
         now = self._now()
         self._left = min(BURST, self._left + (now - self._at) * RATE) - 1 - size / UNIT
         self._at = now
@@ -47,20 +48,21 @@ class MessageRateLimiter:
         self._noise = 0
 
     def count_noise(self) -> None:
-        """Something came that is no message: many programs print where they should not. Raises Overrun."""
+        """Count a line that is not a message, as many programs print to stdout. Raises LimitExceeded if there are too
+        many."""
         self._noise += 1
         if self._noise > MAX_NOISE_LINES:
             raise LimitExceeded(f"it prints what is no message of MCP, more than {MAX_NOISE_LINES} lines in a row")
 
     def count_request(self) -> None:
-        """The server wants something of us. Raises Overrun."""
+        """Count a request from the server. Raises LimitExceeded if there are too many."""
         self._requests += 1
         if self._requests > MAX_REQUESTS:
             raise LimitExceeded(f"it has asked for something more than {MAX_REQUESTS} times")
 
 
 def check_nodes(message: bytes) -> None:
-    """Raises Overrun for a message that would take long to understand."""
+    """Raise LimitExceeded if a message would take too long to parse."""
     try:
         check_cost(message, JSON_LIMITS)
     except JsonRefused as refusal:

@@ -1,4 +1,4 @@
-"""What the model sees: the prompt, and a view over the recorded parts."""
+"""The system prompt, and the view of recorded parts that the model sees."""
 
 from . import transcript
 from .load_view import CurrentTurn, read_view

@@ -1,4 +1,4 @@
-"""A view read back from the log: only from where the latest compaction's tail begins."""
+"""Load a view from the log, beginning at the tail of the latest compaction."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .view import View
 
 @dataclass(frozen=True, slots=True)
 class CurrentTurn:
-    """A turn that is at work: its message and its reply are added by itself."""
+    """A running turn, which adds its own message and reply to the view."""
 
     message_id: str
     reply_id: str
     exclude_later: bool = False
-    """What lies behind its message in the log came while it waited, and stands behind its reply."""
+    """Also leave out rows after the turn's message: they arrived while the turn was paused and follow its reply."""
 
 
 def read_view(
@@ -28,7 +28,7 @@ def read_view(
     agent: str = DEFAULT,
     current: CurrentTurn | None = None,
 ) -> View:
-    """What the model sees of a session."""
+    """Return the view of a session as the model sees it."""
     found = markers.latest(connection, session_id)
     marker = found.marker if found is not None else None
     first = (marker.tail_start_id or found.message_id) if found is not None and marker is not None else None

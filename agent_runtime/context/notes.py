@@ -1,9 +1,9 @@
 """Write facts of the moment below a user's message when its turn starts. They stay out of the prompt, whose bytes must
 never change (docs/explanation/design.md#the-prompt-prefix-never-changes).
 
-Every message says when it was sent: that is on record anyway. Further notes are composed once, when the turn starts,
-and kept with the message (`kept`, `notes_of`), so that every later request holds the same block. Text that the runtime
-did not write itself, such as a memory, names its source and stands in a wrapper as data.
+Every message says when it was sent, which is recorded anyway. Further notes are composed once, when the turn starts,
+and stored with the message (`serialize_notes`, `notes_of`), so that every later request has the same block. A text that
+the runtime did not write itself, such as a memory, is wrapped as data with its source.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from .sanitize import escape_text, wrap_data
 
 MAX_NOTES = 32
 NOTE_CAP = 4_000
-"""Characters of one note."""
+"""Maximum characters of one note."""
 NOTES_CAP = 12_000
-"""Characters of all notes of a message."""
+"""Maximum characters of all notes of a message."""
 MAX_TIME_MS = 253_402_300_799_000
-"""The end of the year 9999; an import may name a later one."""
+"""The end of the year 9999; an import may contain a later time."""
 METADATA_KEY = "notes"
-"""Under which they are kept in the metadata of the user's message."""
+"""Key of the notes in the metadata of a user's message."""
 
 
 def sent_note(ms: int) -> Note:
-    """The first of all notes. A minute is exact enough."""
+    """Return the first note of every message, to the minute."""
     return Note("sent", format_time(ms))
 
 
 def format_time(ms: int) -> str:
-    """A time as models read it best."""
+    """Format a time in epoch milliseconds for the model."""
     minute = min(max(0, ms), MAX_TIME_MS) // 60_000 * 60
     return datetime.fromtimestamp(minute, tz=UTC).strftime("%Y-%m-%d %H:%M UTC, %A")
 
 
 def bound_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """As many as fit, each cut to size. What is left out is said."""
+    """Return the notes that fit, each cut to size, with a warning if some were left out."""
     fitting: list[Note] = []
     left = NOTES_CAP
     for number, note in enumerate(notes):
@@ -54,23 +54,23 @@ def bound_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def notes_block(notes: Sequence[Note]) -> str:
-    """The notes as the model sees them; they cannot end their block."""
+    """Return the notes as the model sees them; no note can end the block."""
     return "\n".join((NOTES_OPEN, *map(_line, notes), NOTES_CLOSE))
 
 
 def _line(note: Note) -> str:
-    if not note.source:  # one line each: a second one would be another note
+    if not note.source:  # one line each, as a second line would read as another note
         return f"{note.kind}: {escape_text(' '.join(note.text.split()))}"
     return wrap_data("data", note.text, kind=note.kind, source=note.source)
 
 
 def serialize_notes(notes: Iterable[Note]) -> list[dict[str, str]]:
-    """How they are stored."""
+    """Return the notes as JSON for storage."""
     return [{"kind": note.kind, "text": note.text} | ({"source": note.source} if note.source else {}) for note in notes]
 
 
 def notes_of(metadata: Mapping[str, Any]) -> tuple[Note, ...]:
-    """Those of a stored message; what does not look like a note, after an import, is left out."""
+    """Return the notes of a stored message. Invalid ones, from an import, are left out."""
     stored: Any = metadata.get(METADATA_KEY)
     few = cast(list[Any], stored)[: MAX_NOTES + 1] if isinstance(stored, list) else ()
     return tuple(note for one in few if is_object(one) and (note := _note(one)) is not None)

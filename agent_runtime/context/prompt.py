@@ -1,8 +1,8 @@
 """Build the system prompt: once per session, then frozen (docs/explanation/design.md#the-prompt-prefix-never-changes).
 
-Its sections and their order are fixed (docs/explanation/context.md): who the agent is, the rules, the manifest's
-prompt, project instructions, the files of its home, what it has learnt, its skill packages, MCP servers, the
-environment. There is no clock in here: each message says when it was sent.
+Its sections and their order are fixed (docs/explanation/context.md): the agent's identity, the rules, the manifest's
+prompt, project instructions, the files of its home, its learnings, its skill packages, MCP servers and the
+environment. It contains no time of day: each message says when it was sent.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ else. Characters that cannot be seen are shown to you as escapes such as `\\u202
 
 @dataclass(frozen=True, slots=True)
 class PromptEnvironment:
-    """Facts that do not change while a session lives."""
+    """Facts that stay the same while a session exists."""
 
     now_ms: int
-    """When it began; the prompt tells the day."""
+    """When the session began; the prompt shows the date."""
     model: str = ""
-    """What it asks unless a message chooses another one."""
+    """The model of the session, unless a message chooses another one."""
     workspace: str = ""
     network: str = "none for commands, unless your permissions open a host"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptInputs:
-    """What a prompt is made of."""
+    """The texts that a prompt is built from."""
 
     agent_id: str
     role: str
     agent: tuple[str, str] = ("", "")
-    """The manifest's name and prompt; one without a prompt goes unnamed."""
+    """The manifest's name and prompt; without a prompt the agent has no name in it."""
     instructions: Instructions = field(default_factory=Instructions)
     files: Iterable[BootstrapFile] = ()
-    """The files of the home, in their order."""
+    """The files of the home, in order."""
     learnings: str = ""
-    """With its angle brackets escaped but for tags of its own."""
+    """Text with escaped angle brackets, except for its own tags."""
     skills: Sequence[tuple[str, str]] = ()
-    """Names and descriptions of packages."""
+    """Names and descriptions of skill packages."""
     servers: Sequence[tuple[str, Sequence[str]]] = ()
-    """Names of MCP servers, and of their tools as far as they are known."""
+    """Names of MCP servers, with the known names of their tools."""
 
 
 def system_prompt(inputs: PromptInputs, environment: PromptEnvironment) -> str:
-    """The prompt of a new session."""
+    """Return the prompt of a new session."""
     name, own = inputs.agent
     return joined(
         (
@@ -95,7 +95,7 @@ def _environment(agent: str, environment: PromptEnvironment) -> str:
 
 @cache
 def _platform() -> str:
-    """What commands run on."""
+    """Return the operating system on which commands run."""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
     except OSError:
@@ -104,5 +104,5 @@ def _platform() -> str:
 
 
 def digest(prompt: str) -> str:
-    """SHA-256 under which the prompt is stored."""
+    """Return the SHA-256 under which the prompt is stored."""
     return hashlib.sha256(prompt.encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""Parts become provider messages: one lowering, used while a turn runs and when its session is read back.
+"""Convert parts to provider messages, in one way for running turns and for sessions loaded from disk.
 
-That both ways give the same bytes is what keeps the provider's prompt cache warm across a restart.
+Equal bytes in both cases keep the provider's prompt cache valid across a restart.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ RESULT_SOURCES = {
     "web_fetch": ("web page", "url"),
     "web_search": ("web search", None),
 }
-"""By tool: where the content of its results comes from, and which argument says more. Others are named themselves."""
+"""Tool -> source of its results, and the argument that describes it further. Other tools are named as the source."""
 TRUSTED_RESULT_TOOLS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})
-"""Tools whose results hold nothing but what the runtime, or the person who was asked, says."""
+"""Tools whose results contain only text of the runtime or of the person who was asked."""
 MAX_SOURCE_CHARACTERS = 200
-"""Characters of an argument."""
+"""Maximum characters of such an argument."""
 
 
 @dataclass(slots=True)
 class ToolCallRecord:
-    """One tool call with its answer."""
+    """One tool call with its result."""
 
     id: str
     name: str
     input: Any
     output: Any = None
-    """The envelope; none while there is no answer."""
+    """The envelope; None while there is no result."""
     approved: bool = False
-    """A person has allowed it."""
+    """Whether a person has approved it."""
     approved_for: tuple[str, ...] | None = None
-    """What it touched when that person was asked; none: not on record."""
+    """The resources that it touched when the person was asked; None: not recorded."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One model call and what came of it."""
+    """One model call with its tool calls and their results."""
 
     text: str = ""
     calls: list[ToolCallRecord] = field(default_factory=list[ToolCallRecord])
     notices: list[str] = field(default_factory=list[str])
-    """What the model is told behind the results: by the runtime, or by the person who steers (`told_by_...`)."""
+    """Messages to the model after the results, from the runtime or from a steering person."""
 
     @property
     def open_calls(self) -> list[ToolCallRecord]:
-        """The calls without an answer."""
+        """The calls without a result."""
         return [call for call in self.calls if call.output is None]
 
 
 def serialize_user_message(parts: Sequence[dict[str, Any]], notes: Sequence[Note] = ()) -> bytes:
-    """A user message as the model sees it, above what the runtime has noted."""
+    """Return a user message as the model sees it, with the notes below."""
     text = user_message_text(parts)
     return to_json({"role": "user", "content": f"{text}\n\n{notes_block(notes)}" if notes else text})
 
 
 def user_message_text(parts: Sequence[dict[str, Any]]) -> str:
-    """What a user message tells the model."""
+    """Return the escaped text of a user message."""
     return escape_text(user_text(parts))
 
 
 def runtime_message_text(text: str) -> str:
-    """What the runtime tells the model in the middle of a turn."""
+    """Return a message of the runtime to the model in the middle of a turn."""
     return notes_block([Note("notice", text)])
 
 
@@ -90,20 +90,22 @@ CUT_RESULT = "\n[the runtime has left out {left} characters here to make room]\n
 
 
 def serialize_summary(summary: str) -> bytes:
-    """What stands in the place of the messages that a compaction has taken out of sight."""
+    """Return the message that replaces the messages which a compaction has left out."""
     return to_json(
         {"role": "user", "content": f"{runtime_message_text(SUMMARY_NOTICE)}\n\n{wrap_data('summary', summary)}"}
     )
 
 
 def user_text(parts: Sequence[dict[str, Any]]) -> str:
-    """What a user message says."""
+    """Return the text of a user message."""
     return "\n\n".join(part["text"] for part in parts if part["type"] == "text" and isinstance(part.get("text"), str))
 
 
 def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] = lambda _: None) -> list[bytes]:
-    """One step as provider messages: the assistant's, one per tool result, one per notice. `kept` says of how many
-    results only so many characters are shown."""
+    """Return one step as provider messages: the assistant's, one per tool result, one per notice.
+
+    `kept_characters_of` gives the characters to show of a call's result; None: all.
+    """
     messages: list[dict[str, Any]] = []
     if step.text or step.calls:
         calls = [
@@ -121,7 +123,7 @@ def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] =
 
 
 def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
-    """The steps of a recorded assistant message, without those that broke off and were made again."""
+    """Yield the steps of a recorded assistant message, without interrupted model calls that were repeated."""
     step = Step()
     asked = {
         part.get("id"): part["data"] for part in parts if part["type"] == APPROVAL_PART and is_object(part.get("data"))
@@ -154,7 +156,7 @@ def _result(call: ToolCallRecord) -> str:
 
 
 def _sourced(call: ToolCallRecord, envelope: object) -> object:
-    """An envelope that says at its head what its content comes from, unless it is the runtime's own."""
+    """Return the envelope with the source of its content first, unless that is the runtime itself."""
     if not is_object(envelope) or call.name in TRUSTED_RESULT_TOOLS:
         return envelope
     kind, argument = RESULT_SOURCES.get(call.name, (f"tool {call.name}", None))
@@ -165,7 +167,7 @@ def _sourced(call: ToolCallRecord, envelope: object) -> object:
 
 
 def _arguments(value: Any) -> str:
-    """Providers refuse arguments that are not an object, so broken ones are shown inside of one."""
+    """Wrap invalid arguments in an object, because providers accept nothing else."""
     return to_json(value if isinstance(value, dict) else {"invalid_arguments": value}).decode()
 
 
@@ -182,12 +184,12 @@ def _output(part: dict[str, Any]) -> Any:
 
 
 def denied_text(reason: str | None) -> str:
-    """What the model is told of a call that a person has rejected."""
+    """Return the result of a call that a person has rejected."""
     return f"the person rejected this call: {reason}" if reason else "the person rejected this call"
 
 
 def _shortened(text: str, max_characters: int | None) -> str:
-    """Its beginning and its end."""
+    """Return the beginning and the end of a text."""
     if max_characters is None or len(text) <= max_characters:
         return text
     head = max_characters * 2 // 3
@@ -201,12 +203,12 @@ def _answered(call: ToolCallRecord) -> Any:
 
 
 def error_envelope(text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the model sees of a call that failed."""
+    """Return the result of a call that failed."""
     return {"type": "error", "error_text": text, "metadata": metadata or {}}
 
 
 def _for_model(output: object) -> object:
-    """The envelope without what only people need: a duration or a transcript costs tokens and helps no model."""
+    """Return the envelope without metadata for people, such as durations and transcripts, which would cost tokens."""
     if not is_object(output) or "metadata" not in output:
         return output
     rest = {key: value for key, value in output.items() if key != "metadata"}

@@ -1,12 +1,12 @@
-"""What others have written, on its way to the model: nothing in it is unseen, and nothing in it speaks for the runtime.
+"""Sanitize text from other authors for the model: nothing in it is invisible or can pass for the runtime's own words.
 
-Text can hold what people do not see and models read all the same: tag characters that spell an order, bidi controls
-that show code in another order than it runs in, escape sequences. Such characters are written as escapes. What scripts
-and emoji need stays as it is: joiners between letters that join, selectors behind emoji and ideographs, the space
-without width of languages that write no other.
+Text can contain characters that people do not see but models read: tag characters that spell an instruction, bidi
+controls that show code in another order than it runs in, escape sequences. They are written as escapes. Characters that
+scripts and emoji need are kept: joiners between joining letters, selectors after emoji and ideographs, and the
+zero-width space of languages that use no other.
 
-JSON gets JSON's own escapes, so that it means what it meant and a model that quotes it quotes the true text. Plain text
-gets `\\u{202e}`. Both are pure functions of their text: a view that is read back from disk has the same bytes.
+JSON gets JSON's own escapes, so that its value is unchanged and a model that quotes it quotes the true text. Plain text
+gets `\\u{202e}`. Both are pure functions of the text, so a view loaded from disk has the same bytes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, cast
 from agent_common.protocol import NOTES_TAG, is_object
 
 MAX_ESCAPED_RUN = 32
-"""Unseen characters in a row that are spelled out; how many more there are is said."""
+"""Invisible characters in a row that are escaped; the number of further ones is given instead."""
 
 MAX_ATTRIBUTE_CHARACTERS = 300
-"""Characters of a source."""
+"""Maximum characters of an attribute."""
 
 _ASCII = r"\x00-\x08\x0b-\x1f\x7f"
 _UNSEEN = (
     r"\x80-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Controls and what Unicode calls default-ignorable: it has no glyph of its own."""
+"""Control characters, and those that Unicode calls default-ignorable, which have no glyph of their own."""
 _EMOJI = (
     r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     r"\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -39,12 +39,12 @@ _JOINING = (
     r"\u0600-\u061b\u061d-\u0dff\u0e80-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af\ufb50-\ufdff\ufe70-\ufefc"
     r"\U00010d00-\U00011fff"
 )
-"""Arabic and its relatives, the scripts of India and South-East Asia, Mongolian."""
+"""Arabic and related scripts, the scripts of India and South-East Asia, and Mongolian."""
 _RIGHT_TO_LEFT = r"\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _BETWEEN = rf"[^\w{_ASCII}{_UNSEEN}]"
-"""A sign that can be seen, between a letter and a mark of direction."""
+"""A visible character that is no letter, between a letter and a direction mark."""
 _NO_SPACES = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17b3\u17b6-\u17ff\u1950-\u19df\u1a20-\u1aaf"
-"""Thai, Lao, Burmese, Khmer, Tai: words end at a space without width."""
+"""Thai, Lao, Burmese, Khmer and Tai, in which a zero-width space ends a word."""
 _IDEOGRAPHS = r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _FLAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in name) for name in ("beng", "bsct", "bwls"))
 
@@ -64,7 +64,7 @@ _NEEDED = "|".join(
         r"(?<=\r)(?=\n)",
     )
 )
-"""Where such a character, which has just been read, belongs to the text."""
+"""Positions after an invisible character at which the character is needed."""
 _SUSPECT = re.compile(f"[{_ASCII}{_UNSEEN}]")
 
 
@@ -78,27 +78,27 @@ _TAG = re.compile(rf"<(?=(?:[\s/]|\\[nrtfb])*{NOTES_TAG})", re.IGNORECASE)
 _OWN_TAGS = re.compile(
     rf"<(?=[\s/]*(?:{NOTES_TAG}|agent|data|environment|file|instructions|learnings|skills|summary)\b)", re.IGNORECASE
 )
-"""With these the prompt and the notes tell data from what the runtime says."""
+"""The tags that separate data from the runtime's own text in the prompt and the notes."""
 _SPELLED = re.compile(
     r"\\u(?:\{([0-9a-fA-F]{1,6})\}|([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|([0-9a-fA-F]{4}))"
 )
-"""A character as it is spelled out, in plain text or in JSON."""
+"""An escaped character, in plain text or in JSON."""
 _CONTROLS = bytes((*range(9), *range(11, 32), 127))
 
 
 def escape_invisible(text: str) -> str:
-    """Plain text in which all that cannot be seen is written as `\\u{...}`."""
+    """Return plain text with invisible characters written as `\\u{...}`."""
     return _invisible_pattern().sub(_plain_escape, _shortened(text)) if _is_suspect(text) else text
 
 
 def escape_text(text: str) -> str:
-    """What somebody says: visible, and without the runtime's tag."""
+    """Return a text of another author with invisible characters and the runtime's tag escaped."""
     text = escape_invisible(text)
     return _TAG.sub("&lt;", text) if "<" in text else text
 
 
 def escape_json_texts(value: Any) -> Any:
-    """The same for every text in a piece of JSON."""
+    """Apply `escape_text` to every text in a JSON value."""
     if isinstance(value, str):
         return escape_text(value)
     if is_object(value):
@@ -109,15 +109,16 @@ def escape_json_texts(value: Any) -> Any:
 
 
 def escape_result_json(text: str) -> str:
-    """A tool's result as JSON: the same value, in which all that cannot be seen, and the runtime's tag, are escapes."""
+    """Return a tool's result, as JSON, with invisible characters and the runtime's tag escaped and its value
+    unchanged."""
     if _is_suspect(text):
         text = _invisible_pattern().sub(_json_escape, _shortened(text))
     return _TAG.sub(r"\\u003c", text) if "<" in text else text
 
 
 def unescape(text: str, only: str | None = None) -> str:
-    """The inverse, for text that a model has copied: what is spelled out, as the characters themselves. `only` names
-    those that are; none: all that are ever spelled out."""
+    """Undo the escapes in a text that a model has copied. `only` lists the characters to restore; None: all that are
+    ever escaped."""
 
     def character(found: re.Match[str]) -> str:
         braces, pair, four = found.groups()
@@ -130,30 +131,30 @@ def unescape(text: str, only: str | None = None) -> str:
 
 
 def wrap_data(tag: str, text: str, **about: str) -> str:
-    """Text as data, between tags that say where it comes from and that it cannot end."""
+    """Wrap a text as data in tags that name its source and that it cannot close."""
     return wrap_escaped(tag, escape_data(text), **about)
 
 
 def wrap_escaped(tag: str, escaped: str, **about: str) -> str:
-    """The same for a text that has been made safe with `data`."""
+    """Wrap a text that `escape_data` has made safe."""
     said = "".join(f' {name}="{_attribute(value)}"' for name, value in about.items())
     return f"<{tag}{said}>\n{escaped}\n</{tag}>"
 
 
 def escape_data(text: str) -> str:
-    """Text that cannot end the wrapper which it will stand in, nor look like one."""
+    """Escape a text so that it cannot close its wrapper or look like one."""
     text = escape_invisible(text)
     return _OWN_TAGS.sub("&lt;", text) if "<" in text else text
 
 
 def _attribute(value: str) -> str:
-    """On one line, and no longer than a path may be."""
+    """Return an attribute's value: on one line, shortened and escaped."""
     flat = escape_invisible(" ".join(value[:MAX_ATTRIBUTE_CHARACTERS].split()))
     return flat.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _is_suspect(text: str) -> bool:
-    """Most texts are not, and most of these are ASCII: that takes a microsecond for a thousand characters."""
+    """Return quickly whether a text needs escaping: most do not. ASCII takes a microsecond per thousand characters."""
     if text.isascii():
         return len(text.encode().translate(None, _CONTROLS)) < len(text)
     return _SUSPECT.search(text) is not None

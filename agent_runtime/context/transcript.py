@@ -1,7 +1,7 @@
-"""A stretch of conversation as plain text, for the agent that sums it up.
+"""Render a part of a conversation as plain text, for the agent that summarizes it.
 
-Each message stands between tags that say who wrote it, and no message can end its own or begin another: else a web page
-could put words into the person's mouth, and the summary would hand them on as his.
+Each message is wrapped in tags that name its author, and no message can close its own or open another: otherwise a web
+page could put words into the person's mouth, and the summary would attribute them to that person.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import from_json
 
 PRUNED_CHARACTERS = 400
-"""Characters that are left of a pruned result."""
+"""Characters that are kept of a pruned result."""
 UNPRUNED_TOOLS = ("todo", "task")
 """Their results are the state of the work itself."""
 UNPRUNED_NEWEST = 4
@@ -22,19 +22,19 @@ UNPRUNED_NEWEST = 4
 MIN_SPLIT_CHARACTERS = 64
 """Characters; what is no longer is not cut in two."""
 SPLIT_SEARCH_CHARACTERS = 400
-"""Characters in which a good place to cut is looked for."""
+"""Characters before the middle in which a good split point is searched."""
 _TAGS = re.compile(r"<(?=[\s/]*(?:conversation|message)\b)", re.IGNORECASE)
 
 Cost = Callable[[str], int]
-"""Tokens of a text."""
+"""Counts the tokens of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """One message, or a piece of one."""
+    """One message, or a part of one."""
 
     author: str
-    """Who wrote it, and which piece of it this is."""
+    """The author, and for a part of a message its number."""
     text: str
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class TranscriptEntry:
 
 
 def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[TranscriptEntry]:
-    """One for each message, and one for each call of a tool."""
+    """Return one entry per message and one per tool call."""
     parsed: list[dict[str, Any]] = [from_json(message) for message in messages]
     results = [at for at, message in enumerate(parsed) if message["role"] == "tool"]
     old = set(results[:-UNPRUNED_NEWEST]) if prune else set[int]()
@@ -54,13 +54,12 @@ def entries(messages: Iterable[bytes], *, prune: bool = False) -> list[Transcrip
 
 
 def render(texts: Iterable[TranscriptEntry]) -> str:
-    """The whole stretch."""
+    """Return the entries as one text."""
     return "\n".join(map(str, texts))
 
 
 def chunks(texts: Iterable[TranscriptEntry], cost: Cost, budget: int) -> list[list[TranscriptEntry]]:
-    """The entries in pieces that cost at most so many tokens each; an entry that costs more is cut up. Nothing is left
-    out."""
+    """Split the entries into pieces of at most `budget` tokens each. A longer entry is cut up; nothing is left out."""
     pieces: list[list[TranscriptEntry]] = []
     left = 0
     for entry in (part for text in texts for part in _parts(text, cost, budget)):
@@ -74,7 +73,7 @@ def chunks(texts: Iterable[TranscriptEntry], cost: Cost, budget: int) -> list[li
 
 
 def without_middle(texts: Sequence[TranscriptEntry], cost: Cost, budget: int) -> str:
-    """As many entries of the beginning and of the end as fit, a quarter of the room for the beginning."""
+    """Return as many entries of the beginning and of the end as fit, a quarter of the budget for the beginning."""
     costs = [cost(str(entry)) + 1 for entry in texts]
     head = _collect_within_budget(zip(texts, costs, strict=True), budget // 4)
     rest = list(zip(texts, costs, strict=True))[len(head) :]
@@ -85,7 +84,7 @@ def without_middle(texts: Sequence[TranscriptEntry], cost: Cost, budget: int) ->
 
 
 def _entries(message: dict[str, Any], names: dict[str, str], *, prune: bool) -> Iterator[TranscriptEntry]:
-    """`names` are those of the calls so far, by id."""
+    """Yield the entries of one message. `names` maps the ids of the calls so far to their tools."""
     content: str = message.get("content") or ""
     if message["role"] == "tool":
         cut = prune and len(content) > PRUNED_CHARACTERS and names.get(message["tool_call_id"]) not in UNPRUNED_TOOLS
@@ -100,12 +99,12 @@ def _entries(message: dict[str, Any], names: dict[str, str], *, prune: bool) -> 
 
 
 def _name(tool: str) -> str:
-    """What a model calls a tool may be anything."""
+    """Return a tool's name with unusual characters replaced, because a model may have made it up."""
     return re.sub(r"[^\w.-]", "_", tool)[:64]
 
 
 def _parts(entry: TranscriptEntry, cost: Cost, budget: int) -> list[TranscriptEntry]:
-    """The entry, or as many parts of it as are needed."""
+    """Return the entry, split into parts if it exceeds the budget."""
     slices = _sliced(entry, cost, budget, entry.text)
     if len(slices) == 1:
         return [entry]
@@ -116,7 +115,7 @@ def _parts(entry: TranscriptEntry, cost: Cost, budget: int) -> list[TranscriptEn
 
 
 def _sliced(entry: TranscriptEntry, cost: Cost, budget: int, text: str) -> list[str]:
-    """Halves of halves, until each fits beside the tags."""
+    """Halve the text until each part fits together with the tags."""
     if len(text) <= MIN_SPLIT_CHARACTERS or cost(str(replace(entry, text=text))) + 16 <= budget:
         return [text]
     middle = _split_point(text, len(text) // 2)
@@ -124,7 +123,7 @@ def _sliced(entry: TranscriptEntry, cost: Cost, budget: int, text: str) -> list[
 
 
 def _split_point(text: str, at: int) -> int:
-    """Near there, behind a line or at least behind a word: half a number says something else than the whole."""
+    """Return a split point near `at`: a line end, else a word end, so that no number is cut in two."""
     earliest = at - min(at // 2, SPLIT_SEARCH_CHARACTERS)
     return text.rfind("\n", earliest, at) + 1 or text.rfind(" ", earliest, at) + 1 or at
 
@@ -140,7 +139,7 @@ def _collect_within_budget(found: Iterable[tuple[TranscriptEntry, int]], budget:
 
 
 def _fitted(entry: TranscriptEntry, share: float) -> TranscriptEntry:
-    """Its beginning and its end, about that share of it."""
+    """Return the entry with about that share of its text, from its beginning and its end."""
     room = max(1, int(len(entry.text) * share * 0.9))
     text = entry.text
     return replace(entry, text=f"{text[: room * 2 // 3]}\n[... left out ...]\n{text[len(text) - room // 3 :]}")

@@ -1,7 +1,7 @@
-"""What the model sees of a session: a view over the log that only ever grows at its end.
+"""The view of a session that the model sees: built from the log, and only ever extended at its end.
 
-Each message is serialised once and kept as bytes, so that a turn's cost does not grow with the conversation beyond
-the bytes that the model itself must receive, and every request is a byte-wise extension of the one before.
+Each message is serialized once and kept as bytes. So a turn's cost grows with the conversation only by the bytes that
+the model must receive, and every request extends the bytes of the one before.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _ASSISTANT_TEXT_PREFIX = b'{"role":"assistant","content":"'
 
 @dataclass(frozen=True, slots=True)
 class CutPoint:
-    """A point where a view could be cut: before a user message, or before a step of its turn."""
+    """A point at which a view can be cut: before a user message, or before a step of its turn."""
 
     index: int
-    """Of the first message there."""
+    """Index of the first message after it."""
     message_id: str
     """The user message of the turn."""
     step: int = 0
-    """0: the user message itself; else the step, counted from 1."""
+    """0: the user message itself; otherwise the step, counted from 1."""
     spoken_to: str = DEFAULT
-    """The agent of the message before that one."""
+    """The agent that the message before it was addressed to."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a tool gave."""
+    """The result of a tool call."""
 
     message_id: str
     """The user message of its turn."""
@@ -48,20 +48,21 @@ class CallResult:
 
 
 class View:
-    """The messages of one session, serialised."""
+    """The messages of one session, serialized."""
 
     def __init__(self, prompt: str, agent: str = DEFAULT, marker: Marker | None = None) -> None:
-        """With a marker only what is added from its tail on is shown, behind the summary of what was before."""
+        """Create a view without messages. With a marker it shows the marker's summary, and of the history only the
+        tail."""
         self._marker = marker
         self._messages: list[bytes] = [_system(prompt)]
         if marker is not None and marker.summary:
             self._messages.append(serialize_summary(marker.summary))
         self._agent = (marker.spoken_to if marker is not None else "") or agent
-        """Who was spoken to last."""
+        """The agent that was addressed last."""
         self._turn, self._step = "", 0
         self._shortened = {(one.message_id, one.call_id): one.kept for one in marker.shortened} if marker else {}
         self.cut_points: list[CutPoint] = []
-        """Where it can be cut, in order."""
+        """The points at which it can be cut, in order."""
         self.size = sum(map(len, self._messages))
         """Bytes of all messages."""
 
@@ -69,14 +70,14 @@ class View:
     def from_history(
         cls, prompt: str, history: Iterable[Message], agent: str = DEFAULT, marker: Marker | None = None
     ) -> View:
-        """The view of a session that is read back from the log; `agent` is the session's own. With a marker the history
-        is that of its tail and of what came since."""
+        """Build the view of a session from the log. `agent` is the session's own; with a marker, `history` begins at
+        its tail."""
         view = cls(prompt, agent, marker)
         for message in history:
             if not message.shown:
                 continue
             if message.role == "user":
-                if not message.steered:  # it stands in the reply that it joined
+                if not message.steered:  # it is a part of the reply that it joined
                     notes = (sent_note(message.sent_at), *notes_of(message.metadata))
                     view.add_user(message.parts, message.metadata.get("agent", agent), notes, message.id)
             else:
@@ -89,7 +90,7 @@ class View:
 
     @property
     def last_answer(self) -> str | None:
-        """What the model has said last; none while it has said nothing."""
+        """The model's last text; None if there is none."""
         last = next(
             (message for message in reversed(self._messages) if message.startswith(_ASSISTANT_TEXT_PREFIX)), None
         )
@@ -97,16 +98,16 @@ class View:
 
     @property
     def spoken_to(self) -> str:
-        """The agent that the last message was for."""
+        """The agent that the last message was addressed to."""
         return self._agent
 
     @property
     def shortened(self) -> Sequence[Shortened]:
-        """What the latest compaction shows in part only."""
+        """The results that the latest compaction has shortened."""
         return self._marker.shortened if self._marker is not None else ()
 
     def results(self, start: CutPoint) -> Iterator[CallResult]:
-        """The results of tools from there on, as they are shown."""
+        """Yield the tool results from that point on, as they are shown."""
         places = [place for place in self.cut_points if place.index >= start.index]
         for place, end in zip(places, [*(place.index for place in places[1:]), len(self._messages)], strict=True):
             for message in map(from_json, self._messages[place.index : end]):
@@ -114,8 +115,8 @@ class View:
                     yield CallResult(place.message_id, message["tool_call_id"], message["content"])
 
     def marker_without_cut(self, shortened: tuple[Shortened, ...]) -> Marker | None:
-        """A marker behind which all is shown that is shown now, but for these results; none where there is no message
-        to begin with."""
+        """Return a marker that keeps the current view except for these shortened results; None if the view does not
+        begin with a user message."""
         first = self.cut_points[0] if self.cut_points else None
         if first is None or first.step:
             return None
@@ -126,11 +127,11 @@ class View:
 
     @property
     def empty(self) -> bool:
-        """Nothing was said yet."""
+        """Whether there are no messages yet."""
         return len(self._messages) == 1
 
     def begin_with(self, prompt: str) -> None:
-        """Another agent speaks: its requests begin with another prompt, and only then is anything rewritten."""
+        """Set the system prompt, which changes only if another agent answers than before."""
         first = _system(prompt)
         self.size += len(first) - len(self._messages[0])
         self._messages[0] = first
@@ -142,8 +143,7 @@ class View:
         notes: Sequence[Note] = (),
         message_id: str = "",
     ) -> None:
-        """A message to an agent, above what the runtime has noted; when that is another agent than before, it says
-        so."""
+        """Add a user message with its notes. If it is for another agent than the one before, a note says so."""
         self.cut_points.append(CutPoint(len(self._messages), message_id, 0, self._agent))
         was, self._agent = self._agent, agent or self._agent
         self._turn, self._step = message_id, 0
@@ -152,12 +152,12 @@ class View:
         self._add([serialize_user_message(parts, notes)])
 
     def add_reply(self, parts: Sequence[dict[str, Any]]) -> None:
-        """All steps of a recorded reply."""
+        """Add all steps of a recorded reply."""
         for step in steps_of(parts):
             self.add_step(step)
 
     def add_step(self, step: Step) -> None:
-        """The next step of the turn of the last user message. One that was left out by a compaction is only counted."""
+        """Add the next step of the last user message's turn. One that a compaction has left out is only counted."""
         messages = serialize_step(step, self._kept_characters)
         if not messages:
             return
@@ -167,12 +167,12 @@ class View:
             self._add(messages)
 
     def replace_with(self, other: View) -> None:
-        """Takes over what the other one shows: whoever holds this view sees the compacted conversation."""
+        """Take over the content of another view, so that all holders of this one see the compacted conversation."""
         for name in ("_marker", "_messages", "_agent", "_turn", "_step", "_shortened", "cut_points", "size"):
             setattr(self, name, getattr(other, name))
 
     def _kept_characters(self, call_id: str) -> int | None:
-        """Characters of a call's result that are shown; none: all."""
+        """Return the characters of a call's result to show; None: all."""
         return self._shortened.get((self._turn, call_id))
 
     def _add(self, messages: list[bytes]) -> None:
@@ -185,7 +185,7 @@ def _system(prompt: str) -> bytes:
 
 
 def serialize_tools(specs: Sequence[ToolSpec]) -> bytes | None:
-    """Tool definitions in OpenAI's function format, in the order given."""
+    """Return the tool definitions in OpenAI's function format, in the given order. None if there are none."""
     if not specs:
         return None
     key = tuple(map(id, specs))
@@ -198,18 +198,19 @@ def serialize_tools(specs: Sequence[ToolSpec]) -> bytes | None:
 
 
 _serialized_tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
-"""Turn after turn has the same tools. The specs are held, so that their ids mean them and no others."""
+"""Cache for lists of tools, which rarely change. It holds the specs, so that their ids stay valid."""
 _MAX_SERIALIZED = 64
 
 
 def _visible(definitions: list[dict[str, Any]]) -> bytes:
-    """Descriptions come from servers and skills as well."""
+    """Return the definitions as JSON with invisible characters escaped: descriptions come from servers and skills
+    too."""
     lowered = to_json(definitions)
     text = lowered.decode()
     return lowered if escape_result_json(text) == text else to_json(escape_json_texts(definitions))
 
 
 def tool_definition(spec: ToolSpec) -> dict[str, Any]:
-    """One tool in OpenAI's function format."""
+    """Return one tool in OpenAI's function format."""
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}

@@ -1,4 +1,4 @@
-"""Compute how much fits into a model's window, and what is cut where it no longer fits.
+"""Compute the size of a model's window, and where to cut a conversation that no longer fits.
 
 See docs/explanation/compaction.md#when.
 """
@@ -12,21 +12,21 @@ from itertools import accumulate
 from .view import CutPoint
 
 MAX_RESERVE = 20_000
-"""Tokens that are kept free for an answer, where the window is large."""
+"""Maximum tokens reserved for an answer."""
 SUMMARY_CAP = 4_000
-"""Tokens of a summary, where the window is large."""
+"""Maximum tokens of a summary."""
 MIN_SUMMARY = 256
-"""The same, however small the window."""
+"""Minimum tokens allowed for a summary, even in a small window."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """What one model can take, in tokens."""
+    """The window of one model, in tokens."""
 
     limit: int
     reserve: int
     known: bool = True
-    """False: nothing is known of it, and the limit is what most models have."""
+    """False: the limit is a common default, because the model's own is unknown."""
 
     @classmethod
     def from_limit(
@@ -39,75 +39,76 @@ class ContextWindow:
 
     @property
     def usable(self) -> int:
-        """From here on the conversation is compacted."""
+        """Tokens at which the conversation is compacted."""
         return self.limit - self.reserve
 
     @property
     def max_summary(self) -> int:
-        """What a summary may take of it."""
+        """Maximum tokens of a summary."""
         return max(MIN_SUMMARY, min(SUMMARY_CAP, self.reserve // 2))
 
     def narrowed(self, limit: int | None) -> ContextWindow:
-        """The same for a model that has told us itself how little it takes."""
+        """Return the window of a model that has itself reported a smaller limit. None: unchanged."""
         return self if limit is None or limit >= self.limit else ContextWindow(limit, min(self.reserve, limit // 4))
 
 
 @dataclass(slots=True)
 class CompactionHistory:
-    """What came of compacting one conversation with a model."""
+    """The results of compacting one conversation with one model."""
 
     model: str = ""
     not_before: int = 0
-    """Tokens below which it is not tried again: the last time it did not help enough, or not at all."""
+    """Tokens below which compaction is not tried again, because the last one helped too little or failed."""
     refused_tokens: int | None = None
-    """Tokens that the provider has refused without saying how many it takes."""
+    """Size of a request that the provider refused without reporting its limit; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What of a view is summarised, and what is kept word for word."""
+    """The parts of a view that are summarized and kept verbatim."""
 
     head: range
-    """Indexes of the messages whose place the summary takes; those of an earlier summary are among them."""
+    """Indexes of the messages that the summary replaces, including an earlier summary."""
     start: CutPoint | None
-    """Where the tail begins; none: nothing is kept. One inside of a turn keeps that turn's user message too."""
+    """The beginning of the tail; None: nothing is kept. If it is inside a turn, that turn's user message is kept
+    too."""
     tail_tokens: int
-    """Tokens that are kept."""
+    """Tokens of the kept messages."""
 
 
 def cut_for(cut_points: Sequence[CutPoint], costs: Sequence[int], *, turns: int, budget: int) -> Cut | None:
-    """The cut that keeps the last turns, fewer when they take more than the budget, and of a last turn that does so
-    alone its latest steps. `costs` are the tokens of each message. None: there is nothing that could be summarised."""
+    """Return the cut that keeps the last `turns` turns, or fewer to stay within the budget; if even the last turn
+    exceeds it, only its latest steps. `costs` are the tokens of each message. None if there is nothing to summarize."""
     begun = [place for place in cut_points if place.step == 0]
-    behind = list(accumulate(reversed(costs)))[::-1]  # from each message on: a sum for each place would be a square
+    tokens_from = list(accumulate(reversed(costs)))[::-1]  # sums from each message on, computed once
     for start in begun[-turns:]:
-        cost = behind[start.index]
+        cost = tokens_from[start.index]
         if cost <= budget and start.index > _first(cut_points):
             return Cut(range(1, start.index), start, cost)
-    return _inside(cut_points, costs[begun[-1].index], behind, begun[-1], budget) if begun else None
+    return _inside(cut_points, costs[begun[-1].index], tokens_from, begun[-1], budget) if begun else None
 
 
 def cut_all(cut_points: Sequence[CutPoint], count: int) -> Cut | None:
-    """The cut that keeps nothing of a view of so many messages; none where nothing was said."""
+    """Return the cut that keeps nothing of a view with `count` messages. None if it has no messages to cut."""
     return Cut(range(1, count), None, 0) if cut_points else None
 
 
 def _first(cut_points: Sequence[CutPoint]) -> int:
-    """Where what was said begins. A head that ends there would hold an earlier summary at most."""
+    """Return the index of the first message of the conversation; before it there is at most an earlier summary."""
     return cut_points[0].index
 
 
 def _inside(
     cut_points: Sequence[CutPoint], message: int, tokens_from: Sequence[int], turn: CutPoint, budget: int
 ) -> Cut | None:
-    """Splits a turn: its message, which costs so much, and as many of its latest steps as the budget has room for, but
-    one at least."""
+    """Cut inside a turn: keep its message, which costs `message` tokens, and as many of its latest steps as the budget
+    allows, but at least one."""
     steps = [place for place in cut_points if place.step and place.index > turn.index]
     earlier = turn.index > _first(cut_points)
     if not steps:
         return Cut(range(1, turn.index), turn, message) if earlier else None
     start = next((place for place in steps if message + tokens_from[place.index] <= budget), steps[-1])
     kept = message + tokens_from[start.index]
-    if start is steps[0]:  # the whole turn: what lies before it must be worth a summary
+    if start is steps[0]:  # the whole turn is kept, so only earlier messages can be cut
         return Cut(range(1, turn.index), turn, kept) if earlier else None
     return Cut(range(1, start.index), start, kept)

@@ -13,12 +13,12 @@ import contextlib
 import os
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from agent_common.line_text import one_line
-from agent_common.redaction import redact
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
@@ -72,13 +72,13 @@ class DailyLogWriter:
         require_space: RequireSpace,
         *,
         days: int,
-        secrets: Sequence[str] = (),
+        redactor: Redactor | None = None,
         pause: float = GATHER_SECONDS,
     ) -> None:
         """`days` is how long a day's file is kept; 0 keeps no log and leaves alone what there is. `require_space`
-        raises ToolFailure where there is no room. `secrets` are texts that never go into a line."""
+        raises ToolFailure where there is no room. `redactor` takes secrets out of the lines."""
         self._home, self._clock, self._locks, self._require_space = home, clock, locks, require_space
-        self._days, self._secrets, self._pause = days, tuple(secrets), pause
+        self._days, self._redactor, self._pause = days, redactor or Redactor(), pause
         self._waiting: deque[tuple[int, DailyLogEntry]] = deque()
         self._lost = 0
         self._reserved: dict[Path, int] = {}
@@ -128,7 +128,7 @@ class DailyLogWriter:
         while self._waiting:
             at_ms, entry = self._waiting.popleft()
             key = (entry.principal, _day(at_ms))
-            files.setdefault(key, []).append(format_line(entry, at_ms, self._secrets))
+            files.setdefault(key, []).append(format_line(entry, at_ms, self._redactor))
         for (principal, day), lines in files.items():
             await self._write_lines(principal, day, b"".join(lines))
         if self._lost:
@@ -180,13 +180,13 @@ class DailyLogWriter:
                 log.exception("old daily logs were not removed")
 
 
-def format_line(entry: DailyLogEntry, at_ms: int, secrets: Sequence[str] = ()) -> bytes:
+def format_line(entry: DailyLogEntry, at_ms: int, redactor: Redactor) -> bytes:
     """One line of a day's file, whatever the texts are."""
     when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
     # Names are not searched for secrets: the id of a task may look like one.
     parts = [f"{when:%H:%M}", code_span(_clip_line(entry.who, MAX_NAME_LENGTH) or "-"), entry.status]
     for name, text in (("asked", entry.asked), ("answered", entry.answered)):
-        if shown := _clip_line(redact(text[:MAX_INSPECTED], secrets), MAX_TEXT_LENGTH):
+        if shown := _clip_line(redactor.redact_note(text[:MAX_INSPECTED]), MAX_TEXT_LENGTH):
             parts.append(f"{name}: {code_span(shown)}")
     return f"- {' · '.join(parts)}\n".encode(errors="replace")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from agent_common.line_text import comparable_text, note_key, one_line, truncate_middle
 from agent_common.protocol import is_object
-from agent_common.redaction import redact
+from agent_common.redaction import Redactor
 
 from ..ports import Correction, ToolContext, ToolResult
 from .notes_file import NoteEntry, code_span
@@ -56,10 +56,12 @@ def failure_note(
     return None
 
 
-def to_entry(note: FailureNote | CorrectionNote, secrets: Sequence[str]) -> NoteEntry:
+def to_entry(note: FailureNote | CorrectionNote, redactor: Redactor) -> NoteEntry:
     """The note as it goes into its file, without secrets."""
     made = (
-        _failure_entry(note, secrets) if isinstance(note, FailureNote) else _correction_entry(note.correction, secrets)
+        _failure_entry(note, redactor)
+        if isinstance(note, FailureNote)
+        else _correction_entry(note.correction, redactor)
     )
     day = datetime.fromtimestamp(note.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
     fields = {**made.fields, "times": "1", "first": day, "last": day}
@@ -67,17 +69,17 @@ def to_entry(note: FailureNote | CorrectionNote, secrets: Sequence[str]) -> Note
     return NoteEntry(made.title, {**{name: value for name, value in fields.items() if value}, "text": text})
 
 
-def _failure_entry(note: FailureNote, secrets: Sequence[str]) -> NoteEntry:
-    clean = redact(note.text, secrets)
+def _failure_entry(note: FailureNote, redactor: Redactor) -> NoteEntry:
+    clean = redactor.redact_note(note.text)
     user, tool = principal_label(note.principal), one_line(note.tool, 64)
     title = note_key("e", user, tool, note.kind, comparable_text(clean))
     text = code_span(one_line(clean, MAX_ERROR_LENGTH) or "no text")
     return NoteEntry(title, {"tool": tool, "error": note.kind, "user": user, "text": text})
 
 
-def _correction_entry(given: Correction, secrets: Sequence[str]) -> NoteEntry:
+def _correction_entry(given: Correction, redactor: Redactor) -> NoteEntry:
     def clean(text: str, limit: int) -> str:
-        line = one_line(redact(truncate_middle(text), secrets), limit)
+        line = one_line(redactor.redact_note(truncate_middle(text)), limit)
         return code_span(line) if line else ""
 
     text, user = clean(given.text, MAX_CORRECTION_LENGTH), principal_label(given.principal)

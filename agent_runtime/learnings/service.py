@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
@@ -74,15 +75,15 @@ class LearningService:
     """Fills ports.Learnings. `start` once, `close` behind the last turn."""
 
     def __init__(
-        self, workspace: Path, clock: Clock, secrets: Sequence[str] = (), *, pause: float = GATHER_SECONDS
+        self, workspace: Path, clock: Clock, redactor: Redactor | None = None, *, pause: float = GATHER_SECONDS
     ) -> None:
-        """`secrets` are texts that never go into a note."""
+        """`redactor` takes secrets out of the notes."""
 
         def book(name: str, head: str) -> _NotesQueue:
             return _NotesQueue(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
 
         self._errors, self._corrections = book("errors.md", ERRORS_HEAD), book("corrections.md", CORRECTIONS_HEAD)
-        self._clock, self._secrets, self._pause = clock, tuple(secrets), pause
+        self._clock, self._redactor, self._pause = clock, redactor or Redactor(), pause
         self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
         self._files = (NotesFile(), NotesFile())
@@ -190,7 +191,7 @@ class LearningService:
         """Puts the notes into the file. Raises ToolFailure."""
         data = _read_bytes(queue.safe_path)
         notebook = NotesFile.parse(queue.head if data is None else _decode(data))
-        notebook.add(to_entry(note, self._secrets) for note in notes)
+        notebook.add(to_entry(note, self._redactor) for note in notes)
         notebook.trim()
         changed = notebook.render().encode(errors="surrogateescape")
         if len(changed) > MAX_FILE_BYTES:

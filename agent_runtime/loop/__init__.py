@@ -1,15 +1,18 @@
 """The one loop: turns, limits, the repeat guard, the only scheduler, live streams."""
 
 from .compaction.agent import SummarizerModels
-from .compaction.message_size import MessageSizeCheck
 from .compaction.service import CompactionService
 from .core.authority import AuthorityResolver
+from .core.counters import Counters
 from .core.events import EventBus
 from .core.limits import ERROR_STATUSES, TurnLimits, TurnOutcome, UsageBudget
 from .core.live_sessions import MAIN_ALIAS, LiveSession, LiveSessions
+from .core.model_windows import ModelWindows
 from .core.session_cost import PriceCheck
 from .core.turn_state import ExternalWork, Turn, WorkRecorder
 from .core.turn_stream import StreamInterrupted, TurnStream
+from .execution.finalizer import TurnFinalizer
+from .execution.runner import TurnRunner
 from .notes.memory import MemoryNotes
 from .notes.warnings import Warnings
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of
@@ -17,8 +20,7 @@ from .requests.human_answers import HumanAnswer, HumanAnswers
 from .requests.recovery import Recovery, WorkStore
 from .requests.tasks import MIGRATIONS, TaskAdmission, TaskService, delete_tasks, record_of
 from .scheduling.admission import Admission
-from .scheduling.finalizer import TurnFinalizer
-from .scheduling.runner import Counters, TurnRunner
+from .scheduling.message_size import MessageSizeCheck
 from .services import LoopServices
 from .sessions.session_service import PromptView, SessionService, archive_session, close_session
 from .sessions.session_status import compute_session_status
@@ -44,6 +46,7 @@ __all__ = [
     "LoopServices",
     "MemoryNotes",
     "MessageSizeCheck",
+    "ModelWindows",
     "PriceCheck",
     "PromptView",
     "Recovery",

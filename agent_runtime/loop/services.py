@@ -1,36 +1,60 @@
-"""What every door needs to admit a turn: HTTP, mediation, hub, triggers and the file drop lead into one hallway."""
+"""The services that turns, and the requests for turns, share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..learnings import NoLearnings
-from ..ports import Clock, Learnings, SnapshotGuard
+from ..ports import Clock, Learnings, Model, OpenGate, SideEffectGate, SnapshotGuard, ToolCatalog
 from ..sessions import Ids
 from ..store import Database
 from ..workspace import Home
-from .compaction.message_size import MessageSizeCheck
+from .core.authority import AuthorityResolver
+from .core.counters import Counters
+from .core.events import EventBus
 from .core.live_sessions import LiveSessions
+from .core.session_cost import PriceCheck
 from .core.turn_state import Turn
 from .scheduling.admission import Admission
+from .scheduling.message_size import MessageSizeCheck
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopServices:
-    """The rooms behind the doors."""
+    """Built once by the server, used by every entry point: HTTP, mediation, triggers and the file drop."""
 
     database: Database
-    admission: Admission
-    live_sessions: LiveSessions
-    ids: Ids
     clock: Clock
+    ids: Ids
     home: Home
-    snapshot_guard: SnapshotGuard | None = None
+    events: EventBus
+    counters: Counters
+    model: Model
+    tool_catalog: ToolCatalog
+    authority_resolver: AuthorityResolver
+    live_sessions: LiveSessions
+    admission: Admission
     learnings: Learnings = field(default_factory=NoLearnings)
+    side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
+    parallel_tools: int = 4
+    """Tool calls of one step that may run at once."""
+    price_check: PriceCheck | None = None
+    """None: no model needs a known price."""
     message_size_check: MessageSizeCheck | None = None
     """None: no message is too long."""
+    snapshot_guard: SnapshotGuard | None = None
+    """None: the host makes no snapshots of this machine."""
+    skills_folder: Path | None = None
+    """The folder of plugins; None: there is none."""
+
+    async def require_price(self, turn: Turn) -> None:
+        """Raises InvalidRequest if the turn's cost is limited and its model's price is unknown, MeshUnavailable if
+        the mesh cannot tell now."""
+        if self.price_check is not None:
+            await self.price_check.require(turn.model, turn.budget)
 
     async def require_fit(self, turn: Turn) -> None:
-        """Call this before a turn is admitted. Raises TooLarge for a message that cannot fit its model's window."""
+        """Check the message's size before its turn is admitted. Raises TooLarge if it cannot fit the model's window."""
         if self.message_size_check is not None:
             await self.message_size_check.require(turn)

@@ -1,4 +1,4 @@
-"""Entry point for work from the host: the mediation channel (docs/reference/mediation.md)."""
+"""The entry point for work from the host: the mediation channel (docs/reference/mediation.md)."""
 
 from .channel.channel import ChannelStatus, MediationChannel
 from .channel.identity import Identity
@@ -6,7 +6,6 @@ from .channel.side_effect_gate import ChannelGate
 from .constraints.constraints import ConstraintService
 from .ledger.ledger import MIGRATIONS, needed_sessions
 from .ledger.outbox import Outbox
-from .redaction import Redactor
 from .work.file_work import read_request, run_file_request, write_result
 from .work.request_limits import WorkRefused
 from .work.turn_worker import RunningWork, TurnWorker, WorkRunner
@@ -20,7 +19,6 @@ __all__ = [
     "Identity",
     "MediationChannel",
     "Outbox",
-    "Redactor",
     "RunningWork",
     "TurnWorker",
     "WorkRefused",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ..errors import AgentRuntimeError
@@ -90,9 +91,9 @@ class _ScopeFiles:
 class Indexer:
     """What of files and sessions is in the index."""
 
-    def __init__(self, database: Database, home: Home, clock: Clock, secrets: Sequence[str] = ()) -> None:
-        self._database, self._home, self._clock, self._secrets = database, home, clock, secrets
-        self._session_indexer = SessionIndexer(database, secrets)
+    def __init__(self, database: Database, home: Home, clock: Clock, redactor: Redactor) -> None:
+        self._database, self._home, self._clock, self._redactor = database, home, clock, redactor
+        self._session_indexer = SessionIndexer(database, redactor)
         self._session_task = IndexerTask(self._index_sessions)
         self._reached = -1
         """How many transactions there were when the last message was reached."""
@@ -145,7 +146,7 @@ class Indexer:
             if len(self._scope_files) >= MAX_SCOPES:
                 self._evict_one()
             self._scope_files[principal] = _ScopeFiles(
-                FileIndexer(self._database, self._home, principal, self._secrets), self._clock
+                FileIndexer(self._database, self._home, principal, self._redactor), self._clock
             )
         return self._scope_files[principal]
 

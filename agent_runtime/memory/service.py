@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ..errors import AgentRuntimeError, ToolFailure
@@ -76,15 +77,16 @@ class MemoryService:
         database: Database,
         home: Home,
         clock: Clock,
-        secrets: Sequence[str] = (),
+        redactor: Redactor | None = None,
         *,
         embeddings: EmbeddingSearch | None = None,
         max_facts: int = MAX_FACTS,
     ) -> None:
-        """`secrets` are texts that never go into it. With `embeddings` a search also finds what has none of its
+        """`redactor` takes secrets out of what is kept. With `embeddings` a search also finds what has none of its
         words."""
-        self._database, self._clock, self._secrets, self._max_facts = database, clock, tuple(secrets), max_facts
-        self._indexer = Indexer(database, home, clock, self._secrets)
+        self._database, self._clock, self._max_facts = database, clock, max_facts
+        self._redactor = redactor or Redactor()
+        self._indexer = Indexer(database, home, clock, self._redactor)
         self._embeddings = embeddings
 
     def start(self) -> None:
@@ -103,12 +105,12 @@ class MemoryService:
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()
     ) -> SavedFact:
         """Returns once it is on disk. Raises ToolFailure, StoreError."""
-        kept = clean(text, self._secrets)
+        kept = clean(text, self._redactor)
         if not kept:
             raise ToolFailure("text: says nothing", kind="invalid")
         if len(kept) > MAX_FACT_LENGTH:
             raise ToolFailure(f"text: has more than {MAX_FACT_LENGTH} characters: save several facts", kind="invalid")
-        labels = tuple(label for tag in tags if (label := clean(tag, self._secrets).replace("\n", " ")))
+        labels = tuple(label for tag in tags if (label := clean(tag, self._redactor).replace("\n", " ")))
         draft = FactDraft(kept, principal, session_id, origin, labels[: facts.MAX_TAGS])
         what, now = await asyncio.to_thread(draft.to_indexed), self._clock.now_ms()
         name, known = await self._database.write(
@@ -182,7 +184,7 @@ class MemoryService:
 
     async def _save_one(self, text: str, principal: str, session_id: str) -> bool:
         """Whether it is new."""
-        if not clean(text, self._secrets):
+        if not clean(text, self._redactor):
             return False
         saved = await self.save(text, principal=principal, session_id=session_id, origin="agent (compaction)")
         return not saved.known

@@ -1,7 +1,8 @@
-"""Prompt caches of providers: what is added to a request so that one is used, and a watch over whether it is.
+"""Use the prompt caches of providers, and watch whether they work.
 
-What is added depends on the model's card. Marks are spliced into the bytes of the first and the last message when a
-request is sent; the messages themselves are never changed, so every request extends the one before, marks aside.
+The additions to a request depend on the model's card. Marks are inserted into the bytes of the first and the last
+message when a request is sent. The messages themselves never change, so without its marks every request extends the one
+before.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from agent_common.telemetry import logger
 from ..ports import Clock, ModelRequest
 
 MIN_CACHED_TOKENS = 1024
-"""A shorter prompt is cached by nobody."""
+"""Shorter prompts are not cached by any provider."""
 WARM_SECONDS = 240.0
-"""For so long a prompt is surely still in the cache; providers promise five minutes."""
+"""Seconds for which a prompt is certainly cached; providers promise five minutes."""
 COLD_AFTER_MISSES = 5
-"""Steps in a row that read nothing from the cache, after which the model counts as cold."""
+"""Consecutive steps without a cache hit after which a model counts as cold."""
 MAX_SESSIONS = 256
-"""That are watched."""
+"""Maximum sessions that are watched."""
 _CONTENT, _TEXT = b'"content":"', b'"content":[{"type":"text","text":"'
 _MARK = b',"cache_control":{"type":"ephemeral"}}]}'
 
@@ -30,39 +31,39 @@ log = logger(__name__)
 
 
 def cache_key(session: str) -> str:
-    """The same for all requests of a session; it tells a provider nothing about it."""
+    """Return a key that is the same for all requests of a session and does not reveal its id."""
     return hashlib.blake2s(session.encode(), digest_size=16).hexdigest()
 
 
 def with_cache_marks(messages: Sequence[bytes]) -> Sequence[bytes]:
-    """The messages with a mark on the first and the last: up to there the provider is to keep what it has read."""
+    """Return the messages with a mark on the first and the last, up to which the provider should cache the prompt."""
     if len(messages) < 2:
         return [_with_mark(message) for message in messages]
     return [_with_mark(messages[0]), *messages[1:-1], _with_mark(messages[-1])]
 
 
 def _with_mark(message: bytes) -> bytes:
-    """The message with its text as a part that carries the mark. One without text stays as it is."""
-    head, key, rest = message.partition(_CONTENT)  # in no string: there the quotes would be escaped
+    """Return the message with its text as a part that carries the mark; without text, return it unchanged."""
+    head, key, rest = message.partition(_CONTENT)  # not inside a string, where quotes would be escaped
     if not key or not rest.endswith(b'"}') or rest == b'"}':
         return message
     return b"".join((head, _TEXT, rest[:-1], _MARK))
 
 
 class CacheWatch:
-    """Finds models that should serve prompts from their cache and never do: that costs money, and nobody would see."""
+    """Finds models whose prompts should be cached but never are, which costs money without any error."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.cold_models: set[str] = set()
-        """Models that are known for it now."""
+        """Models that currently count as cold."""
         self._warned_models: set[str] = set()
         self._misses: Counter[str] = Counter()
         self._prompts: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
-        """When a session has asked a model last, and how long that prompt was."""
+        """(model, session) -> monotonic time and prompt tokens of the last call."""
 
     def record_usage(self, request: ModelRequest, usage: Usage) -> None:
-        """Takes what a capable model reports of a request."""
+        """Evaluate the reported usage of a request to a model with a cache."""
         now, asked = self._clock.monotonic(), (request.model, request.session_id)
         before = self._prompts.pop(asked, None)
         self._prompts[asked] = (now, usage.input + usage.cache_read + usage.cache_write)
@@ -85,5 +86,5 @@ class CacheWatch:
 
 
 def cache_fields(caching: Caching, request: ModelRequest) -> dict[str, str]:
-    """What else the head of a request says."""
+    """Return the further fields of a request that its provider's cache needs."""
     return {"prompt_cache_key": cache_key(request.session_id)} if caching == "key" and request.session_id else {}

@@ -1,4 +1,4 @@
-"""What the mesh says about its models: windows, limits and prices. Kept for a minute, wrong never longer."""
+"""The mesh's catalog of models: windows, limits and prices, cached for a minute."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ HTTP_OK, REFUSED_STATUSES = 200, (401, 403)
 TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
 FRESH_SECONDS = 60.0
 RECHECK_SECONDS = 1.0
-"""The same before a model is said not to be there: the operator may have added it just now."""
+"""Maximum age of the list before a model is reported as unknown, as the operator may just have added it."""
 _TIMEOUT_SECONDS = 5.0
 MAX_LISTED = 20
-"""Models that an error lists."""
+"""Maximum models listed in an error."""
 
 
 class ModelCatalog:
     """The models by name, as of the last answer."""
 
     def __init__(self, url: str, headers: dict[str, str], clock: Clock, *, complete: bool = False) -> None:
-        """`complete`: there is no model that the list does not name. The mesh's is; that of a plain endpoint may leave
-        out aliases and deployments."""
+        """`complete`: the list has all models. The mesh's does; that of a plain endpoint may lack aliases and
+        deployments."""
         self._url, self._complete = url, complete
         self._http = HttpPool(url, headers, read_timeout=_TIMEOUT_SECONDS, connect_timeout=_TIMEOUT_SECONDS)
         self._clock, self.cache_watch = clock, CacheWatch(clock)
@@ -38,14 +38,15 @@ class ModelCatalog:
         self._fetched: float | None = None
         self._lock = asyncio.Lock()
         self.reachable: bool | None = None
-        """Whether the mesh answered the last time it was asked; none before that."""
+        """Whether the mesh answered the last request; None before the first one."""
         self.token_refused = False
-        """Whether it refused our token then."""
+        """Whether it refused our token in that answer."""
         self.token_doubted = asyncio.Event()
-        """A model call was refused: the token may hold no longer."""
+        """Set when a model call was refused, so that the token is checked again."""
 
     def record_status(self, status: int) -> None:
-        """A model call was answered. One that was refused may be refused for itself: the list tells about the token."""
+        """Evaluate the status of a model call. A refusal may concern the call alone, so the token is checked by the
+        list."""
         self.reachable = True
         if status == HTTP_OK:
             self.token_refused = False
@@ -53,24 +54,24 @@ class ModelCatalog:
             self.token_doubted.set()
 
     async def refresh(self) -> None:
-        """Fetches the list now. Raises MeshUnavailable."""
+        """Fetch the list now. Raises MeshUnavailable."""
         async with self._lock:
             await self._fetch()
             self._fetched = self._clock.monotonic()
 
     def cached_card(self, name: str) -> ModelCard | None:
-        """The card as of the last answer, without asking."""
+        """Return the card as of the last answer, without a request; None if unknown."""
         return self._cards.get(name)
 
     def cached_cards(self) -> Sequence[ModelCard]:
-        """All cards as of the last answer."""
+        """Return all cards as of the last answer."""
         return list(self._cards.values())
 
     def names(self) -> list[str]:
         return list(self._cards)
 
     async def models(self, age: float = FRESH_SECONDS) -> Sequence[ModelCard]:
-        """All cards, at most that many seconds old. Raises MeshUnavailable."""
+        """Return all cards, at most `age` seconds old. Raises MeshUnavailable."""
         async with self._lock:
             now = self._clock.monotonic()
             if self._fetched is None or now - self._fetched > age:
@@ -79,13 +80,13 @@ class ModelCatalog:
         return list(self._cards.values())
 
     async def card(self, name: str, age: float = FRESH_SECONDS) -> ModelCard | None:
-        """The card of one model; none when the mesh cannot say."""
+        """Return the card of one model; None if it is unknown or the mesh does not answer."""
         with contextlib.suppress(MeshUnavailable):
             await self.models(age)
         return self.cached_card(name)
 
     async def require(self, name: str) -> None:
-        """Raises InvalidRequest `unknown_model`, which lists what there is, for a model that certainly is not there."""
+        """Raise InvalidRequest `unknown_model`, with the known names, if the model certainly does not exist."""
         if not self._complete:
             return
         with contextlib.suppress(MeshUnavailable):
@@ -96,7 +97,7 @@ class ModelCatalog:
                 raise InvalidRequest(text, code="unknown_model", faults=[("model", text)])
 
     async def explain_refusal(self, refusal: str, name: str) -> str:
-        """What an endpoint said of a model that it does not have, with what to do about it."""
+        """Return an endpoint's refusal of an unknown model, with advice."""
         card = await self.card(name, RECHECK_SECONDS)
         if card is None:
             return (
@@ -109,7 +110,7 @@ class ModelCatalog:
         return f"{refusal}; {name!r} stands for {card.upstream!r}: correct the host's OPENAI_MODEL or catalog"
 
     def describe_names(self) -> str:
-        """The names, for a person who chose a wrong one."""
+        """Return the known names, for the text of an error."""
         names = sorted(name for name, card in self._cards.items() if card.supports_chat)
         rest = f" and {len(names) - MAX_LISTED} more (GET /capabilities lists all)" if len(names) > MAX_LISTED else ""
         return f"{self._url} lists {', '.join(names[:MAX_LISTED]) or 'none'}{rest}"
@@ -123,7 +124,7 @@ class ModelCatalog:
                 status, body = reply.status, await reply.body()
         except (TransportFault, TimeoutError) as error:
             self.reachable = False
-            raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'it is silent'}") from error
+            raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'no answer'}") from error
         self.reachable = True
         self.token_refused = status in REFUSED_STATUSES
         if self.token_refused:
@@ -133,5 +134,5 @@ class ModelCatalog:
         try:
             cards = ModelList.model_validate_json(body).data
         except ValidationError as error:
-            raise MeshUnavailable("the mesh does not list its models: its answer has another shape") from error
+            raise MeshUnavailable("the mesh does not list its models: its answer is malformed") from error
         self._cards = {card.id: card for card in cards}

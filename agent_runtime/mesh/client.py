@@ -24,9 +24,9 @@ TIMEOUT_SECONDS = 120.0
 ANSWER_LIMITS = JsonLimits(32 * 1024 * 1024, max_values=2_000_000, refuse_ambiguous=False)
 """Many long vectors in one answer."""
 CHAT_OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})
-"""Options of `chat` that are passed on; anything else is refused by name."""
+"""Options of `chat` that are passed on; any other one is refused."""
 MESSAGE_MEMBERS = ("role", "content", "name")
-"""Members that a message may have."""
+"""The fields that a message may have."""
 TEXT_PART_EXAMPLE = "{'type': 'text', 'text': '...'}"
 
 
@@ -55,7 +55,8 @@ class MeshClient:
     async def chat(
         self, messages: Sequence[Mapping[str, Any]], meter: ModelMeter | None = None, /, **options: Any
     ) -> dict[str, Any]:
-        """One completion: `{content, finish_reason, usage}`. Raises ToolFailure when the meter does not admit it."""
+        """Return one completion as `{content, finish_reason, usage}`. Raises ToolFailure if the meter refuses the
+        call."""
         if unknown := sorted(set(options) - CHAT_OPTIONS):
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(CHAT_OPTIONS))}")
         _require_list("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
@@ -83,7 +84,7 @@ class MeshClient:
         await self._http.close()
 
     async def _metered(self, path: str, body: dict[str, Any], meter: ModelMeter | None) -> Any:
-        """Call a model, and charge what it has used to the turn that it works for."""
+        """Call a model and charge its usage to the meter, if there is one."""
         model = body["model"]
         if meter is not None:
             await meter.check_budget(model)
@@ -99,7 +100,7 @@ class MeshClient:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await self._gate.wait_open()
         except TimeoutError:
-            raise MeshUnavailable("the channel to the host is broken; nothing is asked of a model meanwhile") from None
+            raise MeshUnavailable("the channel to the host is broken; model calls are suspended") from None
         try:
             async with self._http.request("POST", path, to_json(body)) as reply:
                 status, answer = reply.status, await reply.body(ANSWER_LIMITS.max_bytes + 1)
@@ -115,13 +116,14 @@ class MeshClient:
 
 
 def _require_list(name: str, given: object, kind: type, what: str) -> None:
-    """Skills hand in what they like; a text is a sequence too, and would be asked about letter by letter."""
+    """Check the type of a skill's argument. A plain text is refused too: as a sequence it would be sent letter by
+    letter."""
     if not isinstance(given, list | tuple) or not all(isinstance(one, kind) for one in given):  # pyright: ignore[reportUnknownVariableType]
         raise MeshUnavailable(f"{name}: must be a list of {what}")
 
 
 def _require_text_only(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse all but text: skills have no network, and a provider would fetch the address of an image for them."""
+    """Allow only text: skills have no network, and a provider would fetch the URL of an image for them."""
     for index, message in enumerate(messages):
         if unknown := [name for name in message if name not in MESSAGE_MEMBERS]:
             raise MeshUnavailable(
@@ -146,7 +148,7 @@ def _text_of(part: Any) -> str | None:
 
 @contextlib.contextmanager
 def _answer_expected() -> Generator[None]:
-    """Reads an answer that may be anything."""
+    """Convert errors of reading a malformed answer to MeshUnavailable."""
     try:
         yield
     except (AttributeError, KeyError, IndexError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What a failed model call means: one place that turns HTTP into ModelError."""
+"""Convert failures of model calls to ModelError, in one place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OVERFLOW_WORDS = (
     "model token limit",  # Moonshot
 )
 _PROMPT_WORDS = ("input", "prompt", "messages")
-"""Words for what was sent. An error without them that tells of sizes is about the answer."""
+"""Words for the input. An error about sizes without them concerns the answer."""
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _RATE_CODES = {"rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429"}
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_error"}
@@ -43,11 +43,11 @@ _BASE_URL = (
 )
 _DETAIL_CHARACTERS = 500
 ERROR_BODY_LIMITS = JsonLimits(max_bytes=64 * 1024)
-"""A larger one is taken for text."""
+"""A larger body is treated as plain text."""
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-    """The error behind an HTTP status."""
+    """Return the error for an HTTP status."""
     message, code = parse_error_body(body)
     text = f"the model endpoint answered {status}: {message}"
     if status in (401, 403) or code == "provider_auth":
@@ -71,7 +71,7 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Model
 
 
 def from_event(error: Any) -> ModelError:
-    """The error that a provider reports inside its stream."""
+    """Return the error for one that a provider reports inside its stream."""
     body = error if is_object(error) else {"message": str(error)}
     message, code = str(body.get("message") or error)[:_DETAIL_CHARACTERS], _code(body)
     if code == "provider_auth":
@@ -85,14 +85,14 @@ def from_event(error: Any) -> ModelError:
 
 
 def from_transport(fault: TransportFault, url: str, idle_seconds: float) -> ModelError:
-    """The error behind a connection that failed."""
+    """Return the error for a connection that failed."""
     if fault.timed_out:
         return ModelError(f"the model at {url} sent nothing for {idle_seconds:g} s", transient=True)
     return ModelError(f"the model endpoint {url} cannot be reached: {fault.message}", transient=True)
 
 
 def parse_error_body(body: bytes) -> tuple[str, str]:
-    """Message and code of an OpenAI-style error body, or whatever text there is."""
+    """Return message and code of an OpenAI-style error body; any other body is the message, without a code."""
     try:
         parsed: Any = read_json(body, ERROR_BODY_LIMITS)
     except ValueError:
@@ -104,7 +104,7 @@ def parse_error_body(body: bytes) -> tuple[str, str]:
 
 
 def _code(error: dict[str, Any]) -> str:
-    """Some providers have no `code` and say it in `type`."""
+    """Return the code of an error; some providers have it only in `type`."""
     code = error.get("code")
     return str(error.get("type") if code is None else code)
 
@@ -114,7 +114,7 @@ def _is_quota(code: str, message: str) -> bool:
 
 
 def _is_overflow(message: str) -> bool:
-    """Whether it says that the prompt is too long, in words or by both sizes."""
+    """Return whether the message says that the prompt is too long, in words or by both sizes."""
     worded = message.lower()
     if any(words in worded for words in _OVERFLOW_WORDS):
         return True
@@ -123,7 +123,7 @@ def _is_overflow(message: str) -> bool:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait; the header holds a number or a date."""
+    """Return the seconds to wait; the header has a number or a date. None if it is missing or invalid."""
     if not value:
         return None
     try:

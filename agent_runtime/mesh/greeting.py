@@ -1,4 +1,4 @@
-"""Tells the operator from the start on whether the mesh answers and takes our token, before the first turn fails."""
+"""Check at start whether the mesh answers and accepts our token, so that the operator knows before a turn fails."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .catalog import ModelCatalog
 
 log = logger(__name__)
 RETRY_SECONDS = 5.0
-"""Between two looks while something is wrong. A turn that succeeds ends that as well."""
+"""Seconds between checks while something is wrong. A successful turn ends that state as well."""
 
 
 class MeshCheck:
-    """Asks the mesh for its models at the start, and again while it cannot be reached or refuses the token.
+    """Requests the mesh's models at start, and again while it is unreachable or refuses the token.
 
-    The first answer also tells whether AGENT_MODEL is one of them.
+    The first answer also shows whether AGENT_MODEL exists.
     """
 
     def __init__(self, catalog: ModelCatalog, url: str, model: str) -> None:
-        """`model`: the one that AGENT_MODEL names."""
+        """`model`: the value of AGENT_MODEL."""
         self._catalog, self._url, self._model = catalog, url, model
         self._asking: asyncio.Task[None] | None = None
 
@@ -35,23 +35,23 @@ class MeshCheck:
             await asyncio.gather(self._asking, return_exceptions=True)
 
     async def _ask(self) -> None:
-        told: str | None = None
+        reported: str | None = None
         while True:
             if not self._catalog.reachable or self._catalog.token_refused or self._catalog.token_doubted.is_set():
                 self._catalog.token_doubted.clear()
                 try:
                     await self._catalog.refresh()
                     await self._catalog.require(self._model)
-                    wrong = None
+                    fault = None
                 except InvalidRequest as error:
-                    wrong = f"AGENT_MODEL: {error}"
+                    fault = f"AGENT_MODEL: {error}"
                 except MeshUnavailable as error:
-                    wrong = str(error)
-                if wrong is not None and wrong != told:
-                    log.warning("the mesh cannot be used", url=self._url, error=wrong)
-                elif wrong is None and told is not None:
+                    fault = str(error)
+                if fault is not None and fault != reported:
+                    log.warning("the mesh cannot be used", url=self._url, error=fault)
+                elif fault is None and reported is not None:
                     log.info("the mesh can be used again", url=self._url)
-                told = wrong
+                reported = fault
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):
                     await self._catalog.token_doubted.wait()

@@ -1,8 +1,8 @@
-"""The model client: streams completions from the mesh (or any OpenAI-compatible endpoint) over one pooled connection.
+"""The model client: streams completions from the mesh, or any OpenAI-compatible endpoint, over pooled connections.
 
-It speaks HTTP itself instead of through the `openai` client, whose typed path walks every message of a request and
-builds a model of every streamed token; on a long conversation that costs more than the rest of a turn together
-(docs/reference/performance.md). What is sent is already bytes, what comes back is parsed once.
+It uses HTTP directly instead of the `openai` client, whose typed path validates every message of a request and builds a
+model for every streamed token; in a long conversation that costs more than the rest of a turn together
+(docs/reference/performance.md). Requests are sent as ready bytes, and responses are parsed once.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from .usage import with_cost
 
 log = logger(__name__)
 MAX_RETRY_SECONDS = 60.0
-"""Seconds; a provider that asks for more is given up on."""
+"""If a provider asks to wait for more seconds, the call fails."""
 DRAIN_SECONDS = 0.5
-"""Longest wait for the connection to be handed back after the last event."""
+"""Maximum seconds to read the rest of a stream so that its connection can be reused."""
 _BACKOFF = Backoff(first=0.5, most=16.0, jitter=0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long and how often a call is tried."""
+    """Attempts and timeout of a model call."""
 
     attempts: int = 4
     idle_seconds: float = 120.0
 
 
 class _AttemptLog:
-    """The log line that each attempt at a model call ends with."""
+    """Writes the log line that ends each attempt of a model call."""
 
     def __init__(self, request: ModelRequest, attempt: int) -> None:
         self._began = time.monotonic()
@@ -55,7 +55,7 @@ class _AttemptLog:
         self._facts: dict[str, Any] = {"model": request.model, "attempt": attempt, **ids}
 
     def add_response(self, reply: HttpResponse) -> None:
-        """The host's request id leads to its own line of this call."""
+        """Add the status, and the host's request id, which identifies the host's log line of this call."""
         self._facts |= {"http_status": reply.status, "request_id": reply.headers.get("x-request-id")}
 
     def log_completion(self, completion: Completion) -> None:
@@ -79,7 +79,8 @@ class ModelClient:
         self._http = HttpPool(url, wanted | headers, read_timeout=retry_policy.idle_seconds)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Retries with backoff before the first token only: what the caller has seen is never taken back."""
+        """Stream a completion. It is retried, with backoff, only before the first token, because output is never
+        withdrawn."""
         card = self._catalog.cached_card(request.model)
         body = _body(request, card.caching if card is not None else "none")
         attempts = request.attempts or self._retry_policy.attempts
@@ -126,7 +127,7 @@ class ModelClient:
                 await _drain(reply)
         except TransportFault as error:
             self._catalog.reachable = False
-            if not assembly.complete:  # what breaks behind the end of the answer breaks nothing
+            if not assembly.complete:  # a failure after the end of the answer does not matter
                 raise errors.from_transport(error, self._url, self._retry_policy.idle_seconds) from error
         completion = self._with_cost(request.model, assembly.completion())
         self._watch(request, completion, reported=assembly.report is not None)
@@ -134,7 +135,7 @@ class ModelClient:
         yield completion
 
     async def _explain_unknown_model(self, error: ModelError, model: str) -> ModelError:
-        """Return the error; that of an unknown model lists the known names, or the upstream model of a known name."""
+        """Return the error; for an unknown model with the known names, or with the upstream model of a known name."""
         if error.code != "unknown_model":
             return error
         return ModelError(await self._catalog.explain_refusal(error.message, model), code=error.code)
@@ -156,7 +157,7 @@ def _check_encoding(reply: HttpResponse) -> None:
 
 
 async def _drain(reply: HttpResponse) -> None:
-    """Reads what is behind the last event, so that the connection can be kept; but not for long."""
+    """Read the rest of the stream for a short time, so that the connection can be reused."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in reply.pieces:
@@ -164,7 +165,7 @@ async def _drain(reply: HttpResponse) -> None:
 
 
 def _body(request: ModelRequest, caching: Caching) -> bytes:
-    """The request as JSON, joined from pieces that were serialised once."""
+    """Return the request as JSON, joined from parts that were serialized once."""
     head: dict[str, Any] = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
     if request.max_tokens is not None:
         head["max_tokens"] = request.max_tokens
@@ -179,7 +180,7 @@ def _body(request: ModelRequest, caching: Caching) -> bytes:
 
 
 def _delay(attempt: int, error: ModelError) -> float | None:
-    """Seconds until the next attempt: what the provider asks for, else doubling; with jitter. None: no next one."""
+    """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: no retry."""
     if not error.transient or (error.retry_after or 0) > MAX_RETRY_SECONDS:
         return None
     if error.retry_after is not None:

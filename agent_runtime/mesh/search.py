@@ -1,4 +1,4 @@
-"""Search of the web, which the host does: the runtime has neither an engine nor a key for one."""
+"""Web search through the host: the runtime has neither a search engine nor a key for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a streamed completion together: server-sent lines in, model events out."""
+"""Parse a streamed completion: server-sent lines in, model events out."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _STOP: dict[str, Literal["stop", "length", "content-filter", "tool-calls", "othe
 MAX_LINE_BYTES = 8 * 1024 * 1024
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 MAX_CALLS = 256
-"""Tool calls in one answer."""
+"""Maximum tool calls in one answer."""
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD]")
 
 
 class EventLines:
-    """Splits a byte stream into the payloads of its `data:` lines. Raises ModelError for a line without end."""
+    """Splits a byte stream into the payloads of its `data:` lines. Raises ModelError for a line that is too long."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -55,15 +55,15 @@ class EventLines:
 
 
 def read_event(payload: bytes) -> dict[str, Any] | None:
-    """The event in a `data:` payload; None for the end of the stream. Raises ModelError.
+    """Return the event in a `data:` payload; None for the end of the stream. Raises ModelError.
 
-    Larger ones than json_reader.INLINE_BYTES are for `read_large_event`.
+    Payloads larger than json_reader.INLINE_BYTES are for `read_large_event`.
     """
     return None if payload == b"[DONE]" else _parse(payload)
 
 
 async def read_large_event(payload: bytes) -> dict[str, Any] | None:
-    """Do the same as `read_event`, in a thread when the payload is large. Raises ModelError."""
+    """Do the same as `read_event`, in a thread if the payload is large. Raises ModelError."""
     return await run_by_size(len(payload), partial(read_event, payload))
 
 
@@ -76,7 +76,7 @@ class _Call:
 
 @dataclass(slots=True)
 class StreamParser:
-    """One completion while it streams in."""
+    """Collects one completion while it is streamed."""
 
     sent: int
     """Bytes of the request, for providers that report no usage."""
@@ -89,7 +89,7 @@ class StreamParser:
     _ids: set[str] = field(default_factory=set[str])
 
     def feed_event(self, event: dict[str, Any] | None) -> Iterator[ModelEvent]:
-        """The model events in an event of the stream. Raises ModelError for what is not a completion chunk."""
+        """Yield the model events in an event of the stream. Raises ModelError if it is not a completion chunk."""
         if event is None:
             self.done = True
             return
@@ -101,7 +101,7 @@ class StreamParser:
             raise _not_a_chunk() from error
 
     def feed_response(self, reply: dict[str, Any] | None) -> Iterator[ModelEvent]:
-        """The events of a whole reply, from an endpoint that does not stream."""
+        """Yield the events of a whole reply, from an endpoint that does not stream."""
         given: Any = reply.get("choices") if reply else None
         spoken = [{**choice, "delta": choice.get("message")} for choice in _objects(given)]
         if reply and spoken:
@@ -126,13 +126,13 @@ class StreamParser:
 
     @property
     def complete(self) -> bool:
-        """Whether the answer came to its end; a usage report may still follow."""
+        """Whether the answer is complete; a usage report may still follow."""
         return self.finish_reason is not None or self.done
 
     def completion(self) -> Completion:
-        """What it all came to. Raises ModelError when the stream broke off before its end."""
+        """Return the completion. Raises ModelError if the stream ended too early."""
         if not self.complete:
-            raise ModelError("the model's stream broke off before its end", transient=True)
+            raise ModelError("the model's stream ended too early", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
         counted = is_object(self.report)
         usage = (
@@ -163,7 +163,7 @@ class StreamParser:
             yield CallPiece(call.id, piece)
 
     def _call_id(self, given: str | None, index: int) -> str:
-        """The provider's id, made unique: some give none, some give the same to every call of an answer."""
+        """Return the provider's id, made unique: some send none, others the same one for every call of an answer."""
         call_id = self._counted(given or f"call_{index}")
         while call_id in self._ids:
             call_id = f"{call_id}_{index}"
@@ -178,7 +178,7 @@ class StreamParser:
 
 
 def _text(value: object) -> str | None:
-    """Raises TypeError for a value of another type."""
+    """Return a text or None unchanged. Raises TypeError for any other value."""
     if value is None or isinstance(value, str):
         return value
     raise TypeError("must be text")
@@ -190,7 +190,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def _parse(payload: bytes) -> dict[str, Any]:
     try:
-        # A byte holds no more than one value, and the parser itself ends nesting: a small event needs no count before.
+        # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
         small = len(payload) <= EVENT_LIMITS.max_values
         event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT_LIMITS)
     except ValueError as refusal:
@@ -208,7 +208,7 @@ def _not_a_chunk() -> ModelError:
 
 
 def _parse_with_lone_surrogates(payload: bytes) -> Any:
-    """Some providers cut an emoji in two; the halves are replaced, for nothing else could be stored or sent."""
+    """Parse JSON with halves of surrogate pairs, which some providers send, and replace them: they cannot be stored."""
     try:
         text = json.dumps(json.loads(payload), ensure_ascii=False)
         return read_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)

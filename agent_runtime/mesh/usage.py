@@ -9,13 +9,13 @@ from typing import Any
 from agent_common.protocol import Pricing, Usage, is_object
 
 MAX_TOKENS = 2**40
-"""More than any call can use; a provider's odd number must not outgrow the columns that add it up."""
+"""More than any call can use. Larger numbers from a provider would overflow the columns of sums."""
 
 
 def usage_of(report: Mapping[str, Any]) -> Usage:
-    """OpenAI-style numbers contain the cached and the reasoning ones; ours do not overlap."""
+    """Convert OpenAI-style counts, which include cached and reasoning tokens, to our disjoint buckets."""
     prompt, completion = _details(report, "prompt_tokens_details"), _details(report, "completion_tokens_details")
-    # DeepSeek and Anthropic have names of their own for what OpenAI nests.
+    # DeepSeek and Anthropic use their own names for counts that OpenAI nests.
     cache_read = _count(prompt.get("cached_tokens")) or _count(report.get("prompt_cache_hit_tokens"))
     cache_write = _count(prompt.get("cache_write_tokens")) or _count(report.get("cache_creation_input_tokens"))
     reasoning = _count(completion.get("reasoning_tokens"))
@@ -30,7 +30,7 @@ def usage_of(report: Mapping[str, Any]) -> Usage:
 
 
 def with_cost(usage: Usage, pricing: Pricing | None) -> Usage:
-    """The usage with its cost, where the provider gave none and the model has a price."""
+    """Return the usage with its cost, if the provider gave none and the model has a price."""
     if pricing is None or usage.cost_usd is not None:
         return usage
     read = pricing.input if pricing.cache_read is None else pricing.cache_read
@@ -46,7 +46,7 @@ def _details(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _cost(value: Any) -> float | None:
-    """Dollars as the mesh counts them; anything but an amount is no price."""
+    """Return the cost in US dollars that the mesh reports; None for an invalid value."""
     return value if isinstance(value, int | float) and 0 <= value < float("inf") else None
 
 

@@ -1,4 +1,4 @@
-"""The seams of the runtime, as Protocols. A room that needs something above its floor asks for one of these."""
+"""The interfaces of the runtime, as Protocols, through which lower packages call higher ones."""
 
 from agent_common.clock import Clock
 

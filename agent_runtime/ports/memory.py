@@ -1,4 +1,4 @@
-"""What an agent is told, learns, remembers and writes down."""
+"""Interfaces for what an agent notes, learns, remembers and logs."""
 
 from __future__ import annotations
 
@@ -11,115 +11,116 @@ from .tools import ToolContext, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A fact of the moment that the model is told below a user's message."""
+    """A fact of the moment, shown to the model below a user's message."""
 
     kind: str
-    """One word: `time`, `warning`, `memory`."""
+    """One word, such as `time`, `warning` or `memory`."""
     text: str
     source: str = ""
-    """Where text comes from that the runtime did not write itself: it is shown as data. Empty: its own words."""
+    """Origin of a text that the runtime did not write itself, which is shown as data. Empty: the runtime's own text."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteContext:
-    """A turn that starts, for those who may have something to note."""
+    """A turn that starts, as note providers see it."""
 
     session_id: str
     principal: str
     agent: str
     model: str
     message_text: str
-    """What the user's message says."""
+    """The text of the user's message."""
     is_first_message: bool
-    """Nothing was said in this session before, as far as the model sees it."""
+    """Whether the model sees no earlier message of this session."""
     context_tokens: int
-    """What the last model call of the session came to; 0: not known."""
+    """Tokens of the session's last model call; 0: unknown."""
 
 
 class NoteProvider(Protocol):
-    """Has something to say to the model when a turn starts: warnings, what is remembered."""
+    """Adds notes for the model when a turn starts, such as warnings and memories."""
 
     async def notes(self, context: NoteContext) -> Sequence[Note]:
-        """Whoever takes longer than the runner waits, or raises, is left out of this turn."""
+        """Return the notes for a turn. A provider that takes too long, or raises, is left out of this turn."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What a person wants otherwise."""
+    """A correction by a person or an agent."""
 
     text: str
     source: Literal["person (message)", "person (rejected a call)", "agent", "agent (nobody was there)"]
-    """Whose words these are; an agent's may come from anywhere."""
+    """The author; the words of an agent may originate anywhere."""
     principal: str
     session_id: str
     instead_of: str = ""
     where: str = ""
-    """What it applies to; empty: everything."""
+    """The subject that it applies to; empty: everything."""
     answer_to: str = ""
-    """What the person had before him."""
+    """The answer or call that was corrected."""
 
 
 class Learnings(Protocol):
-    """Keeps what went wrong, for sessions that begin later."""
+    """Records mistakes for later sessions."""
 
     def observe(self, tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext) -> None:
-        """Notes a call that has failed in a way that can be avoided. Never waits and never fails."""
+        """Record a call that failed in an avoidable way. Never waits and never fails."""
         ...
 
     def record_correction(self, correction: Correction) -> None:
-        """Notes a correction. Never waits and never fails."""
+        """Record a correction. Never waits and never fails."""
         ...
 
     async def save_correction(self, correction: Correction) -> None:
-        """Returns once the correction is on disk. Raises ToolFailure."""
+        """Record a correction and return once it is on disk. Raises ToolFailure."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    """Something that memory holds: data, whatever it says."""
+    """An entry of memory, always treated as data."""
 
     text: str
     source: str
-    """Such as `fact`, `file memory/2026-11-20.md`, `session ses_...`."""
+    """For example `fact`, `file memory/2026-11-20.md`, `session ses_...`."""
     written_at: int
-    """Epoch milliseconds of when it was written or last confirmed."""
+    """When it was written or last confirmed, in epoch milliseconds."""
     id: str = ""
-    """Of a fact; empty: it cannot be forgotten by a call."""
+    """Id of a fact; empty for entries that no call can forget."""
     author: str = ""
-    """Who wrote it down, or said it."""
+    """The person or agent that wrote or said it."""
     tags: tuple[str, ...] = ()
 
 
 class Memory(Protocol):
-    """What a principal's earlier sessions have left. Never anything of another principal's."""
+    """The memory of a principal's earlier sessions; never contains another principal's."""
 
     async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
-        """Facts that are about what a message says, the best first; often none. Takes little time, never fails."""
+        """Return facts related to the query, the best first; often none. Fast, and never fails."""
         ...
 
     async def save_facts(self, texts: Sequence[str], *, principal: str, session_id: str) -> int:
-        """Saves facts before a conversation is shortened; how many were new. On disk when it returns. Never fails."""
+        """Save facts before a conversation is compacted; they are on disk on return. Returns the number of new ones.
+        Never fails."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DailyLogEntry:
-    """A turn that has ended."""
+    """A turn that has ended, for the daily log."""
 
     principal: str
     who: str
-    """The task, or the session as people call it."""
+    """The task, or the session by its alias or id."""
     status: str
     asked: str
-    """The beginning of the request, and of the answer; may be empty."""
+    """The beginning of the request; `answered` is that of the answer. Both may be empty."""
     answered: str
 
 
 class DailyLog(Protocol):
-    """Keeps a log of what was done, day by day."""
+    """A log of turns by day."""
 
     def append(self, entry: DailyLogEntry) -> None:
-        """Never waits and never fails."""
+        """Append an entry. Never waits and never fails."""
         ...

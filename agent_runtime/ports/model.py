@@ -1,4 +1,4 @@
-"""The way to the model and to what else the mesh offers."""
+"""Interfaces for models and the other services of the mesh."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from agent_common.protocol import ModelCard, SearchHit, Usage
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call. Messages and tools come serialised, so that a long history is never walked again."""
+    """One model call. Messages and tools are serialized already, so that a long history is not processed again."""
 
     model: str
     messages: Sequence[bytes]
-    """Each one a chat-completions message as JSON."""
+    """Chat-completions messages as JSON."""
     tools: bytes | None = None
-    """The JSON array of tool definitions, or none."""
+    """The JSON array of tool definitions; None: no tools."""
     tool_choice: Literal["auto", "none"] = "auto"
     max_tokens: int | None = None
     session_id: str = ""
-    """Requests of one session begin alike: a provider's cache is told so."""
+    """Passed to the provider's cache, because requests of one session share a prefix."""
     message_id: str = ""
-    """The message id of the turn that asks, for the log."""
+    """Id of the turn's message, for the log."""
     temperature: float | None = None
     attempts: int | None = None
-    """Times the call is made before a passing failure counts; none: the client's own number."""
+    """Attempts before a transient failure counts; None: the client's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The call failed before its first token and will be made again."""
+    """Event: the call failed before its first token and will be repeated."""
 
     attempt: int
     message: str
@@ -79,43 +79,43 @@ class Completion:
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
     usage_reported: bool = True
-    """The usage is what the provider says; else it is a guess of ours."""
+    """Whether the provider reported the usage; otherwise it is estimated."""
 
 
 ModelEvent = Retrying | TextPiece | ReasoningPiece | CallStarted | CallPiece | Completion
 
 
 class Model(Protocol):
-    """A language model behind the mesh."""
+    """A language model, called through the mesh."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The call's events; the last one is the Completion. Raises ModelError."""
+        """Yield the events of the call; the last one is the Completion. Raises ModelError."""
         ...
 
 
 class ModelCards(Protocol):
-    """What the host says about its models."""
+    """The host's information about its models."""
 
     reachable: bool | None
-    """Whether the host answered the last time it was asked; none before that."""
+    """Whether the host answered the last request; None before the first one."""
 
     async def card(self, name: str) -> ModelCard | None:
-        """The card of one model, at most a minute old where the host can be reached; none when nothing is known."""
+        """Return the card of a model, at most a minute old if the host is reachable. None if nothing is known."""
         ...
 
 
 class ModelMeter(Protocol):
-    """Counts the model calls of a tool against the budget of the turn that called it."""
+    """Charges a tool's model calls to the budget of the calling turn."""
 
     async def check_budget(self, model: str) -> None:
-        """Raises ToolFailure when the budget is used up, or when it limits the cost and the model has no price."""
+        """Raise ToolFailure if the budget is used up, or if it limits the cost and the model has no price."""
         ...
 
     def spend(self, usage: Usage) -> None: ...
 
 
 class Mesh(Protocol):
-    """What the host offers besides streaming completions. Raises MeshUnavailable."""
+    """The host's services besides streaming completions. All methods raise MeshUnavailable."""
 
     async def models(self) -> Sequence[ModelCard]: ...
 
@@ -129,8 +129,8 @@ class Mesh(Protocol):
 
 
 class Search(Protocol):
-    """Finds pages on the web."""
+    """Web search."""
 
     async def search(self, query: str, limit: int, session_id: str) -> Sequence[SearchHit]:
-        """At most `most` pages, best first. Raises MeshUnavailable and ToolFailure."""
+        """Return at most `limit` pages, best first. Raises MeshUnavailable and ToolFailure."""
         ...

@@ -1,4 +1,4 @@
-"""The time, those who watch, and the machine around."""
+"""Interfaces for lifecycle events, the side-effect gate and snapshots of the machine."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any, Protocol
 
 
 class SideEffectGate(Protocol):
-    """Holds back side effects while the host could not be told of them
+    """Holds back side effects while they could not be reported to the host
     (docs/explanation/design.md#a-required-channel-fails-closed)."""
 
     async def wait_open(self) -> None:
-        """Returns as soon as a model call or a tool call may begin: at once, unless the gate is closed."""
+        """Return as soon as a model or tool call may begin: at once unless the gate is closed."""
         ...
 
 
 class OpenGate:
-    """There is no channel that must be up."""
+    """The gate of a runtime without a required channel: always open."""
 
     async def wait_open(self) -> None:
         return
@@ -25,13 +25,14 @@ class Events(Protocol):
     """Sends lifecycle events to watchers (docs/protocols/chat.md#events)."""
 
     def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
-        """Never waits and never fails: a watcher who is too slow is dropped. Without a principal it concerns all."""
+        """Send an event to watchers; a slow one is disconnected. Never waits and never fails. `principal` None: to
+        all."""
         ...
 
 
 class SnapshotGuard(Protocol):
-    """A host that can put the whole machine back to an earlier point takes a snapshot per user message."""
+    """A host that can restore the whole machine to an earlier state, and takes a snapshot per user message."""
 
     async def create_snapshot(self, session_id: str, message_id: str) -> str | None:
-        """Called before the message is stored; the snapshot's id is kept with it, and named when it is rewound."""
+        """Take a snapshot before a message is stored. Its id is stored with the message and returned by a rewind."""
         ...

@@ -1,4 +1,4 @@
-"""Tools, and those who run agents and load packages for them."""
+"""Interfaces for tools, subagents and skill packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .model import ModelMeter
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the model and the caller are told about a tool."""
+    """The description of a tool for the model and for callers."""
 
     name: str
     description: str
@@ -23,90 +23,89 @@ class ToolSpec:
     """JSON Schema of the arguments object."""
     source: ToolSource = "builtin"
     read_only: bool = False
-    """It changes nothing (MCP's hint): an orphaned call may run again."""
+    """It changes nothing (MCP's hint), so an interrupted call may be repeated."""
     idempotent: bool = False
-    """Running it twice with the same arguments is as running it once (MCP's hint)."""
+    """Calling it twice with the same arguments has the effect of calling it once (MCP's hint)."""
 
 
 class DeferredTools(Protocol):
-    """The tools that a model may call and that do not stand in its list."""
+    """The tools that a model may call although its list does not show them."""
 
     def has_any(self) -> bool: ...
 
     def search(self, query: str, limit: int) -> Sequence[tuple[str, str]]:
-        """Names and descriptions of those that fit the words, the best first. Takes time in proportion to all."""
+        """Return names and descriptions of matching tools, the best first. Takes time proportional to all tools."""
         ...
 
 
 class EgressMeter(Protocol):
-    """Counts what a tool sends out of the workspace."""
+    """Counts the bytes that a tool sends out of the workspace."""
 
     @property
     def limited(self) -> bool:
-        """There is a bound: what cannot be counted may not go out."""
+        """Whether there is a limit, so that nothing uncounted may be sent."""
         ...
 
     def count_sent(self, count: int) -> None:
-        """Counts bytes before they leave. Raises ToolFailure when that would be more than may."""
+        """Count bytes before they are sent. Raises ToolFailure if that would exceed the limit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who calls a tool, and where."""
+    """The caller of a tool, and its folders and limits."""
 
     session_id: str
     call_id: str
-    """Also the idempotency key of the call."""
+    """Id of the call, also used as its idempotency key."""
     workspace: Path
     scratch: Path
-    """The session's own folder for spilled output."""
+    """The session's own folder for temporary files."""
     message_id: str = ""
-    """The user message whose turn makes the call."""
+    """The user message of the calling turn."""
     principal: str = "operator"
     agent: str = "default"
     authority: Authority = field(default_factory=Authority)
-    """What the agent may do."""
+    """The authority of the turn."""
     interactive: bool = False
-    """A person is there to be asked."""
+    """Whether a person is there to be asked."""
     approved: bool = False
-    """A person has allowed this very call."""
+    """Whether a person has approved this call."""
     approved_for: tuple[str, ...] | None = None
-    """What the call touched when that person was asked; none: not on record."""
+    """The resources that the call touched when the person was asked; None: not recorded."""
     skills: Path | None = None
-    """The folder of plugins, of whose files the runtime keeps copies in the workspace."""
+    """The folder of plugins, whose versions are copied into the workspace."""
     deferred_tools: DeferredTools | None = None
-    """Where to look for tools that are not in the list."""
+    """The tools that are not in the model's list."""
     egress: EgressMeter | None = None
-    """None: nothing counts what is sent out."""
+    """None: sent bytes are not counted."""
     model_meter: ModelMeter | None = None
     """None: nothing counts what the tool asks of models."""
+    spawner: Spawner | None = None
+    """Runs the agents that the call asks for; None: no agent can be called."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Skill packages that the agent was told of when it entered the session: name -> where it was found."""
+    """Skill packages listed in the agent's prompt: name -> where it was found."""
 
     def is_approved_for(self, touches: tuple[str, ...] | None) -> bool:
-        """Whether a person has allowed this call, for what it touches: a link may lead elsewhere by now."""
+        """Return whether a person approved this call for the same resources: a link may lead elsewhere by now."""
         return self.approved and self.approved_for in (None, touches)
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the folders that the variables of requirement sets stand for.
-
-        See docs/reference/permissions.md#grants.
-        """
+        """Values of the variables in requirement sets (docs/reference/permissions.md#grants)."""
         return {"workspace": str(self.workspace), "ad-hoc": str(self.scratch)}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The uniform envelope: `output` with data or `error` with a text, always with its duration."""
+    """The uniform result of a call: `output` with data or `error` with a text; metadata has the duration."""
 
     type: Literal["output", "error"]
     data: Any = None
     error_text: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     added_tools: tuple[str, ...] = ()
-    """Tools that the call has brought in: they join the turn at its next step."""
+    """Tools that the call has added: they join the turn at its next step."""
 
     def envelope(self) -> dict[str, Any]:
         body = {"data": self.data} if self.type == "output" else {"error_text": self.error_text}
@@ -115,19 +114,19 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class HumanRequest:
-    """The call cannot go on without a person: it asks a question, or it needs somebody's approval."""
+    """A call that needs a person to continue, to answer a question or to approve it."""
 
     kind: Literal["question", "approval"]
     reason: str = ""
     always: tuple[NewRule, ...] = ()
-    """The rules that an approval for good would add."""
+    """The rules that the decision `always` would add."""
     touches: tuple[str, ...] | None = None
-    """What the call touches now: an approval is for that."""
+    """The resources that the call touches now; an approval is valid for these."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubagentRequest:
-    """Work that one agent hands to another."""
+    """A task from one agent to another."""
 
     agent: str
     prompt: str
@@ -136,93 +135,88 @@ class SubagentRequest:
 
 
 class Spawner(Protocol):
-    """Runs agents that help others."""
-
-    def callable_agents(self) -> Sequence[tuple[str, str]]:
-        """Name and description of the agents that may be called."""
-        ...
+    """Runs subagents."""
 
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-        """What came of it, as the data of the call's result. Raises ToolFailure. A caller who is cancelled takes the
-        agent with it; one in the background ends with an abort of the turn that called it, or goes on beyond it."""
+        """Run an agent and return the data of the call's result. Raises ToolFailure. Cancelling the caller stops the
+        agent. An agent in the background may outlast the turn that called it, but stops if that turn is aborted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkill:
-    """A skill package as a session has it."""
+    """A skill package as loaded into a session."""
 
     body: str
     """The instructions."""
     file: str = ""
-    """Where in the workspace they are; empty: elsewhere."""
+    """Path of the instructions in the workspace; empty if they are elsewhere."""
     folder: str = ""
-    """Where its files can be read; empty: it has none."""
+    """Folder in which its files can be read; empty if it has none."""
     files: tuple[str, ...] = ()
     """Paths below that folder."""
     omitted_files: int = 0
-    """Files that are not among these."""
+    """Number of files that `files` leaves out."""
     note: str = ""
-    """What went wrong with the files."""
+    """Why some files are missing; empty if none are."""
 
 
 class SkillIndex(Protocol):
-    """Skill packages: instructions that a model loads by name when a task fits them."""
+    """Skill packages: instructions that a model loads by name for a task."""
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
-        """Name and description of each that is there now. Looks at files."""
+        """Return name and description of the present packages. Reads files."""
         ...
 
     async def load(self, name: str, context: ToolContext) -> LoadedSkill:
-        """One of the packages of the context. Raises ToolFailure when it cannot be read any more."""
+        """Load one of the context's packages. Raises ToolFailure if it can no longer be read."""
         ...
 
 
 class Toolset(Protocol):
-    """The tools of one step: a snapshot that does not change under it."""
+    """The tools of one step, as an unchanging snapshot."""
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """Those that the model sees, in its order; where there are many, others can be called too."""
+        """The tools that the model sees, in its order. If there are many, others can be called too."""
         ...
 
     async def prepare(self) -> None:
-        """Loads what is slow to load, so that calls which begin one after the other get to work in that order."""
+        """Load slow dependencies first, so that calls which start one after another also run in that order."""
         ...
 
     def spec(self, name: str) -> ToolSpec | None:
-        """The tool that a call of this name reaches: there are names that are not shown."""
+        """Return the tool that a call of this name reaches, including tools that are not shown."""
         ...
 
     async def run(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
-        """Runs one call to its end, or to the point where only a person can help. Never raises except for
-        cancellation."""
+        """Run one call to its end, or until it needs a person. Raises nothing but a cancellation."""
         ...
 
     def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> Toolset:
-        """This one, with the tools of these names as they are now, as far as the authority offers them: in the place
-        of the ones before them, else at the end."""
+        """Return a copy with the named tools in their current version. Known ones are replaced in place, new ones
+        appended. Tools that the authority does not offer are skipped."""
         ...
 
 
 class ToolCatalog(Protocol):
-    """All tools there are now."""
+    """The tools that exist now."""
 
     async def ready(self, authority: Authority) -> None:
-        """Connects what a turn with this authority may use, or gives it up soon."""
+        """Connect the servers that a turn with this authority may use; give up after a short time."""
         ...
 
     def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> Toolset:
-        """The tools as they are now, as far as the authority offers them: those named in `order` first and in that
-        order, new ones sorted behind."""
+        """Return the present tools that the authority offers: those in `order` first, in that order, then new ones,
+        sorted."""
         ...
 
     def all_specs(self) -> Sequence[ToolSpec]:
-        """All of them, also those that a model has to search for."""
+        """Return all tools, including those that a model must search for."""
         ...
 
     def contracts(self) -> Mapping[str, ToolContract]:
-        """What is known of each tool beside its schema."""
+        """Return the contract of each tool, which has more than its schema."""
         ...
 
     def skills(self) -> Sequence[SkillState]: ...

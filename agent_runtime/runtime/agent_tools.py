@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..agents import AgentDirectory
 from ..connectors import ConnectorManager
-from ..ports import Clock, Events, Mesh, Spawner
+from ..ports import Clock, Events, Mesh
 from ..sandbox import Confinement, SandboxLimits
 from ..settings import Settings
 from ..skills import (
@@ -58,13 +59,14 @@ class AgentToolsBuilder:
     confinement: Confinement
     register_closable: RegisterClosable
     storage: StorageServices
+    agents: AgentDirectory
 
-    async def build(self, mesh: Mesh, spawner: Spawner) -> AgentTools:
+    async def build(self, mesh: Mesh) -> AgentTools:
         """Raises StartError."""
         settings = self.settings
         library, connectors = self._library(), self._connectors()
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
-        own = self._own_tools(spawner, library)
+        own = self._own_tools(library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
         gate = ToolGate(timeout=settings.tool_timeout, watchdog=watchdog)
         skills = self._skills(mesh, skill_search(gate, own))
@@ -72,7 +74,7 @@ class AgentToolsBuilder:
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
         return AgentTools(tools, library, connectors)
 
-    def _own_tools(self, spawner: Spawner, library: SkillLibrary) -> tuple[Tool, ...]:
+    def _own_tools(self, library: SkillLibrary) -> tuple[Tool, ...]:
         from agent_common.net import WebClient
 
         from ..mesh import MeshSearch
@@ -84,7 +86,7 @@ class AgentToolsBuilder:
             limits=self._sandbox_limits,
             egress=WebClient.via_proxy(settings.egress_url, mesh_token(settings)),
             search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
-            spawner=spawner,
+            callable_agents=self.agents.callable_agents(),
             agent_timeout=settings.subagent_timeout,
             skills=library,
             learnings=self.storage.learnings,

@@ -1,4 +1,4 @@
-"""Reads top to bottom as the life of a server."""
+"""Wire one agent's services, start them in order, and shut them down."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ..loop import (
     LoopServices,
     MemoryNotes,
     MessageSizeCheck,
+    ModelWindows,
     PriceCheck,
     Recovery,
     SessionService,
@@ -33,6 +34,7 @@ from ..loop import (
     TurnRunner,
     Warnings,
 )
+from ..mediation import ChannelGate, ConstraintService
 from ..memory import MemoryService
 from ..ports import SideEffectGate, SnapshotGuard
 from ..sandbox import Confinement, choose_confinement, raise_priority
@@ -40,11 +42,11 @@ from ..sessions import Ids
 from ..settings import Settings
 from ..store import BackupScheduler, Database
 from ..workspace import Home
-from .agent_tools import AgentToolsBuilder
+from .agent_tools import AgentTools, AgentToolsBuilder
 from .mediation_setup import MediationSetup
 from .migrations import MIGRATIONS
 from .retention import RetentionLimits, SessionData, SessionRetention
-from .secrets import bearer_headers, secrets
+from .secrets import bearer_headers, redactor
 from .session_prompt import SessionPromptBuilder
 from .storage_services import Closable, StorageServices, T
 from .turn_limits import TurnLimitPolicy
@@ -58,7 +60,7 @@ log = logger(__name__)
 
 
 class Runtime:
-    """One agent, behind a port that is open already: `open`, `warm`, and at the end `drain` and `close`."""
+    """One agent. Call `open`, then `start`; at the end `drain` and `close`."""
 
     def __init__(self, settings: Settings, snapshots: SnapshotGuard | None = None) -> None:
         self.settings, self.clock, self._snapshot_guard = settings, SystemClock(), snapshots
@@ -74,79 +76,66 @@ class Runtime:
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
         self._closables: list[Closable] = []
-        """What `close` must close, last opened first."""
+        """Closed by `close`, the one opened last first."""
 
     def create_http_app(self) -> FastAPI:
-        """The HTTP face. It may be asked for before the runtime is warm, or after; it is slow to load."""
+        """Return the HTTP application. It answers before and after `start`; loading it is slow."""
         return create_app(self.app_state, self.clock)
 
     def open(self) -> None:
-        """Takes the data directory. Raises StartError that says why it cannot."""
+        """Take the data directory. Raises StartError if that is not possible."""
         self.home.prepare()
         self.database.open()
 
     async def start(self) -> None:
-        """Loads what is slow to load, takes up what the last life left, then opens the doors. Raises StartError."""
+        """Build all services, settle what earlier processes left, then accept work. Raises StartError."""
         settings, clock = self.settings, self.clock
-        mediation = self._mediation = self._register_closable(MediationSetup(settings, self.home))
-        catalog, model, mesh = self._open_model_access(mediation.gate)
+        gate = ChannelGate(required=settings.mediation_required)
+        constraints = ConstraintService(self.home.data_dir / "constraints", settings.constraints_file)
+        catalog, model, mesh = self._open_model_access(gate)
         confinement = await self._confine()
-        home = self.home
+        home, own = self.home, self._register_closable
         agents = AgentDirectory(home.agents)
-        mediation.load()
-        rules = ProjectRules.read(home.data_dir)
-        authority = AuthorityResolver(agents, rules, lambda: mediation.constraints.active.layer)
+        constraints.load()
+        authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), lambda: constraints.active.layer)
         limits = TurnLimitPolicy(settings, catalog)
-        own = self._register_closable
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
-        at_most = settings.max_subagents
-        subagents = own(Subagents(agents, authority, max_concurrent=at_most, limits=limits.subagent()))
-        ids, counters, events = Ids(clock), Counters(), self.app_state.events
-        builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage)
-        agent_tools = await builder.build(mesh, subagents)
-        tools = agent_tools.tools
-        summarizers = SummarizerModels(agents, limits.window, catalog.cached_cards, settings.compaction.model)
-        compaction = self._compaction = CompactionService(summarizers, settings.compaction, storage.memory)
-        finalizer, price_check = self._register_closable(TurnFinalizer(self.database, clock)), PriceCheck(catalog)
-        notes = (mediation.constraints, Warnings(compaction.usable, tools.skills), MemoryNotes(storage.memory))
-        runner = TurnRunner(
-            database=self.database,
-            ids=ids,
-            clock=clock,
+        events = self.app_state.events
+        builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage, agents)
+        agent_tools = await builder.build(mesh)
+        tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cached_cards)
+        services = self._build_loop_services(
             model=model,
-            tool_catalog=tools,
-            home=home,
-            authority_resolver=authority,
-            parallel_tools=settings.max_parallel_tools,
-            counters=counters,
-            events=events,
-            finalizer=finalizer,
+            price_check=PriceCheck(catalog),
+            authority=authority,
+            agent_tools=agent_tools,
             learnings=storage.learnings,
-            context_budgets=compaction,
-            daily_log=storage.daily_log,
-            note_providers=notes,
-            side_effect_gate=mediation.gate,
-            price_check=price_check,
-            skills_folder=settings.skills_path.resolve(),
+            windows=windows,
+            confinement=confinement,
+            gate=gate,
         )
-        compaction.attach(runner)
-        learnings = storage.learnings
-        prompts = SessionPromptBuilder(settings, home, clock, authority, agent_tools, learnings, confinement.name)
-        live_sessions = LiveSessions(self.database, ids, clock, agents, settings.model, prompts)
-        message_size_check = MessageSizeCheck(compaction, tools, authority)
-        services = self._open_loop(runner, finalizer, live_sessions, message_size_check, learnings)
-        subagents.attach(services, runner)
-        tasks, chats = TaskService(services, limits.task, price_check), ChatService(services, limits.chat)
-        work_stores = mediation.wire(services, chats, tasks, events, confined=confinement.name != "off")
-        await Recovery(services, tasks, limits.chat(), work_stores).run()
-        self._start_maintenance(catalog, live_sessions, storage.memory)
+        summarizers = SummarizerModels(agents, windows, settings.compaction.model)
+        compaction = self._compaction = CompactionService(services, summarizers, settings.compaction, storage.memory)
+        at_most = settings.max_subagents
+        subagents = own(Subagents(services, compaction, agents, max_concurrent=at_most, limits=limits.subagent()))
+        finalizer = own(TurnFinalizer(self.database, clock))
+        notes = (constraints, Warnings(windows.usable, tools.skills), MemoryNotes(storage.memory))
+        runner = TurnRunner(services, finalizer, compaction, subagents, notes, storage.daily_log)
+        services.admission.start(runner.run, finalizer.finalize_cancelled)
+        chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task)
+        confined = confinement.name != "off"
+        mediation = MediationSetup(settings, gate, constraints, services, chats, tasks, confined=confined)
+        self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
+        self._mediation = mediation
+        await Recovery(services, tasks, limits.chat(), (mediation.worker,)).run()
+        self._start_maintenance(catalog, services.live_sessions, storage.memory)
         self.app_state.services = Services(
             settings=settings,
-            loop_services=services,
+            loop=services,
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
-            sessions=SessionService(services, tools, authority, catalog.card, compaction, secrets(settings)),
+            sessions=SessionService(services, catalog.card, compaction, redactor(settings)),
             files=storage.files,
             tools=tools,
             mcp_servers=agent_tools.connectors.servers,
@@ -154,21 +143,19 @@ class Runtime:
             agents=agents,
             mesh=mesh,
             models=catalog,
-            counters=counters,
-            events=events,
             confinement=confinement.name,
-            window_of=compaction.window,
+            window_of=windows.window,
         )
         self.app_state.channel = mediation.channel
         await mediation.start()
 
     async def run_file(self, source: Path, target: Path) -> bool:
-        """The file door of a warm runtime; whether the work was completed. Raises StartError."""
+        """Run one work request from a file, once started. Return whether it was completed. Raises StartError."""
         assert self._mediation is not None  # noqa: S101
         return await self._mediation.run_file(source, target)
 
     async def drain(self) -> None:
-        """No new work; running turns get their grace, the next life settles what is left."""
+        """Stop accepting work and give running turns their grace. The next process settles what is left."""
         self.app_state.draining = True
         if self._compaction is not None:
             self._compaction.drain(self.settings.drain_grace)
@@ -179,47 +166,61 @@ class Runtime:
         self.app_state.events.close()
 
     async def close(self) -> None:
-        if self._admission is not None and not self.app_state.draining:  # the start was broken off behind the recovery
+        if self._admission is not None and not self.app_state.draining:  # `start` failed after the recovery
             await self._admission.drain(0)
         while self._closables:
             thing = self._closables.pop()
             try:
                 await thing.close()
-            except Exception:  # what fails to close must not keep the database open
-                log.exception("could not be closed", thing=type(thing).__name__)
+            except Exception:  # the others, and the database, must be closed all the same
+                log.exception("closing failed", service=type(thing).__name__)
         self.database.close()
 
-    def _open_loop(
+    def _build_loop_services(
         self,
-        runner: TurnRunner,
-        finalizer: TurnFinalizer,
-        live_sessions: LiveSessions,
-        message_size_check: MessageSizeCheck,
+        *,
+        model: ModelClient,
+        price_check: PriceCheck,
+        authority: AuthorityResolver,
+        agent_tools: AgentTools,
         learnings: LearningService,
+        windows: ModelWindows,
+        confinement: Confinement,
+        gate: ChannelGate,
     ) -> LoopServices:
-        self._admission = Admission(
+        settings, home, clock = self.settings, self.home, self.clock
+        prompts = SessionPromptBuilder(settings, home, clock, authority, agent_tools, learnings, confinement.name)
+        ids, events = Ids(clock), self.app_state.events
+        admission = self._admission = Admission(
             self.database,
-            runner.run,
-            finalizer.finalize_cancelled,
-            self.app_state.events,
-            slots=self.settings.max_concurrent_turns,
-            queue_limit=self.settings.max_queue,
-            answer_seconds=self.settings.answer_timeout,
+            events,
+            slots=settings.max_concurrent_turns,
+            queue_limit=settings.max_queue,
+            answer_seconds=settings.answer_timeout,
         )
         return LoopServices(
             database=self.database,
-            admission=self._admission,
-            live_sessions=live_sessions,
-            ids=runner.ids,
-            clock=self.clock,
-            home=self.home,
-            snapshot_guard=self._snapshot_guard,
+            clock=clock,
+            ids=ids,
+            home=home,
+            events=events,
+            counters=Counters(),
+            model=model,
+            tool_catalog=agent_tools.tools,
+            authority_resolver=authority,
+            live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
+            admission=admission,
             learnings=learnings,
-            message_size_check=message_size_check,
+            side_effect_gate=gate,
+            parallel_tools=settings.max_parallel_tools,
+            price_check=price_check,
+            message_size_check=MessageSizeCheck(windows, agent_tools.tools, authority),
+            snapshot_guard=self._snapshot_guard,
+            skills_folder=settings.skills_path.resolve(),
         )
 
     def _open_model_access(self, gate: SideEffectGate) -> tuple[ModelCatalog, ModelClient, MeshClient]:
-        """The models that there are, the client of the loop, and the client of skills."""
+        """Return the catalog of models, the loop's client and the skills' client."""
         from ..mesh import MeshClient, ModelCatalog, ModelClient, RetryPolicy
 
         settings, headers = self.settings, bearer_headers(self.settings)
@@ -231,14 +232,14 @@ class Runtime:
         return catalog, model, mesh
 
     async def _confine(self) -> Confinement:
-        """How commands are confined. Their user gets the agent's home. Raises StartError."""
+        """Choose how commands are confined, and give the home to the user they run as. Raises StartError."""
         raise_priority()
         confinement = await choose_confinement(self.settings.confinement, self.home.data_dir)
         self.home = self.home.with_owner(confinement.uid, by_path=confinement.by_path)
         return confinement
 
     def _start_maintenance(self, catalog: ModelCatalog, live_sessions: LiveSessions, memory: MemoryService) -> None:
-        """Start to check the mesh, to make backups, and to delete what is old."""
+        """Start checking the mesh, making backups, and deleting old data."""
         from ..mesh import MeshCheck
 
         self._register_closable(MeshCheck(catalog, self.settings.model_url, self.settings.model)).start()

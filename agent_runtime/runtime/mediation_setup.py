@@ -1,21 +1,19 @@
-"""The door to the host, where there is one: its parts are wired here, in the order in which the runtime needs them."""
+"""Open the mediation channel, if the settings name one, and run work requests from files."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 from agent_common.net import parse_endpoint
 
-from ..loop import ChatService, EventBus, LoopServices, TaskService, WorkStore
+from ..loop import ChatService, LoopServices, TaskService
 from ..mediation import (
     ChannelGate,
     ConstraintService,
     Identity,
     MediationChannel,
     Outbox,
-    Redactor,
     TurnWorker,
     WorkRules,
     WorkService,
@@ -24,77 +22,72 @@ from ..mediation import (
     write_result,
 )
 from ..settings import Settings
-from ..workspace import Home
-from .secrets import secrets
+from .secrets import redactor, secrets
 
 
 class MediationSetup:
-    """What the channel needs of the runtime and the other way round. Without an URL there is the gate, which is open,
-    and nothing else."""
+    """The work service of one agent, and its channel to the host. Without `AGENT_MEDIATION_URL` there is no channel."""
 
-    def __init__(self, settings: Settings, home: Home) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        gate: ChannelGate,
+        constraints: ConstraintService,
+        services: LoopServices,
+        chats: ChatService,
+        tasks: TaskService,
+        *,
+        confined: bool,
+    ) -> None:
+        """`confined`: commands run in a sandbox."""
         self._settings = settings
-        self.gate = ChannelGate(required=settings.mediation_required)
-        self.constraints = ConstraintService(home.data_dir / "constraints", settings.constraints_file)
-        self.work_service: WorkService | None = None
-        self.channel: MediationChannel | None = None
-
-    def load(self) -> None:
-        """Reads the constraints. Raises StartError."""
-        self.constraints.load()
-
-    def wire(
-        self, services: LoopServices, chats: ChatService, tasks: TaskService, events: EventBus, *, confined: bool
-    ) -> Sequence[WorkStore]:
-        """Those who keep records of what the last life left."""
-        settings = self._settings
-        worker = TurnWorker(services, chats, tasks)
+        self.worker = TurnWorker(services, chats, tasks)
         loose = settings.mediation_dialect == "loose"
         self.work_service = WorkService(
             database=services.database,
             clock=services.clock,
-            worker=worker,
-            constraints=self.constraints,
+            worker=self.worker,
+            constraints=constraints,
             rules=WorkRules(settings.mediation_window, loose, confined),
             outbox=Outbox(settings.id, services.database, services.clock),
         )
-        if settings.mediation_url is not None:
-            endpoint = parse_endpoint(settings.mediation_url)
-            me = Identity(
-                settings.id,
-                settings.mediation_key_file,
-                loose,
-                settings.mediation_window,
-                settings.mediation_max_line,
-                tuple(secrets(settings)),
-            )
-            self.channel = MediationChannel(
-                endpoint, me, self.work_service, self.gate, events, grace=settings.mediation_grace
-            )
-        return (worker,)
+        self.channel: MediationChannel | None = None
+        if settings.mediation_url is None:
+            return
+        identity = Identity(
+            settings.id,
+            settings.mediation_key_file,
+            loose,
+            settings.mediation_window,
+            settings.mediation_max_line,
+            tuple(secrets(settings)),
+        )
+        endpoint, grace = parse_endpoint(settings.mediation_url), settings.mediation_grace
+        self.channel = MediationChannel(endpoint, identity, self.work_service, gate, services.events, grace=grace)
 
     async def start(self) -> None:
-        """Dials, once what the last life left is taken up."""
+        """Connect to the host. Call this after recovery, which settles the work of earlier processes."""
         if self.channel is not None:
             await self.channel.start()
 
     async def run_file(self, source: Path, target: Path) -> bool:
-        """One request from a file, its result into another: whether it was completed. Raises StartError."""
-        assert self.work_service is not None  # noqa: S101  the runtime is warm
+        """Run one request from a file and write its result to another. Return whether it was completed. Raises
+        StartError."""
         await self.work_service.open()
-        held = self.constraints.active.version
-        request = await asyncio.to_thread(read_request, source, self.work_service.clock, held)
-        result = await run_file_request(self.work_service, request, Redactor(secrets(self._settings)))
+        request = await asyncio.to_thread(
+            read_request, source, self.work_service.clock, self.work_service.constraints.active.version
+        )
+        result = await run_file_request(self.work_service, request, redactor(self._settings))
         await asyncio.to_thread(write_result, target, result)
         return result.status == "completed"
 
     def stop_accepting(self) -> None:
-        """No new work from the host; what runs is drained with all other turns."""
+        """Take no new work from the host. Running work is drained with all other turns."""
         if self.channel is not None:
             self.channel.stop_accepting()
 
     async def close(self) -> None:
         if self.channel is not None:
             await self.channel.close()
-        elif self.work_service is not None:
+        else:
             await self.work_service.close()

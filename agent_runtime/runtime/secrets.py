@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from agent_common.redaction import Redactor
+
 from ..settings import Settings
 from ..skills import Grants
 from ..workspace import Home
@@ -22,6 +24,10 @@ def secrets(settings: Settings) -> list[str]:
     """What must never leave by an export."""
     own = [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]
     return own + skill_grants(settings).secret_values()
+
+
+def redactor(settings: Settings) -> Redactor:
+    return Redactor(secrets(settings))
 
 
 def skill_grants(settings: Settings) -> Grants:

@@ -12,7 +12,7 @@ from ..sandbox import Confinement
 from ..settings import Settings
 from ..store import Database
 from ..workspace import MAX_BACKUP_BYTES, OWN_BACKUPS, FileBackups, FileService, Home, PathLocks, WriteQuota
-from .secrets import secrets
+from .secrets import redactor
 
 
 class Closable(Protocol):
@@ -51,17 +51,17 @@ class StorageServices:
         mesh: Mesh,
     ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
-        room, hidden = settings.workspace_mb * 2**20, secrets(settings)
+        room, cleaner = settings.workspace_mb * 2**20, redactor(settings)
         locks, backups = PathLocks(), FileBackups(clock, max_bytes=min(MAX_BACKUP_BYTES, room // 10))
         ration = WriteQuota(confinement, home.workspace, room)
         shelf = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), ration)
-        learnings = register_closable(LearningService(home.workspace, clock, hidden))
+        learnings = register_closable(LearningService(home.workspace, clock, cleaner))
         diary = register_closable(
-            DailyLogWriter(home, clock, locks, ration.require_space, days=settings.daily_log_days, secrets=hidden)
+            DailyLogWriter(home, clock, locks, ration.require_space, days=settings.daily_log_days, redactor=cleaner)
         )
         model = settings.embedding_model
         meaning = EmbeddingSearch(database, mesh, model, clock) if model is not None else None
-        memory = register_closable(MemoryService(database, home, clock, hidden, embeddings=meaning))
+        memory = register_closable(MemoryService(database, home, clock, cleaner, embeddings=meaning))
         for keeper in (learnings, diary, memory):
             keeper.start()
         return cls(locks, backups, shelf, learnings, diary, memory)

@@ -1,4 +1,4 @@
-"""How commands and skill workers are held: one Confinement, chosen at start, runs every foreign program."""
+"""Confinement of commands and skill workers: one Confinement, chosen at start, runs every foreign program."""
 
 from .backends.backend import COMMAND_PATH, READERS_ID, LaunchPlan, SandboxBackend
 from .confinement import CommandResult, Confinement, ConfinementName

@@ -1,4 +1,4 @@
-"""The face of confinement: chosen once at start, it runs commands and nothing else in the house starts one."""
+"""Run commands confined. The backend is chosen once at start, and no other package starts commands."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from .spec.spec import Quota, SandboxSpec
 ConfinementName = Literal["bubblewrap", "uid", "landlock", "off", "none"]
 
 DRAIN_SECONDS = 1.0
-"""Seconds to wait for the end of a dead command's output; only what escaped an unconfined one keeps it open."""
+"""Seconds to wait for the end of a dead command's output, which only processes of an unconfined one keep open."""
 THROTTLE_SECONDS = 0.005
-"""Seconds between reads of a command that prints without end. The full pipe slows it down, and the server breathes."""
+"""Seconds between reads of a command that prints endlessly: the full pipe slows it down and frees the server."""
 READ_SIZE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended."""
+    """The result of a command."""
 
     stdout: str
     stderr: str
     exit_code: int | None
-    """None when its deadline or a guard ended it; 128 and the signal's number when a signal did."""
+    """None if its deadline or a guard ended it; 128 plus the signal's number if a signal did."""
     timed_out: bool = False
     stopped: str | None = None
-    """What a guard ended it for, as a sentence for the model."""
+    """Why a guard ended it, as a sentence for the model; None if none did."""
     notice: str | None = None
-    """What the model should know besides: a folder was full before the command began."""
+    """A further message for the model: a folder was full before the command began."""
     truncated: bool = False
     output_path: str | None = None
-    """The file with the output, when it was truncated and a place for it was given."""
+    """The file with the whole output, if it was truncated and a file was provided."""
 
 
 class Confinement:
-    """How commands are held on this machine. `choose_confinement` makes one."""
+    """Runs commands with the backend of this machine. `choose_confinement` makes one."""
 
     def __init__(self, backend: SandboxBackend | None, reason: str = "") -> None:
         self._backend = backend
         self.reason = reason
-        """Why there is no rung."""
+        """Why there is no backend."""
         self._quotas = QuotaTable()
 
     @property
@@ -60,12 +60,12 @@ class Confinement:
 
     @property
     def uid(self) -> int | None:
-        """The user that must own what commands may write; none: the server's own."""
+        """The user that must own what commands may write; None: the server's own."""
         return None if self._backend is None else self._backend.uid
 
     @property
     def by_path(self) -> bool:
-        """Whether that user must be let through the data folder, to what is its own there."""
+        """Whether that user needs access through the data folder to reach its own folders."""
         return self._backend is not None and self._backend.by_path
 
     async def run(
@@ -79,13 +79,14 @@ class Confinement:
         spill: OpenSpill | None = None,
         helper: bool = False,
     ) -> CommandResult:
-        """Runs a command to its end or its deadline, in seconds; nothing of it is alive afterwards.
+        """Run a command to its end or its deadline in seconds; none of its processes is left afterwards.
 
-        `helper` is for programs of the product itself, whose input alone comes from the model: they run without
-        confinement where there is none. Raises ToolFailure when it cannot be started.
+        `helper` is for programs of the product, of which only the input comes from the model: they run even if there is
+        no confinement. Raises ToolFailure if it cannot be started.
+        confinement where there is none. Raises ToolFailure if it cannot be started.
         """
         async with await self._start(argv, spec, helper=helper) as child:
-            capture = Capture(output_limit, None if child.notice else spill)  # a full folder takes no output either
+            capture = Capture(output_limit, None if child.notice else spill)  # no space for output in a full folder
             try:
                 exit_code = await _communicate(child, capture, timeout, stdin)
             finally:
@@ -106,11 +107,11 @@ class Confinement:
     async def spawn(
         self, argv: Sequence[str], spec: SandboxSpec, *, line_limit: int = LINE_LIMIT, helper: bool = False
     ) -> SandboxProcess:
-        """Starts a program that goes on running; the caller owns it. Raises ToolFailure when it cannot be started."""
+        """Start a long-running program, which the caller owns. Raises ToolFailure if it cannot be started."""
         return await self._start(argv, spec, line_limit, helper=helper, long_running=True)
 
     async def require_space(self, quota: Quota, size: int) -> None:
-        """Lets the server itself write so many bytes there. Raises ToolFailure when the folder has no room for them."""
+        """Raise ToolFailure if the folder has no room for `size` more bytes from the server."""
         await self._quotas.require_space(quota, size)
 
     async def _start(
@@ -122,13 +123,13 @@ class Confinement:
         helper: bool = False,
         long_running: bool = False,
     ) -> SandboxProcess:
-        rung = self._backend or (UnconfinedBackend() if helper else None)
-        if rung is None:
+        backend = self._backend or (UnconfinedBackend() if helper else None)
+        if backend is None:
             raise ToolFailure(f"commands cannot be run here: {self.reason}", kind="unavailable")
         allowances = await self._quotas.allowances(spec.quotas)
         full = [one.message for one in allowances if one.is_full]
         try:
-            launch = rung.launch(argv, _limit_to_quotas(spec, None if long_running else allowances))
+            launch = backend.launch(argv, _limit_to_quotas(spec, None if long_running else allowances))
         except (BackendUnavailable, OSError) as error:
             raise ToolFailure(f"commands cannot be run here: {error}", kind="unavailable") from error
         child = await SandboxProcess.start(launch, line_limit=line_limit)
@@ -141,9 +142,11 @@ class Confinement:
 
 
 def _limit_to_quotas(spec: SandboxSpec, allowances: Sequence[Allowance] | None) -> SandboxSpec:
-    """The box with the size of its files bound to its quotas. None: it lives on, and what the disk has room for now
-    says nothing about later. Else no single file may fill the disk before the guard looks, and in a full folder
-    deleting is all that is left."""
+    """Return the spec with the maximum file size bound to its quotas.
+
+    `allowances` None: a long-running program, for which the present free space means little. Otherwise no single file
+    may fill the disk before the guard notices, and in a full folder the command can only delete.
+    """
     if not spec.quotas:
         return spec
     if allowances is None:
@@ -154,7 +157,8 @@ def _limit_to_quotas(spec: SandboxSpec, allowances: Sequence[Allowance] | None) 
 
 
 async def _communicate(child: SandboxProcess, capture: Capture, deadline: float, stdin: bytes) -> int | None:
-    """Feeds a command and reads what it prints until it ends; its exit code, or none when the deadline came first."""
+    """Send the input and collect the output until the command ends. Returns its exit code, or None after the
+    deadline."""
     exit_code: int | None = None
     streams = ((child.stdout, capture.stdout), (child.stderr, capture.stderr))
     pumps = [asyncio.create_task(_pump(source, capture, stream)) for source, stream in streams]
@@ -174,7 +178,7 @@ async def _communicate(child: SandboxProcess, capture: Capture, deadline: float,
 
 
 async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(ConnectionError):  # a command need not read what it is given
+    with suppress(ConnectionError):  # a command may ignore its input
         stdin.write(data)
         await stdin.drain()
     stdin.close()

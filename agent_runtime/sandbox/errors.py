@@ -1,7 +1,7 @@
-"""The one error of the sandbox that is not a ToolFailure."""
+"""The error of the sandbox that is not a ToolFailure."""
 
 from __future__ import annotations
 
 
 class BackendUnavailable(Exception):
-    """A program or a kernel feature that the backend needs is missing; the text names it."""
+    """Raised if a program or a kernel feature that a backend needs is missing; the text names it."""

@@ -1,4 +1,4 @@
-"""What is remembered: sessions, messages, parts, and the ledger of turns."""
+"""The record of sessions: their messages and parts, and the ledger of turns."""
 
 from . import branches, markers, retention, spoken_messages
 from .branches import Branch, RewindResult

@@ -2,7 +2,7 @@
 
 See docs/reference/sessions.md#going-back-branching-off.
 
-Each function is a unit of work or a part of one. The caller must keep the session from running.
+Each function is a unit of work or a part of one. The caller must keep the session idle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .store.listing import CUSTOM, Cursor, unknown_session
 
 COPY = " (copy)"
 _INHERITED = ("principal", "system_prompt_digest", "tools", "packages", "briefs", "schema_version")
-"""What a fork takes over of its parent's metadata; whatever else the product keeps there stays behind."""
+"""Metadata keys that a fork copies from its parent; all other keys of the product stay with the parent."""
 _HIDE = """
 UPDATE chat_messages SET metadata_json = json_set(metadata_json, '$.hidden_at', :at), updated_at = :now
 WHERE session_id = :session AND (created_at, id) >= (:created, :id)
@@ -35,7 +35,7 @@ WHERE session_id = ? AND json_extract(metadata_json, '$.hidden_at') IS NOT NULL
   AND json_extract(metadata_json, '$.queue_canceled_at') IS NULL
 ORDER BY hidden_at DESC, created_at, id
 """
-"""What rewinds have hidden, the latest first; what was cancelled in the queue is hidden for good."""
+"""Messages hidden by rewinds, the latest rewind first. Messages cancelled in the queue are never shown again."""
 _SHOW_AGAIN = """
 UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.hidden_at'), updated_at = ? WHERE id = ?
 """
@@ -54,34 +54,34 @@ _MARKERS = f"SELECT id, data_json FROM chat_parts WHERE message_id = ? AND type 
 
 @dataclass(frozen=True, slots=True)
 class RewindResult:
-    """What a rewind did."""
+    """The result of a rewind."""
 
     message: Message
-    """The user message as it was shown."""
+    """The user message, as it was shown."""
     hidden: int
-    """Messages that it hid."""
+    """Number of hidden messages."""
 
     @property
     def snapshot_id(self) -> str | None:
-        """The snapshot of the machine that was made before this message, if any."""
+        """The host's snapshot of the machine from before this message, if any."""
         return self.message.metadata.get("snapshot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A fork that is about to be made."""
+    """The parameters of a fork."""
 
     parent_id: str
     message_id: str | None
-    """The last message to take along, ours or the caller's; none means all."""
+    """The last message to copy, by our id or the client's; None: copy all."""
     title: str | None
     custom: Mapping[str, Any]
     ephemeral: bool
 
 
 def resolve_message_id(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
-    """Our id of a message that is called by its sender's own id or by ours. The sender's goes first: a frontend that
-    took its messages from us sends our ids as its own, for the messages that take their place."""
+    """Return our id of a message named by the client's id or by ours; None if there is none. The client's id takes
+    precedence: a frontend that has read messages from us reuses our ids for those that replace them."""
     row = connection.execute(
         "SELECT coalesce((SELECT message_id FROM turns WHERE session_id = :session AND client_id = :name),"
         " (SELECT id FROM chat_messages WHERE id = :name AND session_id = :session))",
@@ -91,13 +91,13 @@ def resolve_message_id(connection: sqlite3.Connection, session_id: str, name: st
 
 
 def find_turn(connection: sqlite3.Connection, session_id: str, name: str) -> TurnRow | None:
-    """What the ledger knows of the message that is called so, by its sender or by us."""
+    """Return the ledger's row of the message with that name, the client's id or ours; None if there is none."""
     message_id = resolve_message_id(connection, session_id, name)
     return history.turn(connection, message_id) if message_id is not None else None
 
 
 def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:
-    """Whether a message was taken back, by a rewind or in the queue."""
+    """Return whether a message is hidden, by a rewind or because it was cancelled in the queue."""
     row = connection.execute(
         "SELECT json_extract(metadata_json, '$.hidden_at') FROM chat_messages WHERE id = ?", (message_id,)
     ).fetchone()
@@ -105,7 +105,7 @@ def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:
 
 
 def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
-    """Whether a rewind has hidden it: what was cancelled in the queue is remembered as that."""
+    """Return whether a rewind has hidden the message; False for one cancelled in the queue."""
     row = connection.execute(
         "SELECT json_extract(metadata_json, '$.queue_canceled_at') FROM chat_messages WHERE id = ?", (message_id,)
     ).fetchone()
@@ -113,7 +113,7 @@ def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
 
 
 def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str) -> None:
-    """Gives up the sender's own id of a message that a rewind has hidden: it may be sent again."""
+    """Free the client's id of a message that a rewind has hidden, so that it may be sent again."""
     row = connection.execute(
         "SELECT message_id FROM turns WHERE session_id = ? AND client_id = ?", (session_id, name)
     ).fetchone()
@@ -124,10 +124,10 @@ def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str) 
 def rewind(
     connection: sqlite3.Connection, session_id: str, message_id: str, now: int, *, free_id: bool = False
 ) -> RewindResult:
-    """Hides a user message and everything shown after it; `unrewind` brings them back.
+    """Hide a user message and all later ones; `unrewind` shows them again.
 
-    `free_id` also gives up the sender's own id of that message, so that it may be sent again. Raises NotFound
-    `unknown_message` for one that is not shown, InvalidRequest for one that is not the user's.
+    `free_id` also frees the client's id of that message, so that it may be sent again. Raises NotFound
+    `unknown_message` for a message that is not shown, and InvalidRequest for one that is not a user's.
     """
     message = _require_shown(connection, session_id, message_id)
     if message.role != "user":
@@ -145,9 +145,9 @@ def rewind(
 
 
 def unrewind(connection: sqlite3.Connection, session_id: str, now: int) -> int:
-    """Takes back the latest rewind; how many messages it brought back.
+    """Undo the latest rewind and return the number of messages that are shown again.
 
-    Raises Conflict `nothing_to_unrewind` when there is none, or something was said since.
+    Raises Conflict `nothing_to_unrewind` if there is none, or if there are newer messages.
     """
     rewound = connection.execute(_REWOUND, (session_id,)).fetchall()
     if not rewound:
@@ -162,7 +162,7 @@ def unrewind(connection: sqlite3.Connection, session_id: str, now: int) -> int:
 
 
 def _next_hiding(connection: sqlite3.Connection, session_id: str, now: int) -> int:
-    """A time for `hidden_at` that is later than every other one of the session, whatever the clock does."""
+    """Return a time for `hidden_at` that is later than all others of the session, even if the clock has gone back."""
     last = connection.execute(
         "SELECT max(json_extract(metadata_json, '$.hidden_at')) FROM chat_messages WHERE session_id = ?", (session_id,)
     ).fetchone()
@@ -173,7 +173,7 @@ def _next_hiding(connection: sqlite3.Connection, session_id: str, now: int) -> i
 
 
 def fork(connection: sqlite3.Connection, branch: Branch, new_id: Callable[[Kind], str], now: int) -> str:
-    """Stores a session that begins with the messages its parent shows; its id.
+    """Store a session that begins with the messages its parent shows; its id.
 
     Raises NotFound `unknown_message` for a message that is not shown, InvalidRequest for too much metadata.
     """
@@ -223,7 +223,7 @@ def _insert_child(connection: sqlite3.Connection, branch: Branch, child: str, la
 def _copy_parts(
     connection: sqlite3.Connection, message_id: str, copy_id: str, child: str, new_id: Callable[[Kind], str]
 ) -> None:
-    """The parts under new ids, their JSON byte for byte."""
+    """Copy the parts under new ids, with their JSON unchanged."""
     found = connection.execute('SELECT * FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
     connection.executemany(
         "INSERT INTO chat_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -232,7 +232,7 @@ def _copy_parts(
 
 
 def _move_marker(connection: sqlite3.Connection, copy_id: str, copies: Mapping[str, str]) -> None:
-    """A copy of a compaction means the copies of the messages that it speaks of."""
+    """Let a copied compaction marker refer to the copies of its messages."""
     for row in connection.execute(_MARKERS, (copy_id,)).fetchall():
         if (marker := Marker.from_part(rows.load(row["data_json"]))) is not None:
             part = rows.dump(marker.with_ids(copies).to_part())
@@ -249,7 +249,7 @@ def _copied(title: str | None) -> str | None:
 def update_metadata(
     connection: sqlite3.Connection, session_id: str, changes: Mapping[str, Any], custom: Mapping[str, Any], now: int
 ) -> None:
-    """Sets keys of the product's own (null takes one away) and merges the caller's. Raises InvalidRequest."""
+    """Set keys of the product's own (null takes one away) and merges the caller's. Raises InvalidRequest."""
     row = connection.execute("SELECT metadata_json FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
     if row is None:
         raise unknown_session(session_id)
@@ -262,7 +262,7 @@ def update_metadata(
 
 
 def merge_custom(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The caller's keys after a change; null deletes one. Raises InvalidRequest when they have grown too large."""
+    """Return the caller's keys after a change; null deletes one. Raises InvalidRequest if they have grown too large."""
     both = {key: value for key, value in {**known, **changes}.items() if value is not None}
     size = len(rows.dump(both).encode())
     if size > METADATA_BYTES:
@@ -272,7 +272,7 @@ def merge_custom(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 
 
 def unarchive(connection: sqlite3.Connection, session_id: str, now: int) -> None:
-    """Takes an archived session back. Its aliases may belong to others by now and stay where they are."""
+    """Take an archived session back. Its aliases may belong to others by now and stay where they are."""
     connection.execute("UPDATE chat_sessions SET archived_at = NULL, updated_at = ? WHERE id = ?", (now, session_id))
 
 

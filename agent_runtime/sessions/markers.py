@@ -21,34 +21,34 @@ COMPACTION = "data-compaction"
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """A result of the tail that is shown only in part from here on, because the whole would not fit."""
+    """A tool result of the tail that is shown only in part, because the whole would not fit."""
 
     message_id: str
     """The user message of its turn."""
     call_id: str
     kept: int
-    """Characters."""
+    """Characters that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What stands in the place of the messages before the tail."""
+    """The summary that replaces all messages before the tail."""
 
     summary: str
-    """Empty: nothing was left out, and only results are shown in part."""
+    """Empty if no message was left out and only results are shortened."""
     summary_tokens: int
     auto: bool
-    """False: somebody asked for it."""
+    """False if a person asked for the compaction."""
     tail_start_id: str | None = None
-    """The user message that the tail begins with; none: nothing is kept verbatim."""
+    """The user message that the tail begins with; None: nothing is kept verbatim."""
     tail_start_step: int = 0
-    """Behind that message the tail goes on with this step of its turn, counted from 1; up to 1 nothing is left out."""
+    """The step of that message's turn, counted from 1, with which the tail continues; 0 or 1: no step is left out."""
     spoken_to: str = ""
-    """The agent of the message before the tail."""
+    """The agent that the last message before the tail was addressed to."""
     shortened: tuple[Shortened, ...] = ()
 
     def to_part(self) -> dict[str, Any]:
-        """The message's only part."""
+        """Return the marker as the only part of its message."""
         data: dict[str, Any] = {
             "summary": self.summary,
             "tail_start_id": self.tail_start_id,
@@ -65,7 +65,7 @@ class Marker:
 
     @classmethod
     def from_part(cls, part: Mapping[str, Any]) -> Marker | None:
-        """The marker that a part is; none for one that says nothing usable."""
+        """Return the marker in a part; None if the part is not a usable marker."""
         data: Any = part.get("data")
         if part.get("type") != COMPACTION or not is_object(data) or not isinstance(data.get("summary"), str):
             return None
@@ -82,11 +82,11 @@ class Marker:
         )
 
     def omits_step(self, message_id: str, step: int) -> bool:
-        """Whether a step of the turn of that user message lies before the tail, though the message itself is kept."""
+        """Return whether that step of the user message's turn is left out, although the message itself is kept."""
         return message_id == self.tail_start_id and step < self.tail_start_step
 
     def with_ids(self, ids: Mapping[str, str]) -> Marker:
-        """The same where messages have other ids."""
+        """Return the marker with message ids replaced by `ids`."""
         start = self.tail_start_id
         return replace(
             self,
@@ -97,7 +97,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A marker where it lies."""
+    """A marker and its position."""
 
     message_id: str
     created_at: int
@@ -105,7 +105,7 @@ class Marked:
 
 
 def insert(connection: sqlite3.Connection, row: MessageRow, part_id: str, marker: Marker) -> None:
-    """Stores the marker as a message of its own. The row's metadata may hold `usage`: what the summary cost."""
+    """Store the marker as a message. The row's metadata may hold `usage`, the usage of the summary."""
     rows.upsert_message(connection, row)
     rows.upsert_part(connection, PartRow(part_id, row.id, row.session_id, 0, marker.to_part(), row.created_at))
     usage = Usage.model_validate(row.metadata.get("usage", {}))
@@ -113,7 +113,7 @@ def insert(connection: sqlite3.Connection, row: MessageRow, part_id: str, marker
 
 
 def latest(connection: sqlite3.Connection, session_id: str) -> Marked | None:
-    """The marker that counts: the last one that no rewind has hidden."""
+    """Return the marker that applies: the last one that no rewind has hidden."""
     found = connection.execute(_SHOWN, (session_id,))
     for row in found:
         marker = Marker.from_part(rows.load(row["data_json"]))
@@ -131,7 +131,7 @@ ORDER BY m.created_at DESC, m.id DESC
 
 
 def summary_usage(connection: sqlite3.Connection, session_id: str) -> Usage:
-    """What the summaries of a session have cost, those included that a rewind has hidden."""
+    """Return the usage of all summaries of a session, including hidden ones."""
     found = connection.execute(_ALL, (session_id,))
     usages = (Usage.model_validate(rows.load(row["metadata_json"]).get("usage", {})) for row in found)
     return reduce(Usage.plus, usages, Usage())
@@ -144,7 +144,7 @@ WHERE p.session_id = ? AND p.type = '{COMPACTION}' AND m.role = 'assistant'
 
 
 def _number(value: Any) -> int:
-    """A count as it was stored; what came in from elsewhere may be anything."""
+    """Return a stored count; 0 for a value from an import that is not one."""
     return value if type(value) is int and value >= 0 else 0
 
 

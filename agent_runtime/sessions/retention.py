@@ -1,7 +1,7 @@
-"""Old sessions that are deleted: which ones, and in what order their rows go. Each function is a part of a unit.
+"""Deletion of old sessions: which ones, and in what order. Each function is a part of a unit of work.
 
-A session is marked first; from then on nothing finds it. Then its messages go, a few at a time, and its own row last.
-What if we die here: what is marked stays out of sight, and the next life deletes the rest of it.
+A session is first marked, which hides it at once. Then its messages are deleted, a few at a time, and its own row last.
+After a crash a marked session stays hidden, and the next process deletes the rest of it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .store.rows import dump
 
 DAY_MS = 86_400_000
 ID_DAYS = 7
-"""Ids of messages and tasks are kept for a week at least: a host may send work again for as long."""
+"""Minimum age at which ids of messages and tasks are deleted, because a host may send work again for a week."""
 MAX_DOWNTIME_MS = 7 * DAY_MS
-"""The most that the time between two lives counts for."""
+"""Maximum milliseconds that one downtime adds to the age of sessions."""
 _AT_ONCE = 20
-"""Parts that one statement deletes. One may have megabytes."""
+"""Parts deleted by one statement; a part may have megabytes."""
 _OLD = """
 SELECT s.id, s.updated_at FROM chat_sessions s
 WHERE s.updated_at < :before AND json_valid(s.metadata_json)
@@ -33,34 +33,34 @@ WHERE s.updated_at < :before AND json_valid(s.metadata_json)
   AND NOT EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.created_at >= :before)
   AND s.id IS NOT (SELECT session_id FROM chat_messages ORDER BY rowid DESC LIMIT 1)
 """
-"""The session of the last message stays: SQLite would give its row's number again, and the index of memory, which goes
-through messages by that number, would leave out the new one."""
+"""The session of the last message is kept, because SQLite would reuse its row number, and memory's index, which reads
+messages in the order of row numbers, would skip the new message."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldSessions:
-    """Which sessions are old."""
+    """The criteria for old sessions."""
 
     before: int
     """Epoch milliseconds of the last activity; sessions that were active at that time or later stay."""
     needed: Collection[str]
-    """Ids of sessions that stay for other reasons."""
+    """Ids of sessions that are kept for other reasons."""
     main: str
-    """The name of the sessions that must always exist, one for each principal."""
+    """The alias of the default sessions, which are always kept."""
 
     def sql_parameters(self) -> dict[str, object]:
         return {"before": self.before, "needed": dump(list(self.needed)), "main": self.main}
 
 
 def find_old(connection: sqlite3.Connection, old: OldSessions, limit: int) -> list[str]:
-    """Old sessions, the one that was idle for longest first."""
+    """Return the ids of at most `limit` old sessions, the one that was idle for longest first."""
     found = connection.execute(f"{_OLD} ORDER BY s.updated_at LIMIT :most", {**old.sql_parameters(), "most": limit})
     return [row["id"] for row in found]
 
 
 def cutoff_for_size(connection: sqlite3.Connection, most_parts: int, old: OldSessions) -> int:
-    """The time of last activity before which old sessions must go so that at most so many parts are left; 0 when there
-    are not too many."""
+    """Return the time of last activity, in epoch milliseconds, before which old sessions must be deleted to leave at
+    most `most_parts` parts; 0 if there are not too many."""
     excess: int = connection.execute("SELECT count(*) FROM chat_parts").fetchone()[0] - most_parts
     if excess <= 0:
         return 0
@@ -73,7 +73,7 @@ def cutoff_for_size(connection: sqlite3.Connection, most_parts: int, old: OldSes
 
 
 def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: OldSessions, now: int) -> list[str]:
-    """Put those of the sessions out of sight that are still old; the others stay as they are."""
+    """Mark those of the sessions that are still old, which hides them. Returns their ids."""
     query = f"{_OLD} AND s.id IN (SELECT value FROM json_each(:asked))"  # noqa: S608  it is a constant
     found = connection.execute(query, {**old.sql_parameters(), "asked": dump(list(session_ids))}).fetchall()
     for row in found:
@@ -87,17 +87,17 @@ def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: OldSes
 
 
 def marked_sessions(connection: sqlite3.Connection) -> list[str]:
-    """Sessions that are being deleted."""
+    """Return the ids of sessions that are being deleted."""
     return [row[0] for row in connection.execute(_MARKED)]
 
 
 def is_kept(connection: sqlite3.Connection, session_id: str) -> bool:
-    """Whether a session is stored and not being deleted."""
+    """Return whether a session is stored and not being deleted."""
     return connection.execute(_KEPT, (session_id,)).fetchone() is not None
 
 
 def next_messages(connection: sqlite3.Connection, limit: int) -> list[str]:
-    """Some messages of sessions that are being deleted."""
+    """Return the ids of some messages of sessions that are being deleted."""
     query = f"SELECT id FROM chat_messages WHERE session_id IN ({_MARKED}) LIMIT ?"  # noqa: S608  it is a constant
     return [row[0] for row in connection.execute(query, (limit,))]
 
@@ -105,7 +105,7 @@ def next_messages(connection: sqlite3.Connection, limit: int) -> list[str]:
 def delete_messages(
     connection: sqlite3.Connection, message_ids: Sequence[str], out_of_time: Callable[[], bool]
 ) -> list[str]:
-    """Delete messages with their parts and turns until the time is over; those that are gone whole."""
+    """Delete messages with their parts and turns until `out_of_time`. Returns the ids of messages deleted entirely."""
     gone: list[str] = []
     for message_id in message_ids:
         while connection.execute(_DELETE_PARTS, (message_id,)).rowcount == _AT_ONCE:
@@ -119,27 +119,27 @@ def delete_messages(
 
 
 def unused_prompts(connection: sqlite3.Connection) -> list[str]:
-    """Digests of the prompts that only sessions have which are being deleted."""
+    """Return the digests of prompts that only sessions under deletion use."""
     return [row[0] for row in connection.execute(_UNUSED)]
 
 
 def delete_sessions(connection: sqlite3.Connection, prompts: Sequence[str]) -> int:
-    """Delete the marked sessions that have no messages any more, and those of the prompts that no other session begins
-    with; how many sessions. An agent that lost its prompt to one that was stored meanwhile is told a new one."""
+    """Delete the marked sessions without messages, and those of the prompts that no other session uses. Returns the
+    number of sessions. An agent whose prompt a concurrently stored session also has gets a new one."""
     connection.execute(_DELETE_PROMPTS, {"digests": dump(list(prompts))})
     return connection.execute(_DELETE_SESSIONS).rowcount
 
 
 def note_import(connection: sqlite3.Connection, session_id: str, now: int) -> None:
-    """Count the age of a session from its import: its own times may be years old."""
+    """Count the age of an imported session from its import, as its own times may be years old."""
     connection.execute(
         "INSERT OR REPLACE INTO session_retention (session_id, imported_at) VALUES (?, ?)", (session_id, now)
     )
 
 
 def read_clock(connection: sqlite3.Connection, wall: int) -> int:
-    """The time by which sessions were aged last, moved on by what has passed between two lives of the server. See
-    `docs/reference/storage.md`: a wall clock that has jumped counts for a week, however often the server starts."""
+    """Return the time used for aging: the last one, advanced by the time since then but by at most a week per downtime.
+    A wall clock that has jumped thus counts for at most a week (docs/reference/storage.md)."""
     row = connection.execute("SELECT seen_at, reached FROM retention_clock").fetchone()
     if row is None:
         newest: int | None = connection.execute("SELECT max(updated_at) FROM chat_sessions").fetchone()[0]

@@ -1,4 +1,4 @@
-"""What was said in sessions, in the order in which it came to the database: for whoever keeps it findable."""
+"""Read the messages of all sessions in the order of their insertion, for the search index of memory."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from .store.rows import dump, load
 
 @dataclass(frozen=True, slots=True)
 class SpokenMessage:
-    """A message that has come to rest."""
+    """A message that will not change any more."""
 
     row: int
-    """Its place in the order of all messages."""
+    """Row number, which orders all messages."""
     message_id: str
     session_id: str
     principal: str
     role: str
     text: str
-    """What the person wrote, or the answer; empty when there was none, or it is nobody's to find: sessions of agents
-    that others have called, and side conversations."""
+    """The user's text or the answer. Empty if there is none, or if it must not be found: in subagents' sessions and in
+    ephemeral ones."""
     created_at: int
     """Epoch milliseconds."""
 
 
 @dataclass(slots=True)
 class SpokenBatch:
-    """Some messages of all sessions."""
+    """A batch of messages from all sessions."""
 
     messages: list[SpokenMessage] = field(default_factory=list[SpokenMessage])
     unfinished: list[int] = field(default_factory=list[int])
-    """Rows whose turn is not over: to be asked for again."""
+    """Rows whose turn has not ended, to be read again later."""
     last: int = 0
-    """The last row that was looked at; that of the question when there was none."""
+    """The last row that was read, or the `after` of the query if there was none."""
     more: bool = False
-    """There may be others behind it."""
+    """Whether there may be more rows after `last`."""
 
 
 def read_batch(connection: sqlite3.Connection, after: int, limit: int, retry_rows: Sequence[int] = ()) -> SpokenBatch:
-    """The next messages behind a row, and those of the rows `again` that are still there."""
+    """Return the next messages after a row, and those of `retry_rows` that still exist."""
     batch = SpokenBatch(last=after)
     with read_transaction(connection):
         running = {one for row in connection.execute(_UNFINISHED) for one in row}
-        behind = connection.execute(_BEHIND, (after, limit)).fetchall()
-        batch.more = len(behind) == limit
-        for row in (*connection.execute(_AGAIN, (dump(list(retry_rows)),)), *behind):
+        later = connection.execute(_BEHIND, (after, limit)).fetchall()
+        batch.more = len(later) == limit
+        for row in (*connection.execute(_AGAIN, (dump(list(retry_rows)),)), *later):
             batch.last = max(batch.last, row["row"])
             if row["id"] in running or row["queued_at"] is not None:
                 batch.unfinished.append(row["row"])
@@ -60,20 +60,20 @@ def read_batch(connection: sqlite3.Connection, after: int, limit: int, retry_row
 
 
 def readable_messages(connection: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Session and role of those messages that can still be read: neither taken back nor in a session that was put
-    away for good."""
+    """Return session and role of those messages that may be read: not hidden, and not in an archived session unless it
+    has a successor."""
     found = connection.execute(_SHOWN, (dump(list(message_ids)),))
     return {row["id"]: (row["session_id"], row["role"]) for row in found}
 
 
 def is_kept(connection: sqlite3.Connection, message_id: str) -> bool:
-    """Whether a message is stored, and its session is not being deleted."""
+    """Return whether a message is stored, and its session is not being deleted."""
     row = connection.execute("SELECT session_id FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
     return row is not None and retention.is_kept(connection, row[0])
 
 
 def view_start(connection: sqlite3.Connection, session_id: str) -> Cursor:
-    """The first message of a session that its model still sees as it was; what was before has been summed up."""
+    """Return the position of the first message that the model still sees verbatim; earlier ones are summarized."""
     marked = markers.latest(connection, session_id)
     if marked is None:
         return 0, ""

@@ -1,6 +1,6 @@
-"""What an agent learns: functions of its own, written as plugins, held in processes of their own.
+"""Skills: functions that are written as plugins, run in processes of their own, and offered to the agent as tools.
 
-A plugin imports this package inside its worker, so it stays light: the server's side loads when it is asked for.
+A plugin imports this package inside its worker, so the server's side is loaded on first use only.
 """
 
 from typing import TYPE_CHECKING, Any

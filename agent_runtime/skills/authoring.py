@@ -1,5 +1,5 @@
-"""The tools by which an agent extends itself. What they change is decided by the permission `skills.author`; a rule's
-pattern is held against the plugin's name."""
+"""The tools by which an agent writes its own skills. The permission `skills.author` decides who may change which; a
+rule's pattern is matched against the plugin's name."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .validation.validator import SmokeTest
 
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 MAX_CODE_LENGTH = 100_000
-"""Characters."""
+"""Characters of a plugin that the agent writes."""
 MAX_VERSIONS_SHOWN = 20
-"""Versions that are listed, the newest."""
+"""Newest versions that `list_skills` shows."""
 AUTHOR_REQUIREMENTS = RequirementSet(fs=WORKER_FOLDERS, capabilities=["skills.author"])
-"""A trial runs the code, and so needs what its calls will need."""
+"""Validation runs the code, so it needs the same folders as its calls."""
 TEST_KEYS = {"arguments", "skill", "expect"}
 
 _NAME_PARAMETER: dict[str, Any] = {
@@ -90,7 +90,7 @@ NAME_PARAMETERS: dict[str, Any] = {
 
 
 def authoring_tools(manager: SkillManager) -> tuple[Tool, ...]:
-    """`create_skill`, `list_skills`, `reload_skills` and `remove_skill` over the plugins of a host."""
+    """`create_skill`, `list_skills`, `reload_skills` and `remove_skill` for the plugins of a manager."""
     return (_create_tool(manager), _list_tool(manager), _reload_tool(manager), _remove_tool(manager))
 
 
@@ -191,7 +191,7 @@ def _encode_code(code: str) -> bytes:
 
 
 def _parse_test(given: Any) -> SmokeTest | None:
-    """A call in full has `arguments`, which is an object; anything else is the arguments themselves."""
+    """Return the test call: `{arguments, skill?, expect?}` with an object of arguments, or the arguments themselves."""
     if given is None:
         return None
     if isinstance(given.get("arguments"), dict) and given.keys() <= TEST_KEYS:
@@ -229,7 +229,7 @@ def _states(manager: SkillManager, name: str | None) -> list[dict[str, Any]]:
 
 
 def _describe_version(version: PluginVersion, context: ToolContext) -> dict[str, Any]:
-    """Who somebody else was is not for everybody."""
+    """Describe a version; an author other than the asking user is shown as `another`."""
     at = datetime.fromtimestamp(version.created_at / 1000, UTC).isoformat(timespec="seconds")
     by = version.author.principal if version.author else "the folder"
     if version.author is not None and by != context.principal:

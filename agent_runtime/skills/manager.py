@@ -1,7 +1,7 @@
-"""The skills of an agent: plugins in a folder, tried when they are saved, and offered as tools once they have passed.
+"""Manage the skills of an agent: validate plugins when they are saved, and offer those that pass as tools.
 
-What is in service is replaced only by what has passed its trial. Turns keep the tools they began with; a worker of an
-earlier build serves them to their end.
+A build in service is replaced only by one that passed validation. A turn keeps the tools that it began with; workers of
+the earlier build serve it to its end.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from .workers.process import WorkerSetup
 
 GONE_SECONDS = 0.25
 GONE_CHECKS = 5
-"""Editors take a file away and put another in its place; only one that stays away is gone."""
+"""An editor may delete a file and write another in its place; a plugin is gone once it stays away this long."""
 RELOAD_SECONDS = 60.0
-"""How long a reload waits for the verdicts."""
+"""How long a reload waits for the validations."""
 
 log = logger(__name__)
 
 
 class SkillManager:
-    """Tool provider for the plugins of a folder. `start` it, then ask for `tools` and `states`; `close` it."""
+    """Provide the plugins of a folder as tools. Call `start` first and `close` at the end."""
 
     def __init__(
         self,
@@ -75,17 +75,19 @@ class SkillManager:
         return self._registry.current.states
 
     async def start(self) -> None:
-        """Tries every plugin, then watches the folder. One that fails shows in `states` and hinders no other."""
+        """Validate every plugin, then watch the folder. A plugin that fails shows in `states` and does not affect
+        others."""
         await asyncio.to_thread(self._staging.clear)
         await asyncio.to_thread(files.remove_leftovers, self.folder)
         await self._refresh_listing()
         for file in await self.versions.present_files():
-            if file not in self._listing:  # taken away while nobody watched
+            if file not in self._listing:  # removed while the runtime was not running
                 await self._record_removal(file)
         listing = self._listing.values()
         seen = [one for one in listing if not await self._stays_disabled(self._registry.get_plugin(one.file), one)]
         outcomes = await asyncio.gather(*(self._build(self._registry.get_plugin(one.file), one) for one in seen))
-        for one, outcome in zip(seen, outcomes, strict=True):  # in the order of the files: it decides who has a name
+        # In the order of the files, which decides which plugin gets a name.
+        for one, outcome in zip(seen, outcomes, strict=True):
             try:
                 await self._apply_outcome(self._registry.get_plugin(one.file), one, outcome)
             except StoreError as error:
@@ -94,20 +96,21 @@ class SkillManager:
         self._watch_task = asyncio.create_task(watch(self.folder, self.scan, self._closing), name="watch the skills")
 
     async def close(self) -> None:
-        """Ends all workers."""
+        """Stop watching and validating, and end all workers."""
         self._closing.set()
         if self._watch_task is not None:
             await self._watch_task
-        judging = list(self._validations.values())
-        for task in judging:
+        running = list(self._validations.values())
+        for task in running:
             task.cancel()
-        await asyncio.gather(*judging, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         await self._registry.close()
 
     # -- what is saved in the folder
 
     async def scan(self) -> None:
-        """Has every plugin judged that was saved since the last look, or that could not be held then."""
+        """Start the validation of every plugin that was saved since the last scan, or that could not be confined
+        then."""
         await self._refresh_listing()
         for plugin in self._registry.plugins.values():
             if not plugin.available and self._can_confine:
@@ -115,23 +118,23 @@ class SkillManager:
         self._start_validations()
 
     async def reload(self) -> None:
-        """Looks, and waits for the verdicts."""
+        """Scan the folder and wait for the validations."""
         await self.scan()
         if self._validations:
             await asyncio.wait(list(self._validations.values()), timeout=RELOAD_SECONDS)
 
     async def _refresh_listing(self) -> None:
-        async with self._listing_lock:  # what was seen last is the latest there is
+        async with self._listing_lock:  # so that an older listing never replaces a newer one
             self._listing = await asyncio.to_thread(list_plugins, self.folder)
 
     def _start_validations(self) -> None:
         for file in {*self._listing, *self._registry.plugins}:
             plugin, seen = self._registry.get_plugin(file), self._listing.get(file)
             if (seen is None or seen.stamp != plugin.stamp) and file not in self._validations:
-                self._validations[file] = asyncio.create_task(self._validate(plugin), name=f"judge {file}")
+                self._validations[file] = asyncio.create_task(self._validate(plugin), name=f"validate {file}")
 
     async def _validate(self, plugin: Plugin) -> None:
-        """Tries what lies there until it is what was tried."""
+        """Validate the plugin on disk until the validated version is the one on disk."""
         try:
             async with plugin.lock:
                 while self._registry.contains(plugin):
@@ -143,11 +146,11 @@ class SkillManager:
                         await self._apply_outcome(plugin, seen, await self._build(plugin, seen))
                     else:
                         return
-        except StoreError as error:  # the next look comes back to it
+        except StoreError as error:  # the next scan tries again
             log.error("a skill was saved and cannot be recorded yet", file=plugin.file, error=error.message)
         except Exception:
-            log.exception("a skill cannot be judged", file=plugin.file)
-        finally:  # in one go with the last look at the listing: a save that is seen from here on begins anew
+            log.exception("a skill cannot be validated", file=plugin.file)
+        finally:  # no await since the last look at the listing: a save that is seen later starts a new task
             self._validations.pop(plugin.file, None)
 
     async def _is_gone(self, plugin: Plugin) -> bool:
@@ -159,7 +162,7 @@ class SkillManager:
         return True
 
     async def _build(self, plugin: Plugin, listing: PluginListing) -> SkillBuild | ToolFailure:
-        """The build that passed, or what is wrong; what is in service already passes as it is."""
+        """Return the build that passed, or the failure. Code that is in service already is not validated again."""
         try:
             source = await asyncio.to_thread(read_plugin, self.folder, listing)
             active = plugin.active
@@ -176,8 +179,8 @@ class SkillManager:
             return failure
 
     async def _apply_outcome(self, plugin: Plugin, listing: PluginListing, outcome: SkillBuild | ToolFailure) -> None:
-        """Puts into service what has passed; else the last good version stays, or comes back after a restart. Raises
-        StoreError, and then what lies there is still to be judged."""
+        """Activate a build that passed. After a failure the last good version stays, or comes back after a restart.
+        Raises StoreError; the plugin on disk is then validated again later."""
         try:
             if isinstance(outcome, ToolFailure):
                 raise outcome
@@ -202,7 +205,7 @@ class SkillManager:
         await self._copy_to_workspace(plugin.file)
 
     async def _restore_last_good(self, plugin: Plugin) -> None:
-        """Puts the last good version into service, if there is one."""
+        """Activate the last good version, if there is one."""
         latest = await self.versions.latest(plugin.file)
         source = latest.source() if latest is not None else None
         if latest is None or source is None:
@@ -215,26 +218,26 @@ class SkillManager:
             build, _ = await self._validator.validate(await asyncio.to_thread(source.with_helpers, self.folder))
             await self._registry.activate(plugin, build, record)
         except ToolFailure as error:
-            log.warning("nor is its last good version fit for use", file=plugin.file, error=str(error))
+            log.warning("the last good version of a skill fails too", file=plugin.file, error=str(error))
 
     # -- what the agent changes
 
     async def create(
         self, file: str, code: bytes, test: SmokeTest | None, author: VersionAuthor
     ) -> tuple[Plugin, SmokeTestResult | None]:
-        """Tries the code and, if it passes, saves it as that file and puts it into service. Raises ToolFailure, and
-        then nothing has changed; StoreError."""
+        """Validate the code and, if it passes, save it as that file and activate it. Raises ToolFailure, and then
+        nothing has changed; StoreError."""
         return await self._save(PluginSource(file, {file: code}), test, author, created=True)
 
     async def restore(self, version: PluginVersion, author: VersionAuthor) -> Plugin:
-        """Goes back to a version. Raises ToolFailure, StoreError."""
+        """Save and activate an earlier version again. Raises ToolFailure, StoreError."""
         source = version.source()
         if source is None or set(source.files) != {version.file}:
             raise ToolFailure(f"version: {version.number} of {version.file} is not one file", kind="invalid")
         return (await self._save(source, None, author, created=False))[0]
 
     async def remove(self, file: str, author: VersionAuthor) -> bool:
-        """Takes a plugin away; its history stays. False when there is none. Raises ToolFailure, StoreError."""
+        """Remove a plugin; its history stays. Return False when there is none. Raises ToolFailure, StoreError."""
         if file not in self._registry.plugins:
             return False
         async with self._locked_plugin(file) as plugin:
@@ -246,8 +249,8 @@ class SkillManager:
 
     @asynccontextmanager
     async def _locked_plugin(self, file: str) -> AsyncGenerator[Plugin]:
-        """The plugin of a file, for whoever changes what lies there. While it is waited for it may go: then it is
-        another one."""
+        """Yield the plugin of a file with its lock held, to change the file. A plugin that was removed while this
+        waited for the lock is replaced by a new one."""
         while True:
             plugin = self._registry.get_plugin(file)
             async with plugin.lock:
@@ -265,14 +268,15 @@ class SkillManager:
                 )
 
                 async def record() -> int:
-                    # Noted before it takes its place: no code of an agent is ever in service without its name.
+                    # Recorded before the file takes its place: no code of an agent is in service without its author.
                     path = self.folder / source.file
                     beside = await asyncio.to_thread(files.write_temporary, path, source.files[source.file])
                     try:
                         entry = await self.versions.save("created" if created else "restored", source, author)
                         await asyncio.to_thread(files.move, beside, path)
                         await self.versions.enable(source.file)
-                        await self._refresh_listing()  # while the name is claimed: who is not listed is taken for gone
+                        # While the name is claimed: a plugin that is not listed counts as gone.
+                        await self._refresh_listing()
                     finally:
                         files.discard(beside)
                     plugin.error, plugin.stamp = None, self._current_stamp(source.file)
@@ -296,7 +300,7 @@ class SkillManager:
             self.versions.disable(plugin.file, plugin.active.source.digest, pool.disabled_reason)
 
     async def _stays_disabled(self, plugin: Plugin, listing: PluginListing) -> bool:
-        """Whether it was set aside in an earlier life, and nobody has saved it since."""
+        """Whether the plugin was disabled by an earlier process and has not been saved since."""
         why = await self.versions.get_disabled(plugin.file)
         if why is None:
             return False

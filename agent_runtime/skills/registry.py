@@ -1,4 +1,4 @@
-"""Which plugins are in service. One at a time goes in or out, so that a name always belongs to one of them."""
+"""Keep which plugins are in service. One at a time is activated, so that a name always belongs to one plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logger(__name__)
 
 
 class SkillRegistry:
-    """The plugins by file, and the catalog that follows from them."""
+    """The plugins by file, and the tools and states that follow from them."""
 
     def __init__(
         self, events: Events, is_on_disk: Callable[[str], bool], on_names_released: Callable[[], None]
@@ -33,11 +33,11 @@ class SkillRegistry:
         return self._plugins
 
     def get_plugin(self, file: str) -> Plugin:
-        """That of a file, made if need be."""
+        """Return the plugin of a file; a new one if there is none."""
         return self._plugins.setdefault(file, Plugin(file))
 
     def environments(self) -> set[Path]:
-        """The folders of packages that plugins in service use."""
+        """Return the package folders that plugins in service use."""
         active = [plugin.active for plugin in self._plugins.values() if plugin.active is not None]
         return {build.pool.environment for build in active if build.pool.environment is not None}
 
@@ -45,21 +45,23 @@ class SkillRegistry:
         return self._plugins.get(plugin.file) is plugin
 
     def forget(self, plugin: Plugin) -> None:
-        """One that never came into service."""
+        """Drop a plugin that was never in service."""
         if plugin.active is None and self.contains(plugin):
             del self._plugins[plugin.file]
 
     async def activate(self, plugin: Plugin, build: SkillBuild, record: Callable[[], Awaitable[int]]) -> list[Plugin]:
-        """Puts a build into service under the number that `record` gives it, in place of the one before. The plugins
-        whose names it took over, because their files are gone: that is how one is renamed. Raises ToolFailure when a
-        name belongs to another plugin, and whatever `record` raises; then the build is at its end."""
+        """Put a build into service, in place of the one before, as the version that `record` returns.
+
+        Return the plugins whose names it took over because their files are gone: that is how a plugin is renamed.
+        Raises ToolFailure when a name belongs to another plugin, and what `record` raises; the build is then closed.
+        """
         try:
             async with self._lock:
                 renamed = self._claim_names(plugin, build)
                 number = await record()
                 for other in renamed:
                     del self._plugins[other.file]
-                self._plugins[plugin.file] = plugin  # its file may have been gone for a moment, and its place with it
+                self._plugins[plugin.file] = plugin  # it may have been dropped while its file was gone for a moment
                 before, names = plugin.active, set(plugin.names)
                 plugin.activate(build, number)
                 self.publish(plugin)
@@ -74,31 +76,31 @@ class SkillRegistry:
         return renamed
 
     async def deactivate(self, plugin: Plugin) -> None:
-        """Takes a plugin out of service."""
+        """Take a plugin out of service."""
         del self._plugins[plugin.file]
         await self._retire(plugin)
         self._release_names(set(plugin.names))
 
     def record_failure(self, plugin: Plugin, failure: ToolFailure) -> None:
-        """What lies there cannot be taken; what is in service stays."""
+        """Note why the plugin on disk was refused; the build in service stays."""
         before = plugin.error
         plugin.error, plugin.available = failure.message, failure.kind != "unavailable"
         if plugin.error == before and not plugin.available:
-            return  # tried again, and nothing new
-        log.warning("a skill was not taken", file=plugin.file, error=failure.message)
+            return  # it was retried with the same result
+        log.warning("a skill was refused", file=plugin.file, error=failure.message)
         self.publish(plugin)
 
     def disable(self, pool: WorkerPool) -> Plugin | None:
-        """The pool of a plugin takes no more calls; the plugin, if it is in service."""
+        """Publish that a pool takes no more calls. Return its plugin, or None if that is not in service."""
         for plugin in self._plugins.values():
             if plugin.active is not None and plugin.active.pool is pool:
-                log.warning("a skill was set aside", file=plugin.file, error=pool.disabled_reason)
+                log.warning("a skill was disabled", file=plugin.file, error=pool.disabled_reason)
                 self.publish(plugin)
                 return plugin
         return None
 
     def publish(self, plugin: Plugin) -> None:
-        """Makes the catalog anew after a change, and tells everybody who watches."""
+        """Rebuild the tools and states after a change, and emit `skills-changed`."""
         self.current = build_skill_set(self._plugins.values())
         states = [state.model_dump(exclude_none=True) for state in plugin.states()] if self.contains(plugin) else []
         fault = {"error": plugin.error} if plugin.error else {}
@@ -123,7 +125,7 @@ class SkillRegistry:
             await plugin.active.pool.retire()
 
     def _release_names(self, names: set[str]) -> None:
-        """Whoever waits for a name may have it now."""
+        """Have the plugins validated again that were refused for a name which may be free now."""
         waiting = [other for other in self._plugins.values() if other.has_name_clash] if names else []
         for other in waiting:
             other.stamp = None

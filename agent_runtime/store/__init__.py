@@ -1,4 +1,4 @@
-"""The one database: connections, the writer thread, units of work, migrations, backups. Rooms own their tables."""
+"""The database: connections, the writer thread, units of work, migrations, backups. Each package owns its tables."""
 
 from .backup_scheduler import BackupScheduler
 from .backups import Backup

@@ -1,4 +1,4 @@
-"""Whole copies of the database, made while a server works, in the folder `backups` beside it."""
+"""Make complete copies of the database while the server runs, in the folder `backups` beside it."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from pathlib import Path
 from ..errors import StoreError
 
 KEPT = 2
-"""Backups that stay in the folder: the newest, and the one before in case nobody noticed in time."""
+"""Backups that are kept: the newest and the one before, in case damage was not noticed at once."""
 HEADROOM = 16 * 1024 * 1024
-"""Bytes that a backup leaves free: a copy must never be what fills the disk of a server at work."""
+"""Bytes that must stay free, because a backup must not fill the disk of a running server."""
 _NAME = re.compile(r"agent-(\d+)-\d{8}T\d{6}Z\.db")
 _DRAFT = ".{}.partial"
 
 
 def backup_folder(database: Path) -> Path:
-    """Where the backups of a database lie."""
+    """Return the folder of a database's backups."""
     return database.parent / "backups"
 
 
 def newest_backup(database: Path) -> Path | None:
-    """The latest backup in the folder, by its number: clocks may jump."""
+    """Return the latest backup in the folder, by number, because clocks may jump. None if there is none."""
     found = _numbered(backup_folder(database))
     return found[-1][1] if found else None
 
 
 class Backup:
-    """One backup in the making. `make` blocks until it stands; `stop` may be called from another thread."""
+    """One backup. `make` blocks until it is complete; `stop` may be called from another thread."""
 
     def __init__(self, database: Path, target: Path | None = None, *, keep_identical: bool = True) -> None:
-        """Without a target it goes into the folder, which keeps the newest ones. With `again=False` a copy that is
-        byte for byte the newest one there is dropped in its favour."""
+        """`target` None: a new file in the folder, which keeps the newest ones. With `keep_identical=False`, a copy
+        that is identical to the newest one there is deleted and that one returned."""
         self._database, self._target, self._keep_identical = database.absolute(), target, keep_identical
         self._stopped = threading.Event()
         self._connection: sqlite3.Connection | None = None
 
     def make(self) -> Path:
-        """Makes it and gives its path: on disk, checked, and under its name only when whole. Raises StoreError."""
+        """Make the backup and return its path. It is durable, checked, and renamed last. Raises StoreError."""
         try:
             if not self._database.is_file():
                 raise StoreError(f"no backup was made: there is no database at {self._database}")
@@ -55,15 +55,15 @@ class Backup:
             with _exclusive(folder):
                 return self._make(folder)
         except (sqlite3.Error, OSError) as error:
-            reason = "it was broken off" if self._stopped.is_set() else error
+            reason = "it was cancelled" if self._stopped.is_set() else error
             raise StoreError(f"no backup was made: {reason}") from error
 
     def stop(self) -> None:
-        """Breaks it off: `make` raises soon. Call it again until it has, for it may be between two statements."""
+        """Cancel the backup, so that `make` raises. Repeat until it has, because it may be between two statements."""
         self._stopped.set()
         connection = self._connection
         if connection is not None:
-            with contextlib.suppress(sqlite3.ProgrammingError):  # it has just been closed
+            with contextlib.suppress(sqlite3.ProgrammingError):  # closed meanwhile
                 connection.interrupt()
 
     def _make(self, folder: Path) -> Path:
@@ -78,7 +78,7 @@ class Backup:
             _fsync(draft)
             self._check(draft)
             if not self._keep_identical and before is not None and filecmp.cmp(draft, before, shallow=False):
-                os.utime(before)  # it is as good as new
+                os.utime(before)  # it counts as made now
                 return before
             draft.replace(target)
         finally:
@@ -90,9 +90,9 @@ class Backup:
         return target
 
     def _copy(self, draft: Path) -> None:
-        """VACUUM INTO rather than the backup API: it reads one snapshot beside the writer just so, but it can be
-        interrupted, it reads every row and so stumbles over damage instead of copying it, and what it writes is
-        compact and one file without a log, of which a copy is a copy."""
+        """Copy with VACUUM INTO instead of the backup API. Both read one snapshot without blocking the writer, but
+        VACUUM can be interrupted, reads every row and so fails on damage instead of copying it, and writes one compact
+        file without a log, which can simply be copied."""
         need = sum(path.stat().st_size for path in (self._database, _wal_path(self._database)) if path.exists())
         free = shutil.disk_usage(draft.parent).free
         if free < need + HEADROOM:
@@ -111,19 +111,19 @@ class Backup:
 
     @contextlib.contextmanager
     def _open(self, path: Path) -> Generator[sqlite3.Connection]:
-        """A connection for reading, which `stop` can interrupt."""
+        """Open a read connection that `stop` can interrupt."""
         with contextlib.closing(read_only(path)) as connection:
             self._connection = connection
             try:
                 if self._stopped.is_set():
-                    raise StoreError("no backup was made: it was broken off")
+                    raise StoreError("no backup was made: it was cancelled")
                 yield connection
             finally:
                 self._connection = None
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing in the file: not even its log is written back when it is closed."""
+    """Open a connection that does not change the file, not even by a checkpoint when it is closed."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
     connection.execute("PRAGMA busy_timeout = 5000")
     return connection
@@ -131,7 +131,7 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _exclusive(folder: Path) -> Generator[None]:
-    """One maker at a time. Whoever it is first clears away what one that died has left half done."""
+    """Allow one backup at a time, and remove the partial files of earlier processes."""
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +145,7 @@ def _exclusive(folder: Path) -> Generator[None]:
 
 
 def clear_drafts(database: Path) -> None:
-    """Removes what a maker that died has left half done; leaves one alone that is at work. Raises OSError."""
+    """Remove the partial files of earlier processes, but not those of a running backup. Raises OSError."""
     folder = backup_folder(database)
     if folder.is_dir():
         with contextlib.suppress(StoreError), _exclusive(folder):
@@ -153,7 +153,7 @@ def clear_drafts(database: Path) -> None:
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
-    """The backups in the folder, oldest first."""
+    """Return number and path of the backups in the folder, oldest first."""
     if not folder.is_dir():
         return []
     return sorted((int(found[1]), path) for path in folder.iterdir() if (found := _NAME.fullmatch(path.name)))
@@ -169,7 +169,7 @@ def _wal_path(database: Path) -> Path:
 
 
 def _fsync(path: Path) -> None:
-    """Puts a file, or the names in a folder, on the disk."""
+    """Write a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Opens the one SQLite file: lock, pragmas, migrations, one writer thread, readers beside it."""
+"""Open the one SQLite file: lock, pragmas, migrations, one writer thread, and parallel readers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered change of the schema. Numbers are never reused; a released one is never edited."""
+    """One numbered change of the schema. Numbers are never reused, and a released migration is never edited."""
 
     number: int
     name: str
@@ -39,7 +39,7 @@ class Migration:
 
 
 class Database:
-    """The database of one runtime. `open()` first, `close()` last."""
+    """The database of one runtime: call `open()` first and `close()` last."""
 
     def __init__(self, path: Path, migrations: Sequence[Migration]) -> None:
         self.path = path
@@ -52,16 +52,16 @@ class Database:
         self._reading: list[sqlite3.Connection] = []
         self._writer: DatabaseWriter | None = None
         self._damaged = False
-        """A reader came upon damage."""
+        """Whether a reader has found damage."""
 
     @property
     def commits(self) -> int:
-        """Transactions written in this life: the same number means that nothing has changed."""
+        """Number of transactions written by this process; if it is unchanged, so is the data."""
         return self._writer.commits if self._writer else 0
 
     def open(self) -> None:
-        """Takes the lock, checks the file and brings the schema up to date. Raises StartError that says why it
-        cannot, and what to do when the file is damaged."""
+        """Take the lock, check the file and migrate the schema. Raises StartError with the reason, and with
+        instructions if the file is damaged."""
         if self.path.is_dir():
             raise StartError(f"{self.path} is a folder and should be the database, a file: move it aside")
         unclean = self._lock()
@@ -83,18 +83,18 @@ class Database:
             undo.pop_all()
 
     def write(self, unit: Unit[T], *, durable: bool = False) -> asyncio.Future[T]:
-        """Commits a unit of work behind everything handed in before it. Durable ones survive a power cut."""
+        """Commit a unit of work after everything submitted before it. A durable one survives a power failure."""
         if self._writer is None:
             raise RuntimeError("the database is not open")
         return self._writer.submit(unit, durable=durable)
 
     async def read_long(self, unit: Unit[T]) -> T:
-        """As `read`, for what takes so long that nobody else should stand behind it."""
+        """Read as `read` does, but in a separate thread for long reads, so that others need not wait."""
         return await self._run(self._long_reader, unit)
 
     async def read(self, unit: Unit[T]) -> T:
-        """Runs a reading unit on a connection of its own; it sees every write that has been committed. Raises
-        StoreError when the disk does not give the rows, and what the unit raises."""
+        """Run a reading unit on a separate connection, which sees all committed writes. Raises StoreError if the disk
+        fails, and any exception of the unit."""
         return await self._run(self._readers, unit)
 
     async def _run(self, readers: ThreadPoolExecutor, unit: Unit[T]) -> T:
@@ -109,12 +109,12 @@ class Database:
             raise StoreError(f"the database refused: {error}") from error
         except ValidationError:
             raise
-        except (ValueError, LookupError, TypeError, AttributeError) as error:  # a row with something else in it
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # a row with unexpected content
             log.error("a row cannot be read", exc_info=error)
             raise broken_record_error(error) from error
 
     def close(self) -> None:
-        """Finishes the writes, then lets go of the file and the lock."""
+        """Finish the writes, then close the file and release the lock."""
         clean = False
         if self._writer is not None:
             self._writer.close()
@@ -136,9 +136,9 @@ class Database:
         return connection
 
     def _lock(self) -> bool:
-        """One server per data directory: the kernel gives the lock back when its holder dies, however it dies.
+        """Lock the data directory for one server. The kernel releases the lock when its holder ends in any way.
 
-        Who held it last is named in the file unless it ended cleanly; true when somebody is.
+        The holder's process id stays in the file unless it ended cleanly. Returns whether there was one.
         """
         path = self.path.with_name(self.path.name + ".lock")
         try:
@@ -146,7 +146,7 @@ class Database:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             holder = os.pread(self._lock_fd, 32, 0)
             os.pwrite(self._lock_fd, f"{os.getpid():<32}".encode(), 0)
-            os.fdatasync(self._lock_fd)  # a power cut must not look like a clean end
+            os.fdatasync(self._lock_fd)  # a power failure must not look like a clean end
         except BlockingIOError:
             holder = os.read(self._lock_fd, 32).decode().strip() or "unknown"
             self._unlock()
@@ -176,7 +176,7 @@ class Database:
             if migration.number > found:
                 try:
                     _apply(connection, migration)
-                except Exception as error:  # a bug of ours, or a row that nobody thought of
+                except Exception as error:  # a bug of ours, or an unexpected row
                     if is_damage(error):
                         raise
                     raise StartError(
@@ -189,7 +189,7 @@ class Database:
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
-    """The change and the version that says it was made stand or fall together."""
+    """Apply a migration and its version number in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         migration.apply(connection)
@@ -203,14 +203,12 @@ def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
 
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:  # later it would do nothing but wait for the writer
+    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:  # only possible in an empty file
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA busy_timeout = 5000")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(
-        "PRAGMA temp_store = MEMORY"
-    )  # else each savepoint writes to a file, in a folder of SQLite's choice
+    connection.execute("PRAGMA temp_store = MEMORY")  # otherwise savepoints write temporary files
     connection.row_factory = sqlite3.Row
     return connection

@@ -1,4 +1,4 @@
-"""Is the file sound? Asked before anything is built on it, and answered in words that an operator can follow."""
+"""Check the database file before it is used, and report damage with instructions for the operator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..errors import BrokenRecord, StartError, StoreError
 from .backups import backup_folder, newest_backup, read_only
 
 SMALL = 8 * 1024 * 1024
-"""A file up to this size is checked at every start: it takes 5 ms at most. A larger one only after a life that did not
-end cleanly, at half a second for each gigabyte, or more when the disk has to be read for it."""
+"""A file up to this size is checked at every start, in at most 5 ms. A larger one only after an unclean end: that takes
+half a second per gigabyte, or more if it must be read from the disk."""
 _HEAD = 100
 _MAGIC = b"SQLite format 3\0"
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -23,10 +23,10 @@ _UNREADABLE = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPE
 
 
 def check_database_file(database: Path, *, unclean: bool) -> None:
-    """Looks at the file before it is opened for writing. Raises StartError that says what is wrong and what to do."""
+    """Check the file before it is opened for writing. Raises StartError with the damage and instructions."""
     size, log = _size(database), _size(_beside(database, "-wal"))
     if not size:
-        if log:  # SQLite would take the log for a leftover and delete it
+        if log:  # SQLite would delete the log as a leftover
             raise damaged_error(database, f"it is {_missing_or_empty(size)}, while its log beside it holds {log} bytes")
         if newest_backup(database) is not None:
             raise damaged_error(
@@ -49,39 +49,39 @@ def check_database_file(database: Path, *, unclean: bool) -> None:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite says that the file is damaged, or none of its own."""
-    code = getattr(error, "sqlite_errorcode", None)  # an extended code holds the plain one in its low byte
+    """Return whether SQLite reports that the file is damaged or not a database."""
+    code = getattr(error, "sqlite_errorcode", None)  # the low byte of an extended code is the primary code
     return code is not None and code & 0xFF in _DAMAGE
 
 
 def is_database_failure(error: Exception) -> bool:
-    """Whether the database itself refused. SQLITE_ERROR is about the statement, and so about its unit alone."""
+    """Return whether the database itself failed. SQLITE_ERROR concerns the statement, and so only its unit."""
     return is_damage(error) or (
         isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
     )
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Whether the disk does not give what a reader asks for."""
+    """Return whether the file cannot be read, because of damage or a failing disk."""
     return is_damage(error) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNREADABLE
 
 
 def is_broken(error: Exception) -> bool:
-    """Whether a part of the database is missing, or a row holds something else than it should."""
+    """Return whether a part of the schema is missing, or a row contains invalid JSON."""
     told = str(error)
     plain = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_ERROR
     return plain and told.startswith(("no such table", "no such column", "malformed JSON"))
 
 
 def broken_record_error(error: Exception) -> StoreError:
-    """What callers, and the operator of a server that cannot start, are told."""
+    """Return the error for callers, and for the operator of a server that cannot start."""
     if isinstance(error, sqlite3.Error) and "no such" in str(error):
         return StoreError(part_missing(str(error)))
     return BrokenRecord(f"a row of the database cannot be read: {error!r} ({_WAY_BACK})")
 
 
 def part_missing(what: str) -> str:
-    """The message for a table, column or index that is not there; `what` names it in SQLite's words."""
+    """Return the message for a missing table, column or index; `what` names it in SQLite's words."""
     return f"a part of the database is missing: {what} ({_WAY_BACK})"
 
 
@@ -90,7 +90,7 @@ def is_disk_full(error: Exception) -> bool:
 
 
 def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
-    """What the operator of a damaged database is told."""
+    """Return the error for the operator of a damaged database."""
     if isinstance(found, sqlite3.Error):
         found = _reason(database, found)
     backup = newest_backup(database)
@@ -107,7 +107,7 @@ def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
     return StartError(f"the database {database} is damaged: {found}\n{text}")
 
 
-_WAY_BACK = "docs/reference/storage.md tells how to put back a backup"
+_WAY_BACK = "docs/reference/storage.md explains how to restore a backup"
 _RESTORE = """\
 Its newest backup is {backup}, made {made}. What came later is not in it. To put it back:
 1. Stop whatever else uses the database.
@@ -128,7 +128,7 @@ would be written into it. Move that log aside, then start the server again:
 
 
 def _move_aside_commands(database: Path, endings: Sequence[str] = ("", "-wal", "-shm")) -> str:
-    """The commands that move the files there are into a folder of their own."""
+    """Return the commands that move the existing files into a new folder."""
     there = [path for ending in endings if (path := _beside(database, ending)).exists()]
     folder = database.parent / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     if not there:
@@ -138,21 +138,21 @@ def _move_aside_commands(database: Path, endings: Sequence[str] = ("", "-wal", "
 
 
 def _reason(database: Path, error: sqlite3.Error) -> str:
-    """SQLite's own words, or better ones where the file shows what has happened to it."""
+    """Return SQLite's message, or a better one if the file shows what happened."""
     head = _head(database)
     if not head.startswith(_MAGIC):
-        return "it is no SQLite database, or its first page was overwritten"
+        return "it is not an SQLite database, or its first page was overwritten"
     if len(head) < _HEAD:
-        return f"it was cut off: {len(head)} bytes are left"
+        return f"it was truncated: {len(head)} bytes are left"
     page, pages = struct.unpack(">H", head[16:18])[0], struct.unpack(">I", head[28:32])[0]
     whole, size = (65536 if page == 1 else page) * pages, _size(database) or 0
     if size < whole and not _size(_beside(database, "-wal")):
-        return f"it was cut off: {size} bytes of {whole} are left"
+        return f"it was truncated: {size} bytes of {whole} are left"
     return str(error)
 
 
 def _restored(database: Path) -> bool:
-    """Whether the file is as a backup is made and a server never leaves it: not in write-ahead mode."""
+    """Return whether the file is a restored backup: unlike a server's file, it is not in write-ahead mode."""
     head = _head(database)
     return head.startswith(_MAGIC) and head[18:20] == b"\x01\x01"
 

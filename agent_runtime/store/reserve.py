@@ -1,7 +1,7 @@
-"""A file that keeps room on the disk for the database.
+"""A file that reserves disk space for the database.
 
-Commands share the disk with the database and can fill it faster than their quota is measured. The database then gives
-this file back, so that the agent goes on working and can delete what fills the disk.
+Commands share the disk with the database and can fill it faster than their quota is measured. The database then deletes
+this file, so that the agent can keep working and delete what fills the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MIN_FREE_FILES = 1000
 
 
 class DiskReserve:
-    """Used by the writer's thread only, apart from `is_low`."""
+    """The reserved space; used by the writer's thread only, except for `is_low`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -24,12 +24,12 @@ class DiskReserve:
 
     @property
     def is_low(self) -> bool:
-        """True while the disk has less room left than the reserve takes, or for few files only."""
+        """Whether less space than the reserve, or room for only a few files, is left on the disk."""
         disk = os.statvfs(self._path.parent)
         return self._free() < self._size() or disk.f_favail < min(MIN_FREE_FILES, disk.f_files // SHARE)
 
     def fill(self) -> None:
-        """Take the room, unless there is too little of it now. Idempotent: a reserve of an earlier process is kept."""
+        """Reserve the space, unless there is too little. Idempotent: the reserve of an earlier process is kept."""
         size = self._size()
         if not self._path.exists() and self._free() < 3 * size:
             return
@@ -44,12 +44,12 @@ class DiskReserve:
             self.release()
 
     def refill(self) -> None:
-        """Take the room again, once it is there."""
+        """Reserve the space again after a release, as soon as there is enough."""
         if self._released:
             self.fill()
 
     def release(self) -> bool:
-        """Give the room back. Returns False if there was none to give."""
+        """Free the reserved space. Returns False if there was none."""
         self._released = True
         try:
             self._path.unlink()

@@ -1,4 +1,4 @@
-"""What a database must have to be worked with: the tables, columns and indexes that the migrations make."""
+"""The schema that a database must have: the tables, columns and indexes that the migrations make."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ WHERE m.sql IS NOT NULL
 
 
 def require_parts(connection: sqlite3.Connection, changes: Iterable[Callable[[sqlite3.Connection], None]]) -> None:
-    """Compare the schema with the one that all changes make in an empty database, which takes 3 ms. Raises StartError
-    that names what is missing: otherwise the first request that needs it would fail."""
+    """Compare the schema with that of an empty database after all migrations, which takes 3 ms. Raises StartError for a
+    missing part; otherwise the first request that needs it would fail."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as whole:
         whole.row_factory = sqlite3.Row
         for change in changes:

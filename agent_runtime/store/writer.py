@@ -1,10 +1,10 @@
-"""One thread that writes, in the order in which work was handed in.
+"""One thread that writes, in the order of submission.
 
-Units of work that wait at the same moment share one transaction (group commit), so that many turns pay for one fsync.
-A batch with at least one durable unit commits with `synchronous=FULL`; as the write-ahead log is one file, that also
-makes everything durable that was written before it.
+Units that wait at the same time share one transaction (group commit), so many turns pay for one fsync. A batch with a
+durable unit commits with `synchronous=FULL`; as the write-ahead log is one file, that also makes all earlier writes
+durable.
 
-What if we die here: a unit is applied whole or not at all, and its future resolves only after its commit.
+A crash never applies a part of a unit, and the future of a unit resolves only after its commit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .reserve import DiskReserve
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], T]
-"""A piece of work inside a transaction: runs SQL on the connection, gives a value."""
+"""Work inside a transaction: runs SQL on the connection and returns a value."""
 
 MAX_WAITING = 10_000
 MAX_BATCH = 256
@@ -39,20 +39,20 @@ class _Job:
 
 
 class DatabaseWriter:
-    """Owns both writing connections: one with `synchronous=FULL`, one with NORMAL."""
+    """Owns the two writing connections, one with `synchronous=FULL` and one with NORMAL."""
 
     def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection, reserve: DiskReserve) -> None:
         self._full, self._normal, self._reserve = full, normal, reserve
         self.commits = 0
-        """Transactions of this life, so that somebody can tell whether anything has changed."""
+        """Number of transactions of this process, by which others detect changes."""
         self.damaged = False
-        """The file was found to be damaged."""
+        """Whether the file was found to be damaged."""
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
     def submit(self, unit: Unit[T], *, durable: bool) -> asyncio.Future[T]:
-        """Hands in a unit; the future resolves once it is committed, or raises StoreError or what the unit raised."""
+        """Submit a unit. The future resolves once it is committed, or raises StoreError or the unit's exception."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._jobs.qsize() >= MAX_WAITING:
             future.set_exception(StoreError(f"{MAX_WAITING} writes are waiting for the disk"))
@@ -61,7 +61,7 @@ class DatabaseWriter:
         return future
 
     def close(self) -> None:
-        """Writes what was handed in, then ends the thread."""
+        """Write everything submitted, then end the thread."""
         self._jobs.put(None)
         self._thread.join()
         self._full.close()
@@ -73,7 +73,7 @@ class DatabaseWriter:
             batch, last = self._gather(job)
             try:
                 self._commit(batch)
-            except BaseException as error:  # noqa: BLE001  whatever it is: those who wait must hear, the next be served
+            except BaseException as error:  # noqa: BLE001  waiting tasks must learn of any failure
                 for job in batch:
                     job.error = job.error or StoreError(f"the writer failed: {error!r}")
             _resolve(batch)
@@ -112,8 +112,8 @@ class DatabaseWriter:
 
 
 def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
-    """Runs one unit. With others in the same transaction it gets a savepoint, so that its failure is its own. It gives
-    it back: every page that is written looks at all that are open."""
+    """Run one unit. If other units share the transaction, it gets a savepoint, so that its failure does not affect
+    them. The savepoint is released at once, because every write of a page checks all open ones."""
     if not alone:
         connection.execute("SAVEPOINT unit")
     try:
@@ -122,7 +122,7 @@ def _apply(connection: sqlite3.Connection, job: _Job, *, alone: bool) -> None:
             connection.execute("RELEASE unit")
     except Exception as error:
         if is_database_failure(error) or not connection.in_transaction:
-            raise  # nothing of this batch can be trusted
+            raise  # the whole batch has failed
         job.error = broken_record_error(error) if is_broken(error) else error
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
         if alone:
@@ -135,7 +135,7 @@ def _resolve(batch: list[_Job]) -> None:
         mine = [job for job in batch if job.future.get_loop() is loop]
         try:
             loop.call_soon_threadsafe(_set_results, mine)
-        except RuntimeError:  # the loop is gone: nobody waits any more
+        except RuntimeError:  # the loop is closed, so no task waits any more
             continue
 
 

@@ -1,4 +1,4 @@
-"""What an agent may do: the contract of a tool, the one gate that runs them, the catalog, and the tools themselves."""
+"""Tools: their contract, the gate that runs every call, the catalog, and the tools themselves."""
 
 from .catalog.builtin import builtin_tools
 from .catalog.registry import ToolRegistry

@@ -1,4 +1,4 @@
-"""The agent's home directory: what lies where, which paths are allowed, and how files are read and written safely."""
+"""The agent's home directory: its layout, the paths that tools may use, and safe reading and writing of files."""
 
 from .allowed_roots import AllowedRoots
 from .backups import MAX_BACKUP_BYTES, BackupCopy, FileBackups

@@ -1,4 +1,4 @@
-"""Which paths a tool may touch: those inside the workspace and the session's scratch, wherever links lead."""
+"""The paths that a tool may use: those inside the workspace and the session's scratch, after links are resolved."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .safe_path import SafePath
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """Both are absolute and free of links, as `Home` gives them."""
+    """The folders that a tool may use, as absolute paths without links."""
 
     workspace: Path
     scratch: Path
 
     def resolve(self, path: str, field: str = "path") -> SafePath:
-        """The place a path names; a relative one starts in the workspace. Raises ToolFailure when it leads outside,
-        which names the field that held it."""
+        """Resolve a path; a relative one starts in the workspace. Raises ToolFailure, with `field` in its text, if the
+        path leads outside of both folders."""
         if not path or "\0" in path:
             raise ToolFailure(f"{field}: must be a file name, without null bytes", kind="invalid")
         try:
             real = Path(os.path.realpath(self.workspace / path))
-        except (OSError, ValueError, RecursionError) as error:  # the last one: a chain of a thousand links
+        except (OSError, ValueError, RecursionError) as error:  # RecursionError: a chain of a thousand links
             raise ToolFailure(f"{field}: {path!r} cannot be resolved: {error}", kind="invalid") from error
         if real.is_relative_to(self.workspace):
             return SafePath(self.workspace, real, str(real.relative_to(self.workspace)))
         if real.is_relative_to(self.scratch):
             return SafePath(self.scratch, real, str(real))
         raise ToolFailure(
-            f"{field}: {path} is outside of what you may touch. Allowed: paths in the workspace {self.workspace} "
+            f"{field}: {path} is outside the folders you may use. Allowed: paths in the workspace {self.workspace} "
             f"(relative ones start there) and in your scratch folder {self.scratch}",
             kind="denied",
         )

@@ -1,11 +1,11 @@
-"""What was in a file before the server put something else there.
+"""Back up files of the workspace before the server replaces or deletes them.
 
     .backups/notes/plan.md/20261105T093012417Z
 
-Publishing a file leaves the old one untouched under no name, so a backup is a second name given to it in time: it costs
-no copy. It lies in the workspace, for the agent to read and for the quota to count, and commands may spoil it as they
-may spoil the file itself. Dying between backup and publishing leaves one file with two names, which the next backup
-finds.
+Publishing a new file leaves the old one without a name but intact. A backup is a hard link made beforehand, and so
+needs no copy. It is in the workspace, where the agent can read it and the quota counts it, and where commands can spoil
+it as they can spoil the file itself. A crash between backup and publishing leaves one file with two names, which the
+next backup detects.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from .safe_path import SafePath
 log = logger(__name__)
 
 VERSIONS_PER_FILE = 20
-"""Versions of one file."""
+"""Maximum versions of one file."""
 MAX_FILE_BYTES = 10 * 1024 * 1024
-"""Bytes of a file that is backed up."""
+"""Maximum bytes of a file that is backed up."""
 MAX_BACKUP_BYTES = 64 * 1024 * 1024
 MAX_BACKUP_FILES = 4000
-"""Of all backups in one place."""
+"""Maximum number of backups below one root."""
 PRUNED_SHARE = 0.9
-"""What is left of the bounds when too much has been dropped, so that this is rare."""
+"""Share of the limits that pruning leaves, so that it is rarely needed."""
 MAX_ENTRIES, MAX_DEPTH = 20_000, 64
-"""Entries that are looked at, and folders in folders: commands can make any number of them here."""
+"""Maximum entries read, and nesting of folders: commands can create any number of them here."""
 MAX_ROOTS = 1000
-"""Of which the sum is kept in memory."""
+"""Maximum number of roots whose total size is kept in memory."""
 _STAMP = re.compile(r"\d{8}T\d{9}Z")
 _UNLINKABLE = frozenset({errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 _TRIES = 50
@@ -51,15 +51,15 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class BackupCopy:
-    """What became of the version before."""
+    """The result of backing up a file."""
 
     path: str | None = None
-    """Where it is, relative to the workspace; none when there is nothing to keep."""
+    """Path of the backup relative to the workspace; None if none was needed or possible."""
     failure: str | None = None
-    """Why it is lost."""
+    """Why the old version is lost; None if it is not."""
 
     def metadata(self) -> dict[str, Any]:
-        """For the result of a tool."""
+        """Return the metadata for a tool's result."""
         told = {"backup": self.path, "backup_failed": self.failure}
         return {name: value for name, value in told.items() if value is not None}
 
@@ -83,12 +83,12 @@ class _Version:
 
 
 class FileBackups:
-    """Those of all files. Called from threads; each call holds the lock of its path."""
+    """Makes the backups of all files. Called from threads that hold the lock of the file's path."""
 
     def __init__(
         self, clock: Clock, *, versions_per_file: int = VERSIONS_PER_FILE, max_bytes: int = MAX_BACKUP_BYTES
     ) -> None:
-        """`most` is in bytes, of all backups below one root."""
+        """`max_bytes` limits all backups below one root."""
         self._clock, self._each, self._most = clock, versions_per_file, max_bytes
         self._largest = min(MAX_FILE_BYTES, int(max_bytes * PRUNED_SHARE))
         self._totals: dict[Path, _Total] = {}
@@ -96,24 +96,24 @@ class FileBackups:
 
     @contextmanager
     def backing_up(self, safe_path: SafePath, new: bytes | None = None) -> Generator[BackupCopy]:
-        """Keeps a file while the block replaces it by `new`, or deletes it. A version is lost only once that is done;
-        then the log says so."""
+        """Back up a file while the block replaces it by `new` or deletes it. If the old version is lost, this is logged
+        once the block has succeeded."""
         kept = self.back_up(safe_path, new)
         yield kept
         if kept.failure is not None:
             log.warning("a file was not backed up", path=safe_path.shown, reason=kept.failure)
 
     def back_up(self, safe_path: SafePath, new: bytes | None = None) -> BackupCopy:
-        """Call this before a file is replaced by `new`, or deleted. Never raises: what cannot be kept is told."""
+        """Back up a file that will be replaced by `new` or deleted. Never raises; a failure is in the result."""
         parts = safe_path.path.relative_to(safe_path.root).parts
-        if folder_of_copies(parts) is not None:  # nothing in there is backed up again
+        if folder_of_copies(parts) is not None:  # copies are not backed up
             return BackupCopy()
         try:
             found = safe_path.lstat()
             if found is None or not stat.S_ISREG(found.st_mode) or not found.st_size or _same(safe_path, found, new):
                 return BackupCopy()
             if found.st_size > self._largest:
-                return BackupCopy(failure=f"the version before has more than {self._largest / 2**20:.3g} MiB")
+                return BackupCopy(failure=f"the previous version has more than {self._largest / 2**20:.3g} MiB")
             return self._back_up(
                 safe_path, found, SafePath(safe_path.root, _folder(safe_path.root).joinpath(*parts), _shown(*parts))
             )
@@ -123,7 +123,7 @@ class FileBackups:
 
     def _back_up(self, safe_path: SafePath, found: Any, folder: SafePath) -> BackupCopy:
         versions = sorted(_versions(folder), key=lambda version: version.stamp)
-        if versions and versions[-1].inode == (found.st_dev, found.st_ino):  # we died before it was replaced
+        if versions and versions[-1].inode == (found.st_dev, found.st_ino):  # a crash came before it was replaced
             return BackupCopy(versions[-1].safe_path.shown)
         at = self._link_or_copy(safe_path, found.st_nlink, folder)
         for version in versions[: max(0, len(versions) + 1 - self._each)]:
@@ -133,7 +133,7 @@ class FileBackups:
         return BackupCopy(at.shown)
 
     def _link_or_copy(self, safe_path: SafePath, names: int, folder: SafePath) -> SafePath:
-        """Gives the file its second name; where that cannot be, copies it. Raises ToolFailure."""
+        """Link the file into the backups, or copy it where that is not possible. Raises ToolFailure."""
         for later in range(_TRIES):
             stamp = _stamp(self._clock.now_ms() + later)
             at = SafePath(safe_path.root, folder.path / stamp, f"{folder.shown}/{stamp}")
@@ -148,9 +148,9 @@ class FileBackups:
                 with safe_path.open() as file:
                     at.write_atomically(file.read(MAX_FILE_BYTES), durable=False)
             return at
-        raise ToolFailure(f"{folder.shown} has a version of every moment")
+        raise ToolFailure(f"no unused time was found for a new version in {folder.shown}")
 
-    # -- bounds
+    # -- limits
 
     def _count(self, root: Path, size: int, files: int) -> None:
         with self._guard:
@@ -158,8 +158,8 @@ class FileBackups:
                 self._totals[root].add(size, files)
 
     def _prune(self, latest: SafePath) -> None:
-        """Drops the oldest backups when there are too many of them, but not the latest. What is there is looked at once
-        in a life, and whenever the sum of what was added says that it is too much."""
+        """Delete the oldest backups, but never the latest, if there are too many. The files are counted once per
+        process, and again when the running total exceeds a limit."""
         root = latest.root
         with self._guard:
             total = self._totals.get(root)
@@ -201,12 +201,12 @@ def _same(safe_path: SafePath, found: Any, new: bytes | None) -> bool:
 
 
 def _versions(folder: SafePath) -> list[_Version]:
-    """The backups that lie directly in a folder."""
+    """Return the backups directly in a folder."""
     return [version for version in _list_folder(folder, MAX_ENTRIES) if isinstance(version, _Version)]
 
 
 def _all(root: Path) -> Iterator[_Version]:
-    """All backups below a root, as far as it is worth looking."""
+    """Yield all backups below a root, up to the limits."""
     left = MAX_ENTRIES
     folders = [SafePath(root, _folder(root), _shown())]
     while folders and left > 0:
@@ -219,7 +219,7 @@ def _all(root: Path) -> Iterator[_Version]:
 
 
 def _list_folder(folder: SafePath, most: int) -> Iterator[_Version | SafePath]:
-    """Backups and folders in a folder; nothing where there is none, or something else in its place."""
+    """Yield the backups and folders in a folder; none if it is missing or not a folder."""
     try:
         entries, _ = folder.entries(most)
     except ToolFailure:
@@ -233,14 +233,14 @@ def _list_folder(folder: SafePath, most: int) -> Iterator[_Version | SafePath]:
 
 
 def _drop(version: _Version) -> int:
-    """Deletes a backup; the bytes that it had."""
-    with suppress(ToolFailure):  # somebody else has
+    """Delete a backup and return its size."""
+    with suppress(ToolFailure):  # deleted already
         version.safe_path.remove(durable=False)
     return version.size
 
 
 def _tidy(gone: SafePath) -> None:
-    """Removes the folders that have nothing in them any more."""
+    """Remove folders that have become empty."""
     top = _folder(gone.root)
     for above in gone.path.parents:
         if above == top or not SafePath(gone.root, above, "").remove_if_empty():

@@ -1,6 +1,6 @@
-"""The folders of the workspace in which the runtime keeps copies of files. Tools read them and change nothing there.
+"""The folders of the workspace in which the runtime keeps copies of files. Tools may read but not change them.
 
-Who may not read a file may not read a copy of it either, so each copy is known by the file that it was made of.
+An agent that may not read a file may not read a copy of it either, so each copy is traced to its original.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ COPIES = (BACKUPS, SKILL_HISTORY)
 
 
 def folder_of_copies(parts: Sequence[str]) -> str | None:
-    """The folder of copies that a path below the workspace leads into; none when it leads elsewhere."""
+    """Return the folder of copies that contains a path, given relative to the workspace; None if none does."""
     return next(("/".join(folder) for folder in COPIES if tuple(parts[: len(folder)]) == folder), None)
 
 
 def originals(path: str, workspace: Path, skills: Path | None) -> tuple[str, ...]:
-    """What an absolute path may be a copy of, or a folder of copies of: `.backups/PATH/TIME` and
-    `.agents/skill-history/NAME/VERSION`. Texts, because the results of a search are thousands of paths."""
+    """Return the paths of which an absolute path may be a copy, or a folder of copies: `.backups/PATH/TIME` and
+    `.agents/skill-history/NAME/VERSION`. It works on plain strings, because searches return thousands of paths."""
     backups, history = f"{workspace}/{'/'.join(BACKUPS)}/", f"{workspace}/{'/'.join(SKILL_HISTORY)}/"
     if path.startswith(backups):
         whole = path.removeprefix(backups)

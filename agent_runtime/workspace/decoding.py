@@ -1,15 +1,15 @@
-"""Bytes that anybody may have written, as text."""
+"""Decode bytes of unknown origin as text."""
 
 from __future__ import annotations
 
 FEW, SHARE = 10, 20
-"""So many places of a text may be broken, or one in so many characters: it is read all the same."""
+"""A text may have this many undecodable places, or one per this many characters."""
 _MARK = "\N{REPLACEMENT CHARACTER}"
 
 
 def decode_text(data: bytes) -> str | None:
-    """What stands in the bytes, with a mark for what is no UTF-8; none where they are no text: another encoding, a
-    picture, noise."""
+    """Return the bytes as text, with U+FFFD for invalid UTF-8. None if they are not text but another encoding, an image
+    or other binary data."""
     if b"\0" in data:
         return None
     text = data.decode("utf-8-sig", errors="replace")

@@ -1,4 +1,4 @@
-"""Where an agent keeps what is its own."""
+"""The directories of an agent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..sandbox import READERS_ID
 from .ownership import SkippedFiles, chown_tree
 
 TRAVERSE_MODE = 0o711
-"""The mode of a folder through which others may go to places that they know."""
+"""Mode of a folder that others may pass through to paths that they know."""
 WALK_SECONDS = 300.0
 SPARES = 8
-"""Empty folders kept for the scratch of new sessions: a disk without room for more files can still be cleaned up."""
+"""Empty folders kept as scratch of new sessions, so that a full disk can still be cleaned up by commands."""
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 log = logger(__name__)
@@ -27,11 +27,12 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folders and files under the data directory. Only the workspace and a session's scratch are for commands."""
+    """The folders and files below the data directory. Commands may use only the workspace and their session's
+    scratch."""
 
     data_dir: Path
     owner: int | None = None
-    """User and group that commands run as, and who therefore owns what they may write; none: the server's own."""
+    """User and group that commands run as and that own the files which commands may write; None: the server's own."""
 
     workspace: Path = field(init=False)
 
@@ -45,17 +46,17 @@ class Home:
 
     @property
     def staged(self) -> Path:
-        """Builds of skills, for their workers to read; made by the server and emptied at start."""
+        """The folder of staged skills, for their workers to read. The server fills it, and empties it at start."""
         return self.data_dir / "staged"
 
     @property
     def skill_environments(self) -> Path:
-        """Installed dependencies of skills, for their workers to read."""
+        """The folder of installed skill dependencies, for workers to read."""
         return self.data_dir / "skill-environments"
 
     @property
     def agents(self) -> Path:
-        """Manifests; no tool can write here."""
+        """The folder of manifests, in which no tool can write."""
         return self.data_dir / "agents"
 
     @property
@@ -63,35 +64,39 @@ class Home:
         return self.data_dir / "agent.db"
 
     def scratch(self, session_id: str) -> Path:
-        """The session's folder for temporary files and spilled output; `make_scratch` creates it."""
+        """Return the session's folder for temporary files and large outputs; `make_scratch` creates it."""
         if not SESSION_ID.fullmatch(session_id):
             raise ValueError(f"{session_id!r} cannot name a folder")
         return self.data_dir / "scratch" / session_id
 
     def prepare(self) -> None:
-        """Creates the folders. Raises StartError that names the folder and the reason when one cannot be used."""
+        """Create the folders. Raises StartError with the folder and the reason if one is not usable."""
         own = (self.data_dir, self.workspace, self.data_dir / "scratch", self.skills, self.agents)
-        # Builds are read by a user who does not own them; the data directory above keeps others out.
+        # Workers run as another user and read these folders; the data directory above them is closed to all others.
         modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755, self.skill_environments: 0o755}
         for folder in (self.workspace, self.data_dir / "scratch", self.staged):
-            if folder.is_symlink():  # what is in them is given away, and deleted
-                raise StartError(f"the folder {folder} is a link, which is not followed: mount there what it leads to")
+            if folder.is_symlink():  # their content is chowned and deleted
+                raise StartError(
+                    f"the folder {folder} is a link, and links are not followed: mount its target there instead"
+                )
         for folder, mode in modes.items():
             try:
                 folder.mkdir(mode=mode, parents=True, exist_ok=True)
-                if folder.stat().st_mode & 0o777 == TRAVERSE_MODE:  # commands were held otherwise in the last life
+                if (
+                    folder.stat().st_mode & 0o777 == TRAVERSE_MODE
+                ):  # the previous process confined commands in another way
                     folder.chmod(mode)
             except OSError as error:
                 raise StartError(f"AGENT_DATA_DIR: the folder {folder} cannot be created: {error.strerror}") from error
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: mend its permissions")
+                raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: fix its permissions")
         self._make_spares()
 
     def with_owner(self, uid: int | None, *, by_path: bool = False) -> Home:
-        """This home with its workspace and scratch in the hands of that user. Raises StartError when it cannot be.
-        Files with a second name, which may lie anywhere, keep their owner.
+        """Return this home with the workspace and scratch folders owned by `uid`; None: unchanged. Raises StartError.
+        Files with several hard links keep their owner, because another name may be outside.
 
-        `by_path` lets that user walk through the data folder to what is its own; all else stays closed to it.
+        `by_path` lets that user pass through the data directory to these folders; all else stays closed to it.
         """
         if uid is not None:
             try:
@@ -100,9 +105,9 @@ class Home:
                     chown_tree(folder, uid, left)
                 if left.count:
                     log.warning(
-                        "files were not given to the user of commands",
-                        why="they are devices, or have a second name (hard link), which may lie outside",
-                        fix="replace them by copies, as git clone --no-hardlinks makes them",
+                        "some files still belong to another user than the one that runs commands",
+                        why="they are devices, or have other hard links, which may be outside",
+                        fix="replace them by copies, for example by git clone --no-hardlinks",
                         **asdict(left),
                     )
                 if by_path:
@@ -112,7 +117,7 @@ class Home:
         return replace(self, owner=uid)
 
     def _allow_traversal(self) -> None:
-        os.umask(0o027)  # from here on what the server writes is closed to others as well
+        os.umask(0o027)  # from here on the server's new files are closed to others
         theirs = (self.workspace, self.data_dir / "scratch", self.staged)
         for entry in self.data_dir.iterdir():
             if entry not in theirs and not entry.is_symlink():
@@ -123,11 +128,11 @@ class Home:
             folder.chmod(TRAVERSE_MODE)
 
     def _scratches(self, uid: int) -> list[Path]:
-        """Those that belong to somebody else, after a change of how commands are held."""
+        """Return the scratch folders that another user owns, after a change of the confinement."""
         return [folder for folder in (self.data_dir / "scratch").iterdir() if folder.lstat().st_uid != uid]
 
     def make_scratch(self, session_id: str) -> Path:
-        """Create the session's scratch if need be and return it. Raises StoreError if the disk has no room for it."""
+        """Create the session's scratch if it is missing. Raises StoreError if the disk is full."""
         folder = self.scratch(session_id)
         if not folder.is_dir():
             try:
@@ -144,14 +149,14 @@ class Home:
         return self.data_dir / "spare-scratch" / str(number)
 
     def _make_spares(self) -> None:
-        """Make those that are missing, as far as there is room. They are taken from the last to the first."""
+        """Create the missing spare folders, as far as there is space. They are used from the last to the first."""
         with contextlib.suppress(OSError):
             self._spare(0).parent.mkdir(mode=0o700, exist_ok=True)
             for number in range(SPARES if not self._spare(SPARES - 1).is_dir() else 0):
                 self._spare(number).mkdir(mode=0o700, exist_ok=True)
 
     def _use_spare(self, folder: Path) -> bool:
-        """Give a spare folder another name, for which no room is needed. False when none is left."""
+        """Rename a spare folder to `folder`, which needs no space. Returns False if none is left."""
         for number in reversed(range(SPARES)):
             with contextlib.suppress(OSError):
                 self._spare(number).rename(folder)
@@ -159,9 +164,9 @@ class Home:
         return False
 
     def remove_scratch(self, session_id: str) -> None:
-        """Deletes the session's scratch: links are removed, what they point to is left alone. Raises OSError.
+        """Delete the session's scratch. Links are removed without touching their targets. Raises OSError.
 
-        By a program: Python's own walk calls itself for every level, so that a tree of a thousand folders ends it.
+        Uses `rm`, because Python's own walk recurses and fails on a tree a thousand folders deep.
         """
         command = ("rm", "-rf", self.scratch(session_id))
         try:

@@ -1,4 +1,4 @@
-"""One change of a path at a time, whoever makes it: a tool, or a caller."""
+"""Serialize changes of a path by tools and callers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 
 class PathLocks:
-    """One call at a time per path, within this server, first come first served: of two changes in one step the later
-    one counts."""
+    """One change per path at a time in this server, first come first served, so that of two changes in one step the
+    later one wins."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -21,7 +21,7 @@ class PathLocks:
 
     @asynccontextmanager
     async def async_lock(self, path: Path) -> AsyncGenerator[None]:
-        """In the order in which it is asked for."""
+        """Lock the path in the order of the requests."""
         queue = self._queues.get(path)
         if queue is None:
             queue = self._queues[path] = asyncio.Lock()
@@ -30,7 +30,7 @@ class PathLocks:
 
     @contextmanager
     def thread_lock(self, path: Path) -> Generator[None]:
-        """For the worker thread itself: a call that was cancelled keeps its turn until its thread is through."""
+        """Lock the path in a worker thread. A cancelled call keeps this lock until its thread has finished."""
         with self._guard:
             lock = self._locks.get(path)
             if lock is None:

@@ -1,7 +1,7 @@
-"""Give a folder to another user, with all that is in it and nothing that is elsewhere.
+"""Change the owner of a folder and of everything in it, but of nothing outside.
 
-Commands may have filled the folder, and others may change it meanwhile. So every file is opened without following a
-link, and the descriptor is looked at and given away, never a name.
+Commands may have filled the folder and may be changing it meanwhile. So every file is opened without following links,
+and its descriptor, never its name, is checked and chowned.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SECONDS = 300.0
-"""The longest that one folder may take."""
+"""Maximum seconds for one folder."""
 MAX_NAMED = 20
-"""Files left that are named; the others are only counted."""
+"""Maximum skipped files that are named; others are only counted."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """Files that keep their owner: those with a second name, which may lie outside of the folder, and devices."""
+    """Files that keep their owner: devices, and those with other hard links, which may be outside the folder."""
 
     count: int = 0
     paths: list[str] = field(default_factory=list[str])
@@ -36,7 +36,7 @@ class SkippedFiles:
 
 @dataclass(slots=True)
 class _Level:
-    """A folder on the way from the root to the one that is open."""
+    """A folder on the path from the root to the open one."""
 
     path: str
     identity: tuple[int, int]
@@ -44,10 +44,10 @@ class _Level:
 
 
 def chown_tree(root: Path, uid: int, skipped: SkippedFiles) -> None:
-    """Make this user, and its group, the owner of a folder and all that is in it; add what keeps its owner to `left`.
-    Raises OSError.
+    """Make a user and its group the owner of a folder and everything in it; entries that keep their owner are added to
+    `skipped`. Raises OSError.
 
-    At most two folders are open at a time, so that no depth is too much.
+    At most two folders are open at a time, so any depth is possible.
     """
     deadline = time.monotonic() + SECONDS
     here = os.open(root, _FOLDER)
@@ -56,11 +56,11 @@ def chown_tree(root: Path, uid: int, skipped: SkippedFiles) -> None:
         levels = [_chown_entries(here, str(root), uid, skipped)]
         while levels:
             if time.monotonic() > deadline:
-                raise OSError(f"{root} takes longer than {SECONDS:.0f} s")
+                raise OSError(f"{root} could not be chowned within {SECONDS:.0f} s")
             below: int | None = None
             if levels[-1].unvisited:
                 name = levels[-1].unvisited.pop()
-                with suppress(FileNotFoundError, NotADirectoryError):  # it has changed since, and was not given away
+                with suppress(FileNotFoundError, NotADirectoryError):  # changed meanwhile, and not chowned
                     below = os.open(name, _FOLDER, dir_fd=here)
                     levels.append(_chown_entries(below, os.path.join(levels[-1].path, name), uid, skipped))
             else:
@@ -71,13 +71,13 @@ def chown_tree(root: Path, uid: int, skipped: SkippedFiles) -> None:
                 os.close(here)
                 here = below
                 if _identity(here) != levels[-1].identity:
-                    raise OSError(f"{levels[-1].path} was moved while it was given away")
+                    raise OSError(f"{levels[-1].path} was moved while it was chowned")
     finally:
         os.close(here)
 
 
 def _chown_entries(folder: int, path: str, uid: int, skipped: SkippedFiles) -> _Level:
-    """Give away the entries of an open folder."""
+    """Chown the entries of an open folder."""
     unvisited: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -91,7 +91,7 @@ def _chown_entries(folder: int, path: str, uid: int, skipped: SkippedFiles) -> _
 
 
 def _chown_entry(name: str, folder: int, uid: int) -> bool:
-    """Give one entry away, a link as a link; False for what keeps its owner."""
+    """Chown one entry; a link itself, not its target. Returns False if the entry keeps its owner."""
     opened = os.open(name, _ANYTHING, dir_fd=folder)
     try:
         found = os.fstat(opened)
@@ -99,7 +99,7 @@ def _chown_entry(name: str, folder: int, uid: int) -> bool:
             return False
         if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
             return False
-        os.chown(f"/proc/self/fd/{opened}", uid, uid)  # not by path, which may lead elsewhere now
+        os.chown(f"/proc/self/fd/{opened}", uid, uid)  # not by path, which may name another file now
     finally:
         os.close(opened)
     return True

@@ -1,7 +1,7 @@
-"""Whose a file is. Most of the workspace is everybody's; a few paths mean something else for each principal.
+"""Map paths to principals. Most of the workspace is shared; a few paths name a different file for each principal.
 
-The operator's own files lie in the workspace itself. Those of anybody else lie beside it, in a folder of the data
-directory that no tool and no command reaches, under a name that says nothing.
+The operator's personal files are in the workspace itself. Those of others are in a folder of the data directory that no
+tool or command can reach, under a name that reveals nothing.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from .home import Home
 from .safe_path import SafePath
 
 OPERATOR = "operator"
-"""Who speaks when nobody is named."""
+"""The principal of a request that names none."""
 PRINCIPALS_FOLDER = "people"
 PERSONAL_NAMES = frozenset({"USER.md", "memory"})
-"""What every principal has for himself, at the top of the workspace."""
+"""Files and folders at the top of the workspace that every principal has of their own."""
 BACKUPS = (".backups",)
-"""Copies of what was overwritten, below it by path: those of a personal file are personal too."""
+"""Copies of overwritten files, by path below this folder. Those of personal files are personal too."""
 MAX_PATH_BYTES = 4096
-"""Bytes of a path."""
+"""Maximum bytes of a path."""
 
 
 def personal_folder(home: Home, principal: str) -> Path:
-    """The folder in which the files lie that are one principal's alone. It need not exist; see `own_folder`."""
+    """Return the folder of a principal's personal files. It may not exist; see `make_personal_folder`."""
     if principal == OPERATOR:
         return home.workspace
     name = hashlib.sha256(principal.encode(errors="surrogatepass")).hexdigest()[:32]
@@ -33,21 +33,22 @@ def personal_folder(home: Home, principal: str) -> Path:
 
 
 def make_personal_folder(home: Home, principal: str) -> Path:
-    """The same, made if need be. Raises ToolFailure."""
+    """Return the folder of a principal's personal files, creating it if needed. Raises ToolFailure."""
     folder = personal_folder(home, principal)
     if principal != OPERATOR:
         try:
             for one in (folder.parent, folder):
                 one.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise ToolFailure(f"your own files cannot be kept: {error.strerror}") from error
+            raise ToolFailure(f"your own files cannot be stored: {error.strerror}") from error
     return folder
 
 
 def resolve_for_principal(home: Home, principal: str, path: str) -> SafePath:
-    """Where a path leads for a principal. It has one spelling: relative, without `.` and `..`, no slash too many.
+    """Return the file that a path names for a principal. A path has one spelling: relative, without `.`, `..` or extra
+    slashes.
 
-    Links are not resolved: a Place refuses those that it meets. Raises ToolFailure (`invalid`) that says what is wrong.
+    Links are not resolved: SafePath refuses them. Raises ToolFailure (`invalid`) with the reason.
     """
     parts = split_path(path)
     root = personal_folder(home, principal) if is_personal(parts) else home.workspace
@@ -55,7 +56,7 @@ def resolve_for_principal(home: Home, principal: str, path: str) -> SafePath:
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """The folders on the way and the name itself; none for the workspace. Raises ToolFailure."""
+    """Split a path into its parts; empty for the workspace itself. Raises ToolFailure."""
     if not path:
         return ()
     parts = tuple(path.split("/"))
@@ -69,12 +70,12 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def is_personal(parts: tuple[str, ...]) -> bool:
-    """Whether each principal has a file or folder of his own there."""
+    """Return whether each principal has their own file or folder at this path."""
     if parts[: len(BACKUPS)] == BACKUPS:
         parts = parts[len(BACKUPS) :]
     return bool(parts) and parts[0] in PERSONAL_NAMES
 
 
 def holds_personal(parts: tuple[str, ...]) -> bool:
-    """Whether some of what lies directly in that folder is each principal's own."""
+    """Return whether the folder directly contains personal files or folders."""
     return parts in ((), BACKUPS)

@@ -1,8 +1,8 @@
-"""A checked path, and the only ways to touch it.
+"""A checked path, and the only functions that open it.
 
-Commands of the model share these folders with the server, which may be root. So nothing is opened by its full name:
-each folder is opened from the one above it, and a link on the way is refused. A link that was there when the path was
-resolved has been followed and checked; one that appears afterwards is somebody's trick.
+Commands of the model share these folders with the server, which may be root. So nothing is opened by its full path:
+each folder is opened relative to the one above it, and links are refused. A link that existed when the path was
+resolved has been followed and checked; a later one may be an attack.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ MODE = 0o644
 
 @dataclass(frozen=True, slots=True)
 class SafePath:
-    """A path inside a root. All methods raise ToolFailure with a text that the model can act on."""
+    """A path below a root. All methods raise ToolFailure with a text that helps the model."""
 
     root: Path
     """A folder that commands cannot replace."""
     path: Path
-    """Absolute, and free of links when it was resolved."""
+    """Absolute, and without links when it was resolved."""
     shown: str
-    """The name under which the model knows it."""
+    """The path as the model knows it."""
 
     @contextmanager
     def open(self) -> Generator[BinaryIO]:
-        """The file's bytes. Folders, pipes and devices are refused."""
+        """Open the file for reading. Folders, pipes and devices are refused."""
         with self._os_errors_explained(), self._open_parent() as folder:
             descriptor = os.open(self.path.name, READ, dir_fd=folder)
         try:
@@ -55,21 +55,21 @@ class SafePath:
             os.close(descriptor)
 
     def entries(self, limit: int) -> tuple[list[tuple[str, os.stat_result]], bool]:
-        """What lies in this folder, in no order: each name with what it is, links as links. At most so many; and
-        whether that is all."""
+        """Return at most `limit` entries of this folder in no order, with their stat results (of links themselves), and
+        whether these are all."""
         with self._os_errors_explained(), self._open_for_listing() as folder, os.scandir(folder) as found:
             names = [entry.name for entry in itertools.islice(found, limit + 1)]
             return _stat_all(names[:limit], folder), len(names) <= limit
 
     def page(self, after: bytes, limit: int) -> list[tuple[str, os.stat_result]]:
-        """The same in the order of their bytes, from behind a name on. However much lies here, it takes no more memory
-        than the page does."""
+        """Return the entries after a name, at most `limit`, sorted by their bytes. Memory is needed only for the
+        page."""
         with self._os_errors_explained(), self._open_for_listing() as folder, os.scandir(folder) as found:
             names = (entry.name for entry in found if os.fsencode(entry.name) > after)
             return _stat_all(heapq.nsmallest(limit, names, key=os.fsencode), folder)
 
     def lstat(self) -> os.stat_result | None:
-        """What lies here, a link as a link; none when nothing does."""
+        """Return the stat result of the path, for a link that of the link itself; None if nothing exists there."""
         try:
             with self._os_errors_explained():
                 if self.path == self.root:
@@ -82,10 +82,10 @@ class SafePath:
             raise
 
     def write_atomically(self, data: bytes, *, mode: int | None = None, durable: bool = True) -> bool:
-        """Puts the whole file in place at once, making folders on the way; true when there was none before.
+        """Replace the whole file atomically, creating folders above it. Returns True if it did not exist before.
 
-        An old file hands down its mode and owner, else the folder its owner. What could be written again need not be
-        `durable`: after a power cut it may be missing or empty.
+        An old file passes on its mode and owner; a new one gets the folder's owner. Without `durable`, for data that
+        can be written again, the file may be missing or empty after a power failure.
         """
         with self._os_errors_explained(), self._open_parent(make=True) as folder:
             old = self._stat(folder)
@@ -110,15 +110,18 @@ class SafePath:
         return old is None
 
     def append(self, data: bytes, *, head: bytes = b"", max_bytes: int) -> bool:
-        """Adds to the end of a file in one write; a new one begins with `head`. False, and nothing is written, when it
-        would come to more than so many bytes. A last line that was torn by a crash is ended first."""
+        """Append to a file in one write; a new file begins with `head`. Returns False, and writes nothing, if the file
+        would exceed `max_bytes`. A last line that a crash cut off is ended first."""
         with self._os_errors_explained(), self._open_parent(make=True) as folder:
             descriptor, new = _open_to_append(self.path.name, folder)
             try:
                 found = os.fstat(descriptor)
                 self._require_file(found)
-                if found.st_nlink != 1:  # its other name may lie anywhere
-                    raise ToolFailure(f"{self.shown} has a second name; move it away", kind="invalid")
+                if found.st_nlink != 1:  # another link may be anywhere
+                    raise ToolFailure(
+                        f"{self.shown} has more than one hard link and cannot be appended to; copy it to a new file",
+                        kind="invalid",
+                    )
                 if new:
                     _set_mode_and_owner(descriptor, os.fstat(folder), MODE)
                 torn = found.st_size > 0 and os.pread(descriptor, 1, found.st_size - 1) != b"\n"
@@ -132,18 +135,17 @@ class SafePath:
         return True
 
     def link(self, to: SafePath) -> None:
-        """Gives the file a second name. Where the file system knows no such thing the cause of the ToolFailure says
-        so."""
+        """Create a hard link to the file. If the file system does not support that, the ToolFailure's cause says so."""
         with self._os_errors_explained(), self._open_parent() as here, to._open_parent(make=True) as there:
             os.link(self.path.name, to.path.name, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
             try:
                 self._require_file(os.stat(to.path.name, dir_fd=there, follow_symlinks=False))
-            except ToolFailure:  # it was something else by then
+            except ToolFailure:  # it was replaced by something else meanwhile
                 os.unlink(to.path.name, dir_fd=there)
                 raise
 
     def remove(self, *, durable: bool = True) -> None:
-        """Deletes the file."""
+        """Delete the file."""
         with self._os_errors_explained(), self._open_parent() as folder:
             found = self._stat(folder)
             if found is None:
@@ -154,7 +156,7 @@ class SafePath:
                 _fsync_folder(folder)
 
     def remove_if_empty(self) -> bool:
-        """Deletes a folder in which nothing is left; whether it is gone."""
+        """Delete the folder if it is empty. Returns whether it was deleted."""
         try:
             with self._open_parent() as above:
                 os.rmdir(self.path.name, dir_fd=above)
@@ -175,14 +177,14 @@ class SafePath:
             raise ToolFailure(f"{self.shown} is not a regular file", kind="invalid")
 
     def _require_readable_by_owner(self, found: os.stat_result) -> None:
-        """A file with a second name may be any file of the machine: only what commands may read is read for them."""
+        """Refuse a file with several links that commands may not read: it may be any file of the machine."""
         if found.st_uid != os.stat(self.root).st_uid and not found.st_mode & stat.S_IROTH:
             text = f"{self.shown} is a hard link to a file of another user; replace it by a copy"
             raise ToolFailure(text, kind="denied")
 
     @contextmanager
     def _open_parent(self, *, make: bool = False) -> Generator[int]:
-        """A descriptor of the folder that the file is in, reached step by step from the root."""
+        """Open the parent folder step by step from the root and yield its descriptor."""
         if self.path == self.root:
             raise ToolFailure(f"{self.shown} is a folder; name a file in it", kind="invalid")
         with self._open_below(self._relative_parts()[:-1], make=make) as here:
@@ -190,7 +192,7 @@ class SafePath:
 
     @contextmanager
     def _open_for_listing(self) -> Generator[int]:
-        """A descriptor of this folder that can be read."""
+        """Open this folder for listing and yield its descriptor."""
         with self._open_below(self._relative_parts()) as here:
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
             try:
@@ -199,7 +201,8 @@ class SafePath:
                 os.close(folder)
 
     def _relative_parts(self) -> tuple[str, ...]:
-        """The names on the way from the root. `relative_to` takes longer than to open them does."""
+        """Return the path's parts below the root. This is faster than `relative_to`, which takes longer than opening
+        them."""
         root, path = self.root.parts, self.path.parts
         if path[: len(root)] != root:
             raise ValueError(f"{self.path} is not below {self.root}")
@@ -219,7 +222,7 @@ class SafePath:
 
     @contextmanager
     def _os_errors_explained(self) -> Generator[None]:
-        """System errors as failures that name the path and the way out."""
+        """Convert system errors to failures that name the path and a remedy."""
         try:
             yield
         except FileNotFoundError as error:
@@ -228,26 +231,26 @@ class SafePath:
             raise ToolFailure(f"a part of {self.shown} is not a folder", kind="invalid") from error
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise ToolFailure(f"{self.shown} turned into a link while it was opened", kind="denied") from error
+                raise ToolFailure(f"{self.shown} became a link while it was opened", kind="denied") from error
             raise ToolFailure(f"{self.shown}: {error.strerror or error}") from error
 
 
 def write_atomically(path: Path, data: bytes) -> bool:
-    """Puts a whole file in place at once, in a folder that commands cannot replace. True when there was none before."""
+    """Replace a whole file atomically, in a folder that commands cannot replace. Returns True if it did not exist."""
     return SafePath(path.parent, path, str(path)).write_atomically(data)
 
 
 def create_output_file(folder: Path, suffix: str) -> BinaryIO:
-    """A new file under a name that nobody can foresee, for the owner of the folder to read; its `name` is the path."""
+    """Create a file with an unpredictable name, readable by the owner of the folder. Its `name` is the path."""
     path = folder / f"output-{secrets.token_hex(6)}{suffix}"
     descriptor = os.open(path, CREATE, 0o600)
     _set_mode_and_owner(descriptor, folder.stat(), MODE)
-    # Opened by its name, so that the file knows it: the name is not used again.
+    # Opened with its path so that the file object has it as name; the path itself is not opened again.
     return open(path, "wb", opener=lambda _name, _flags: descriptor)
 
 
 def _open_subfolder(folder: int, name: str, *, make: bool) -> int:
-    """Opens a folder inside a folder, made first if it is missing and may be."""
+    """Open a folder inside a folder. A missing one is created if `make` is set."""
     try:
         return os.open(name, FOLDER, dir_fd=folder)
     except FileNotFoundError:
@@ -265,27 +268,27 @@ def _open_subfolder(folder: int, name: str, *, make: bool) -> int:
 def _stat_all(names: Iterable[str], folder: int) -> list[tuple[str, os.stat_result]]:
     found: list[tuple[str, os.stat_result]] = []
     for name in names:
-        with suppress(OSError):  # it has gone since
+        with suppress(OSError):  # deleted meanwhile
             found.append((name, os.stat(name, dir_fd=folder, follow_symlinks=False)))
     return found
 
 
 def _open_to_append(name: str, folder: int) -> tuple[int, bool]:
-    """A descriptor of the file, and whether it is new."""
+    """Return a descriptor of the file, and whether it is new."""
     with suppress(FileExistsError):
         return os.open(name, APPEND | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder), True
     return os.open(name, APPEND, dir_fd=folder), False
 
 
 def _set_mode_and_owner(descriptor: int, model: os.stat_result, mode: int) -> None:
-    """Gives a new file its mode, and the owner of another one where the server may."""
+    """Set the mode of a new file and, where the server is allowed to, its owner."""
     os.fchmod(descriptor, mode)
     if os.geteuid() == 0:
         os.fchown(descriptor, model.st_uid, model.st_gid)
 
 
 def _fsync_folder(folder: int) -> None:
-    """Makes the renaming itself durable."""
+    """Make renames in a folder durable."""
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)

@@ -1,27 +1,8 @@
-"""A fake bridge: the supervisor's way between a guest and its mediation listener, with faults on demand."""
+"""A fake bridge: the supervisor's connection between a guest and its mediation listener, with faults on demand."""
 
-from .bridge_clock import BridgeClock, ManualBridgeClock, SystemBridgeClock
-from .byte_pump import Trip
+from .bridge import Counts, FakeBridge
 from .cli import main as bridge_command
-from .counts import Counts
-from .fake import FakeBridge
-from .faults import BridgeFaults, Event
-from .link import BridgeLink
-from .readiness import BridgeChannel, MediationReady
-from .schedule import schedule
+from .link import BridgeLink, Trip
+from .schedule import BridgeFaults, Event, schedule
 
-__all__ = [
-    "BridgeChannel",
-    "BridgeClock",
-    "BridgeFaults",
-    "BridgeLink",
-    "Counts",
-    "Event",
-    "FakeBridge",
-    "ManualBridgeClock",
-    "MediationReady",
-    "SystemBridgeClock",
-    "Trip",
-    "bridge_command",
-    "schedule",
-]
+__all__ = ["BridgeFaults", "BridgeLink", "Counts", "Event", "FakeBridge", "Trip", "bridge_command", "schedule"]

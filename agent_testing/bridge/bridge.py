@@ -1,69 +1,95 @@
-"""The bridge as the supervisor runs it between a guest's vsock port and a TCP listener, without any fault."""
+"""A bridge between a guest and its mediation listener, as the supervisor has one, that breaks when told."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Literal, Self
 
-from agent_common.net import Endpoint, parse_endpoint
+from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, listen_at, parse_endpoint
 
-from . import readiness
-from .bridge_clock import BridgeClock, SystemBridgeClock
-from .byte_pump import Direction
-from .counts import Counts
-from .link import BridgeLink
-from .readiness import BridgeChannel, MediationReady
-from .socket import BridgeSocket
-from .sockets import dial, hang_up
+from .link import BridgeLink, Direction, Flow, How, Trip, cancel_and_wait, hang_up
+from .schedule import BridgeFaults, Event, schedule
 
 CAPACITY = 128
-_CLOSE_SECONDS = 5.0
+Directions = Direction | Literal["both"]
+_PROBE_SECONDS = 0.15
+_MOST_HISTORY = 10_000
 
 
-class Bridge:
-    """Accepts, then dials, then copies bytes; the host's end is everybody's end, the guest's only half of one.
+@dataclass(slots=True)
+class Counts:
+    """Everything since the bridge was made."""
 
-    There is no header, no retry, no idle timeout and no deadline for the dial; more than `capacity` connections are
-    closed at once.
+    accepted: int = 0
+    """Connections of the guest, refused ones included."""
+    open: int = 0
+    """Connections that are open now, those included that still dial or whose end is held."""
+    refused: int = 0
+    """Closed at once because there were too many."""
+    failed_dials: int = 0
+    """Closed because the host was not to be reached."""
+    breaks: int = 0
+    """Connections that a fault broke, or one side of them."""
+    to_host: int = 0
+    """Bytes that have passed to the host."""
+    to_guest: int = 0
+    probes: int = 0
+    """Connects of floods."""
+
+
+class FakeBridge:
+    """A bridge that accepts, then dials, then copies bytes, and goes wrong when told.
+
+        async with FakeBridge("unix:/tmp/guest.sock", "tcp://127.0.0.1:9900") as bridge:
+            ...  # the guest dials bridge.url
+            bridge.cut()
+
+    Addresses are `unix:/path`, `tcp://host:port` (port 0 listens on any free one) and `vsock://cid:port`. `faults`
+    happen by themselves, in the order of their seed; a method makes one happen now. Methods about connections take one
+    `link`; None means all there are. Use it within one event loop. Raises ValueError for an address that is none,
+    OSError when it cannot listen.
     """
 
     def __init__(
-        self, listen: str, target: str, channel: BridgeChannel, capacity: int, clock: BridgeClock | None
+        self, listen: str, target: str, *, faults: BridgeFaults | None = None, capacity: int = CAPACITY
     ) -> None:
-        self.counts = Counts()
-        self.channel = channel
-        self.capacity = capacity
-        self.state = readiness.RUNNING
-        """The workspace's, which only `probe` looks at: `running`, `paused`, `stopped` and so on."""
+        self.counts, self.capacity, self.faults = Counts(), capacity, faults or BridgeFaults()
         self.host_is_down = False
-        """True: guests are accepted and closed, as when nobody listens at the target."""
-        self.clock: BridgeClock = clock or SystemBridgeClock()
-        self._target = _parse_endpoint("target", target)
-        self._socket = BridgeSocket(_parse_endpoint("listen", listen), self._accept_guest)
+        """True: guests are accepted and closed, as when nothing listens at the target."""
+        self._endpoint, self._target = _parse_endpoint("listen", listen), _parse_endpoint("target", target)
+        self._listening: ListeningSocket | None = None
         self._links: dict[BridgeLink, asyncio.Task[None]] = {}
-        self._waiters: list[asyncio.Future[None]] = []
+        self._history: deque[Event] = deque(maxlen=_MOST_HISTORY)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next_trips: dict[Direction, Trip] = {}
+        self._stalled: set[Direction] = set()
+        self._outages = 0
+        self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._socket.open()
+        self.restore()
+        self._start(self._play())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._socket.close()
-        await cancel_and_wait(list(self._links.values()))
+        await cancel_and_wait(self._tasks)
+        self.refuse()
+        await cancel_and_wait(set(self._links.values()))
 
-    # what is there
+    # ---------------------------------------------------------------- what there is
 
     @property
     def url(self) -> str:
         """Where the guest dials, with the port that was chosen."""
-        return str(self._socket.endpoint)
+        return str(self._endpoint)
 
     @property
     def target(self) -> str:
@@ -81,34 +107,132 @@ class Bridge:
 
     @property
     def listening(self) -> bool:
-        """Whether a guest finds somebody to connect to."""
-        return self._socket.is_open
+        return self._listening is not None
+
+    @property
+    def history(self) -> list[Event]:
+        """The events of the schedule that were carried out, oldest first; the latest 10,000."""
+        return list(self._history)
 
     async def until(self, holds: Callable[[Counts], bool], seconds: float = 10.0) -> Counts:
-        """Waits until the counts are so, and gives them. Raises TimeoutError that shows them."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while not holds(self.counts):
-            waiter = loop.create_future()
-            self._waiters.append(waiter)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await waiter
-            except TimeoutError:
-                raise TimeoutError(f"after {seconds:g} s the bridge still has {self.counts}") from None
-            finally:
-                with contextlib.suppress(ValueError):
-                    self._waiters.remove(waiter)
+        """Wait until the counts pass the test, and return them. Raises TimeoutError that shows them."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds(self.counts):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise TimeoutError(f"after {seconds:g} s the bridge still has {self.counts}") from None
         return self.counts
 
-    async def probe(self) -> MediationReady:
-        """`mediationReady` now: says whether the host listens, and neither whether this bridge does nor the guest."""
-        self.counts.probes += 1
-        return await readiness.probe(self.channel, self._target, self.state, self.clock)
+    # ---------------------------------------------------------------- faults of connections
 
-    # life of a connection
+    def cut(self, link: BridgeLink | None = None, *, how: How = "rst") -> int:
+        """Break connections; return how many."""
+        return self._count_breaks(sum(each.cut(how) for each in self._selected(link)))
 
-    def _accept_guest(self, guest: socket.socket) -> None:
+    def snapshot(self) -> int:
+        """Reset the guest's side of every connection, as taking a snapshot does; return how many."""
+        return self._count_breaks(sum(each.cut_guest() for each in self.links))
+
+    def reorder(self, how: How = "rst") -> list[BridgeLink]:
+        """Take every connection from the guest and tell the host nothing until `release_eof`: a guest that comes back
+        reaches the host before its old end does. Return the connections that the host still has."""
+        links = self.links
+        for link in links:
+            link.flows["to_host"].end_allowed.clear()
+        self._count_breaks(sum(link.cut_guest(how) for link in links))
+        return links
+
+    def release_eof(self, link: BridgeLink | None = None) -> None:
+        """Undo `reorder`."""
+        for each in self._selected(link):
+            each.flows["to_host"].end_allowed.set()
+
+    def trip(self, direction: Direction, trip: Trip, link: BridgeLink | None = None) -> None:
+        """Have passing bytes break or stall a connection; None means the newest, or the next when there is none.
+
+        bridge.trip("to_host", Trip("rst", after=100)); bridge.trip("to_guest", Trip("stall", mark=b'"request_id"'))
+        """
+        link = link or next((each for each in reversed(self.links) if each.intact), None)
+        if link is None:
+            self._next_trips[direction] = trip
+        else:
+            link.flows[direction].arm(trip)
+
+    def half_close(self, direction: Direction, link: BridgeLink | None = None) -> None:
+        """End one direction; the other continues, to the guest's side too."""
+        for each in self._selected(link):
+            each.half_close(direction)
+
+    def stall(self, direction: Directions = "both", link: BridgeLink | None = None) -> None:
+        """Let no bytes and no end pass until `release`; None means connections to come too."""
+        if link is None:
+            self._stalled.update(_directions(direction))
+        for flow in self._flows(direction, link):
+            flow.open.clear()
+
+    def release(self, direction: Directions = "both", link: BridgeLink | None = None) -> None:
+        """Undo `stall`. Nothing was lost."""
+        if link is None:
+            self._stalled.difference_update(_directions(direction))
+        for flow in self._flows(direction, link):
+            flow.open.set()
+
+    # ---------------------------------------------------------------- faults of the whole
+
+    def refuse(self) -> None:
+        """Stop listening; open connections continue."""
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening.sock)
+            self._listening.close()
+            self._listening = None
+
+    def sever(self) -> None:
+        """Stop listening and cut all, as a quarantine does."""
+        self.refuse()
+        self.cut()
+
+    def restore(self) -> None:
+        """Listen again, at the same address. Raises OSError when it is taken."""
+        if self._listening is None:
+            self._listening = listen_at(self._endpoint)
+            self._endpoint = self._listening.endpoint
+            self._listening.sock.setblocking(False)
+            asyncio.get_running_loop().add_reader(self._listening.sock, self._accept)
+
+    async def flap(self, every: float = 0.05, seconds: float = 1.0, how: How = "rst") -> int:
+        """Cut everything at intervals for a time; return how many connections that broke."""
+        loop = asyncio.get_running_loop()
+        end, broken = loop.time() + seconds, 0
+        while loop.time() < end:
+            broken += self.cut(how=how)
+            await asyncio.sleep(every)
+        return broken
+
+    async def flood(self, count: int, *, rate: float = 1000.0, how: How = "fin") -> int:
+        """Connect to the target and end at once, `rate` times a second at most; return how often something listened."""
+        loop = asyncio.get_running_loop()
+        begun, reached = loop.time(), 0
+        for number in range(count):
+            await asyncio.sleep(max(0.0, begun + number / rate - loop.time()))
+            self.counts.probes += 1
+            with contextlib.suppress(OSError):  # TimeoutError is one
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    hang_up(await _dial(self._target), how)
+                reached += 1
+        return reached
+
+    # ---------------------------------------------------------------- connections
+
+    def _accept(self) -> None:
+        try:
+            guest, _ = self._listening.sock.accept() if self._listening else (None, None)
+        except OSError:  # it is gone again, or there are no descriptors: then it waits
+            return
+        if guest is None:
+            return
+        _set_options(guest)
         self.counts.accepted += 1
         if len(self._links) >= self.capacity:
             self.counts.refused += 1
@@ -117,48 +241,113 @@ class Bridge:
             self.counts.failed_dials += 1
             hang_up(guest)
         else:
-            link = BridgeLink(self.counts.accepted, guest, self.clock, self._count_bytes)
-            self.prepare(link)
-            self._links[link] = task = asyncio.create_task(link.run(self._dial))
-            task.add_done_callback(functools.partial(self._on_link_ended, link))
-            self.counts.open = len(self._links)
-            self.counts.most_open = max(self.counts.most_open, self.counts.open)
-        self.notify_waiters()
+            self._open_link(guest)
+        self._changed.set()
 
-    def prepare(self, link: BridgeLink) -> None:
-        """What is done to a new connection before it is carried."""
-
-    def _on_link_ended(self, link: BridgeLink, task: asyncio.Task[None]) -> None:
-        link.close()  # a task that is cancelled before its first step has closed nothing
-        if task.cancelled() or task.exception() is None:  # else it is kept, and raises when the bridge closes
-            self._links.pop(link, None)
+    def _open_link(self, guest: socket.socket) -> None:
+        link = BridgeLink(self.counts.accepted, guest, self._count_bytes)
+        for direction, flow in link.flows.items():
+            if direction in self._stalled:
+                flow.open.clear()
+            if direction in self._next_trips:
+                flow.arm(self._next_trips.pop(direction))
+        self._links[link] = task = asyncio.get_running_loop().create_task(self._run_link(link))
+        task.add_done_callback(lambda _: guest.close())  # if it was cancelled before its first step
         self.counts.open = len(self._links)
-        self.counts.breaks += link.tripped
-        self.notify_waiters()
 
-    async def _dial(self) -> socket.socket:
+    async def _run_link(self, link: BridgeLink) -> None:
         try:
-            host = await dial(self._target)
+            await link.run(self._dial_target)
+        finally:
+            del self._links[link]
+            self.counts.open = len(self._links)
+            self._count_breaks(link.tripped)
+
+    async def _dial_target(self) -> socket.socket:
+        try:
+            return await _dial(self._target)
         except OSError:
             self.counts.failed_dials += 1
             raise
-        self.counts.dialled += 1
-        self.notify_waiters()
-        return host
 
     def _count_bytes(self, direction: Direction, size: int) -> None:
-        if direction == "to_host":
-            self.counts.to_host += size
-        else:
-            self.counts.to_guest += size
-        self.notify_waiters()
+        setattr(self.counts, direction, getattr(self.counts, direction) + size)
+        self._changed.set()
 
-    def notify_waiters(self) -> None:
-        """The counts are new; those who wait on them look again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+    def _count_breaks(self, broken: int) -> int:
+        self.counts.breaks += broken
+        self._changed.set()
+        return broken
+
+    def _selected(self, link: BridgeLink | None) -> list[BridgeLink]:
+        return self.links if link is None else [link]
+
+    def _flows(self, direction: Directions, link: BridgeLink | None) -> list[Flow]:
+        return [flow for each in self._selected(link) for flow in each.select(direction)]
+
+    # ---------------------------------------------------------------- the schedule
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _play(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        for event in schedule(self.faults):
+            await asyncio.sleep(max(0.0, begun + event.at - loop.time()))
+            self._start(self._apply(event))
+            self._history.append(event)
+
+    async def _apply(self, event: Event) -> None:
+        rate = self.faults.flood_rate
+        match event.kind:
+            case "flood":
+                await self.flood(round(rate * event.seconds), rate=rate, how=event.how)
+            case "flap":
+                await self.flap(seconds=event.seconds, how=event.how)
+            case "refuse" | "sever":
+                await self._outage(event)
+            case "reorder":
+                links = self.reorder(event.how)
+                await asyncio.sleep(event.seconds)
+                for link in links:
+                    self.release_eof(link)
+            case "snapshot":
+                self.snapshot()
+            case _ if self._links:
+                await self._apply_to_one(event, self.links[int(event.pick * len(self._links))])
+            case _:
+                pass
+
+    async def _apply_to_one(self, event: Event, link: BridgeLink) -> None:
+        match event.kind:
+            case "stall":
+                self.stall(event.direction, link)
+                await asyncio.sleep(event.seconds)
+                self.release(event.direction, link)
+            case "cut":
+                self.trip(event.direction, Trip(event.how, after=event.count), link)
+            case "half_close":
+                self.half_close(event.direction, link)
+            case _:
+                self.cut(None if event.all else link, how=event.how)
+
+    async def _outage(self, event: Event) -> None:
+        """Outages may overlap; the last to end listens again."""
+        self._outages += 1
+        self.refuse()
+        if event.kind == "sever":
+            self.cut()
+        await asyncio.sleep(event.seconds)
+        self._outages -= 1
+        if not self._outages:
+            self.restore()
+
+
+def _directions(directions: Directions) -> tuple[Direction, ...]:
+    return ("to_host", "to_guest") if directions == "both" else (directions,)
 
 
 def _parse_endpoint(name: str, address: str) -> Endpoint:
@@ -168,12 +357,29 @@ def _parse_endpoint(name: str, address: str) -> Endpoint:
         raise ValueError(f"{name} {error}") from error
 
 
-async def cancel_and_wait(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancels tasks and waits for their end. Raises what one of them raised, or TimeoutError."""
-    for task in tasks:
-        task.cancel()
-    if tasks and (late := (await asyncio.wait(tasks, timeout=_CLOSE_SECONDS))[1]):
-        raise TimeoutError(f"{len(late)} tasks of the bridge did not end within {_CLOSE_SECONDS:g} s")
-    for task in tasks:
-        if not task.cancelled():
-            task.result()
+async def _dial(endpoint: Endpoint) -> socket.socket:
+    """Connect once, for as long as the kernel takes. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    address: Any
+    if isinstance(endpoint, Tcp):
+        family, _, _, _, address = (await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM))[0]
+    elif isinstance(endpoint, Unix):
+        family, address = socket.AF_UNIX, endpoint.path
+    else:
+        family, address = socket.AF_VSOCK, (endpoint.cid, endpoint.port)
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        _set_options(sock)
+        await loop.sock_connect(sock, address)
+        if family != socket.AF_UNIX and sock.getpeername() == sock.getsockname():
+            raise ConnectionRefusedError("nothing listens there")  # a free port of this machine dials itself at times
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _set_options(sock: socket.socket) -> None:
+    sock.setblocking(False)
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a piece stays a piece

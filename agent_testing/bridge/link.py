@@ -1,187 +1,219 @@
-"""One connection through the bridge: a guest's leg, a host's leg, two flows, and the rules by which they end."""
+"""One connection through the bridge: a guest's socket, a host's socket, and how bytes and ends pass between them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from .bridge_clock import BridgeClock
-from .byte_pump import DIRECTIONS, BytePump, Direction, End, Trip
-from .sockets import How, hang_up, stop_writing
+How = Literal["rst", "fin"]
+"""How a connection ends: reset, or closed. A unix socket knows no reset: there both look like an end, unless bytes of
+the peer were left unread."""
+Direction = Literal["to_host", "to_guest"]
+PIECE = 64 * 1024
+"""Bytes in hand at most; while they wait nothing more is read, so that the kernel holds the writer up."""
+_DIAL_SECONDS = 0.05
+"""What a dial that is under way has left when the guest is lost."""
+_RESET = struct.pack("ii", 1, 0)
 
-Leg = Literal["guest", "host"]
-OnPassed = Callable[[Direction, int], None]
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """Bytes that pass break the connection, or stall their direction; what comes after them does not pass."""
+
+    how: How | Literal["stall"] = "rst"
+    after: int | None = None
+    """Bytes that pass before it happens."""
+    mark: bytes = b""
+    """Text before which it happens. If the text comes in several reads, what was read before has passed."""
+
+
+class Flow:
+    """The state of one direction."""
+
+    def __init__(self) -> None:
+        self.open, self.end_allowed = asyncio.Event(), asyncio.Event()
+        self.open.set()
+        self.end_allowed.set()
+        self._trip: Trip | None = None
+        self._left: int | None = None
+        self._tail = b""
+
+    def arm(self, trip: Trip) -> None:
+        """Set a trip, counted from here, in place of any other."""
+        self._trip, self._left, self._tail = trip, trip.after, b""
+
+    def split(self, data: bytes) -> tuple[bytes, bytes, How | Literal["stall"] | None]:
+        """Return what passes now, what comes after, and what happens in between."""
+        trip, size = self._trip, len(data)
+        if trip is None:
+            return data, b"", None
+        at = size + 1
+        if trip.mark and (found := (self._tail + data).find(trip.mark)) >= 0:
+            at = max(0, found - len(self._tail))
+        if self._left is not None:
+            at = min(at, self._left)
+            self._left -= min(self._left, size)
+        if at > size:
+            self._tail = (self._tail + data)[-len(trip.mark) + 1 :] if len(trip.mark) > 1 else b""
+            return data, b"", None
+        self._trip = None
+        return data[:at], data[at:], trip.how
+
+    async def wait_for_end(self) -> None:
+        """Wait until an end may pass."""
+        await self.open.wait()
+        await self.end_allowed.wait()
 
 
 class BridgeLink:
-    """Made when the guest's connection is accepted; `run` dials the host and copies until both legs are closed.
+    """A connection of the guest and the one to the host that belongs to it.
 
-    The guest's end is passed on as a half close. The host's end takes both directions down, which is also what a failed
-    write to the guest does.
+    An end of the guest, a reset too, passes as a half close. An end of the host, or a failed write to the guest, ends
+    both directions.
     """
 
-    def __init__(self, number: int, guest: socket.socket, clock: BridgeClock, on_passed: OnPassed) -> None:
+    def __init__(self, number: int, guest: socket.socket, on_passed: Callable[[Direction, int], None]) -> None:
         self.number = number
-        """Counts up from 1 in the order of acceptance."""
-        self.dialled = False
-        """The host was reached."""
+        """From 1, in the order of acceptance."""
         self.tripped = False
-        """Bytes that went by have broken it."""
-        self.to_host = BytePump("to_host", clock, on_passed)
-        self.to_guest = BytePump("to_guest", clock, on_passed)
-        self._legs: dict[Leg, socket.socket] = {"guest": guest}
-        self._copies: dict[Direction, asyncio.Task[End]] = {}
-        self._closed_as: How | None = None
-        self._broken: dict[Leg, How] = {}
-        self._half_closed: set[Direction] = set()
-        self._changed = asyncio.Event()
+        """Bytes that passed have broken it."""
+        self.flows: dict[Direction, Flow] = {"to_host": Flow(), "to_guest": Flow()}
+        self._guest = guest
+        self._host: socket.socket | None = None
+        self._dialled: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        self._on_passed = on_passed
+        self._guest_lost: How | None = None
+        self._ended: asyncio.Future[How] = asyncio.get_running_loop().create_future()
+        self._copies: dict[Direction, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def intact(self) -> bool:
-        """Nobody has broken it yet."""
-        return self._closed_as is None and not self._broken
+        """True until something breaks it."""
+        return not self._ended.done() and self._guest_lost is None
 
-    def pumps(self, direction: Direction | Literal["both"] = "both") -> tuple[BytePump, ...]:
-        """One direction, or both."""
-        return tuple(self._pump(each) for each in DIRECTIONS if direction in (each, "both"))
+    def select(self, direction: Direction | Literal["both"]) -> list[Flow]:
+        return [flow for name, flow in self.flows.items() if direction in (name, "both")]
 
-    # faults
+    # ---------------------------------------------------------------- faults
 
-    def cut(self, how: How = "rst", leg: Leg | Literal["both"] = "both") -> bool:
-        """Breaks it, unless that has been done. One leg alone: the other follows by the rules, or when ends are let."""
-        if self._closed_as is not None or leg in self._broken:
+    def cut(self, how: How = "rst") -> bool:
+        """End both sockets; return False if that has been done."""
+        if self._ended.done():
             return False
-        if leg == "both" or self._broken:
-            self._closed_as = how
-        else:
-            self._broken[leg] = how
-        self._changed.set()
+        self._ended.set_result(how)
+        return True
+
+    def cut_guest(self, how: How = "rst") -> bool:
+        """End the guest's socket alone: the host hears of it when ends may pass. Return False if it is cut already."""
+        if not self.intact:
+            return False
+        self._guest_lost = how
+        self._start(self._lose_guest(how))
         return True
 
     def half_close(self, direction: Direction) -> None:
-        """Ends one direction as if its writer had; the other goes on, to the guest's side too."""
-        self._half_closed.add(direction)
-        self._changed.set()
+        """End one direction as if its writer had; the other continues."""
+        self._start(self._end_direction(direction))
 
-    def arm(self, direction: Direction, trip: Trip) -> None:
-        """Breaks it, or stalls it, when so many bytes or some text go by."""
-        self._pump(direction).arm(trip)
-
-    # life
+    # ---------------------------------------------------------------- course
 
     async def run(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
-        """Carries the connection to its end, which comes at once when `dial` raises OSError."""
+        """Dial the host, and copy until the connection has ended; `dial` may raise OSError."""
+        carrying = self._start(self._carry(dial))
+        how: How = "fin"
         try:
-            await self._dial_host(dial)
-            if self.dialled:
-                guest, host = self._legs["guest"], self._legs["host"]
-                self._start("to_host", self.to_host.copy(guest, host))
-                self._start("to_guest", self.to_guest.copy(host, guest))
-                while self._closed_as is None:
-                    await self._step()
+            await asyncio.wait({carrying, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not carrying.done() or carrying.exception() is None:
+                how = await self._ended
         finally:
-            await self._stop(*self._copies)
-            self.close()
+            await cancel_and_wait(self._tasks)
+            for sock in (self._guest, self._host):
+                if sock is not None:
+                    hang_up(sock, how)
 
-    def close(self) -> None:
-        """Closes what is still open, as it was broken. Nothing may be copying."""
-        for leg in tuple(self._legs):
-            self._hang_up(leg, self._closed_as or self._broken.get(leg, "fin"))
+    async def _carry(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
+        self._host = host = await dial()
+        self._copies["to_host"] = self._start(self._copy_to_host(host))
+        self._copies["to_guest"] = self._start(self._copy_to_guest(host))
+        self._dialled.set_result(host)
 
-    async def _dial_host(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
-        """Dials once, for as long as the kernel takes; a fault meanwhile ends it."""
-        dialling = asyncio.ensure_future(dial())
-        news = asyncio.ensure_future(self._changed.wait())
-        try:
-            await asyncio.wait({dialling, news}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            if not dialling.done():  # to wait for what is there already would be a moment in which it can get lost
-                dialling.cancel()
-                await asyncio.wait({dialling})
-            if not dialling.cancelled() and dialling.exception() is None:
-                self._legs["host"] = dialling.result()
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            dialling.result()
-        self.dialled = "host" in self._legs
+    async def _copy_to_host(self, host: socket.socket) -> None:
+        await self._copy("to_host", self._guest, host)
+        self._stop_writing("to_host", host)
 
-    async def _step(self) -> None:
-        """Waits for something to happen, then does what the rules say."""
-        await self._wait()
-        for leg, how in tuple(self._broken.items()):
-            if leg in self._legs:
-                await self._close_leg(leg, how)
-        for direction in tuple(self._half_closed):
-            if direction in self._copies:
-                await self._stop(direction)
-                self._stop_writing(direction)
-        self._apply_eof_rules(self._result("to_host"), self._result("to_guest"))
+    async def _copy_to_guest(self, host: socket.socket) -> None:
+        await self._copy("to_guest", host, self._guest)
+        self.cut("fin")
 
-    def _apply_eof_rules(self, up: End | None, down: End | None) -> None:
-        """What follows from the end of a direction."""
-        for end in (up, down):
-            if end is not None and end != "end":
-                self._closed_as, self.tripped = self._closed_as or end, True
-        if up == "end" and self._closed_as is None:
-            self._stop_writing("to_host")
-        if down == "end" or not self._copies:
-            self._closed_as = self._closed_as or "fin"
+    async def _copy(self, direction: Direction, source: socket.socket, sink: socket.socket) -> None:
+        loop, flow = asyncio.get_running_loop(), self.flows[direction]
+        with contextlib.suppress(OSError):  # a copy that fails ends like one that is done
+            while data := await loop.sock_recv(source, PIECE):
+                while data:
+                    await flow.open.wait()
+                    now, data, tripped = flow.split(data)
+                    if now:
+                        await loop.sock_sendall(sink, now)
+                        self._on_passed(direction, len(now))
+                    if tripped == "stall":
+                        flow.open.clear()
+                    elif tripped:
+                        self.tripped = self.cut(tripped)
+                        await asyncio.Event().wait()  # until `run` cancels it
+        await flow.wait_for_end()
 
-    async def _wait(self) -> None:
-        news = asyncio.ensure_future(self._changed.wait())
-        try:
-            await asyncio.wait({news, *self._copies.values()}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-        self._changed.clear()
-
-    async def _close_leg(self, leg: Leg, how: How) -> None:
-        """Closes one leg. What was in hand is lost with it."""
-        await self._stop(*self._copies)
-        self._hang_up(leg, how)
-        if leg == "host":
-            self._start("to_guest", self.to_guest.wait_for_eof())
-        else:
-            self._start("to_guest", self._wait_for_host_byte())
-            self._start("to_host", self.to_host.wait_for_eof())
-
-    async def _wait_for_host_byte(self) -> End:
-        """There is no guest to write to, so the first byte is one too many."""
+    def _stop_writing(self, direction: Direction, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            await asyncio.get_running_loop().sock_recv(self._legs["host"], 1)
-        return await self.to_guest.wait_for_eof()
+            sink.shutdown(socket.SHUT_WR)
+        self._copies.pop(direction, None)
+        if not self._copies:
+            self.cut("fin")
 
-    # parts
+    async def _end_direction(self, direction: Direction) -> None:
+        host = await self._dialled
+        await cancel_and_wait({copy for name, copy in self._copies.items() if name == direction})
+        self._stop_writing(direction, host if direction == "to_host" else self._guest)
 
-    def _pump(self, direction: Direction) -> BytePump:
-        return self.to_host if direction == "to_host" else self.to_guest
+    async def _lose_guest(self, how: How) -> None:
+        """Close the guest's socket, then end as the rules say: the host's first byte has no one to go to."""
+        await asyncio.wait({self._dialled}, timeout=_DIAL_SECONDS)
+        if not self._dialled.done():
+            self.cut(how)
+            return
+        host = self._dialled.result()
+        await cancel_and_wait(set(self._copies.values()))
+        hang_up(self._guest, how)
+        self._copies = {"to_guest": self._start(self._wait_for_host(host))}
+        await self.flows["to_host"].wait_for_end()
+        self._stop_writing("to_host", host)
 
-    def _start(self, direction: Direction, copy: Coroutine[Any, Any, End]) -> None:
-        self._copies[direction] = asyncio.create_task(copy)
+    async def _wait_for_host(self, host: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().sock_recv(host, 1)
+        await self.flows["to_guest"].wait_for_end()
+        self.cut("fin")
 
-    def _result(self, direction: Direction) -> End | None:
-        """How a copy that is done came to its end; told once."""
-        copy = self._copies.get(direction)
-        if copy is None or not copy.done():
-            return None
-        del self._copies[direction]
-        return copy.result()
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        return task
 
-    async def _stop(self, *directions: Direction) -> None:
-        """Nothing waits on a socket after this, which is what makes it safe to close."""
-        copies = [self._copies.pop(direction) for direction in tuple(directions)]
-        for copy in copies:
-            copy.cancel()
-        if copies:
-            await asyncio.wait(copies)
 
-    def _stop_writing(self, direction: Direction) -> None:
-        sink: Leg = "host" if direction == "to_host" else "guest"
-        if sink in self._legs:
-            stop_writing(self._legs[sink])
+async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until none of them waits on a socket any more."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _hang_up(self, leg: Leg, how: How) -> None:
-        hang_up(self._legs.pop(leg), how)
+
+def hang_up(sock: socket.socket, how: How = "fin") -> None:
+    """Close a socket that nothing waits on any more. Idempotent."""
+    if how == "rst" and sock.family in (socket.AF_INET, socket.AF_INET6) and sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    sock.close()

@@ -39,7 +39,7 @@ def running_mesh(folder: Path, provider: str) -> Generator[httpx.Client]:
         "MESH_PROVIDER": provider,
         "AGENT_DRAIN_GRACE": "1",  # handed on to the runtime: who interrupts the demo does not want to wait for a turn
     }
-    command = [sys.executable, "-m", "agent_host", "up"]
+    command = [sys.executable, "-m", "examples.demo.host", "up"]
     with ExitStack() as stack:
         operator = stack.enter_context(client_of(url, token))
         try:

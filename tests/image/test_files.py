@@ -70,7 +70,7 @@ def test_only_what_the_dockerfile_names_goes_into_a_build() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
     assert {line for line in lines if line.startswith("!")} == {
-        "!agent_runtime", "!images", "!requirements", "!LICENSE", "!pyproject.toml",
+        "!agent_common", "!agent_runtime", "!images", "!requirements", "!LICENSE", "!pyproject.toml",
     }  # fmt: skip
 
 
@@ -90,7 +90,8 @@ def test_bytecode_is_bound_to_no_files_time(step: str) -> None:
 
 def test_doubles_stay_out_and_a_bill_of_materials_is_written() -> None:
     script = (IMAGES / "steps/source.sh").read_text()
-    assert 'rm -rf "$staged$packages/agent_testing"' in script
+    [copied] = [line for line in script.splitlines() if line.startswith("cp -R")]
+    assert copied == 'cp -R /build/agent_common /build/agent_runtime "$staged$packages/"'
     assert '/build/sbom.py /build/pyproject.toml >"$staged/usr/share/agent-runtime/sbom.cdx.json"' in script
 
 

@@ -114,7 +114,8 @@ def _program(root: Path, install: Path, repository: Path, owner: int) -> None:
     for folder in environment.glob("lib/python3*/site-packages"):
         layer = root / "layer"
         (layer / "work").mkdir(parents=True)
-        shutil.copytree(repository / "agent_runtime", layer / "upper/agent_runtime")
+        for package in ("agent_common", "agent_runtime", "agent_testing"):
+            shutil.copytree(repository / package, layer / "upper" / package)
         _give(layer, owner)
         where = shown / folder.relative_to(environment)
         kernel.mount("overlay", where, "overlay", 0, f"lowerdir={folder},upperdir={layer}/upper,workdir={layer}/work")

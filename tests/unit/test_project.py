@@ -80,16 +80,6 @@ def test_no_room_is_reached_past_its_face() -> None:
 
 # ---------------------------------------------------------------- circles
 
-KNOWN_CIRCLES = {
-    frozenset(
-        f"agent_runtime.skills.worker.{name}" for name in ("pydantic_hints", "record_types", "signature", "type_schema")
-    ),
-    frozenset({"agent_testing.bridge.fake", "agent_testing.bridge.scripted_faults"}),
-    frozenset(f"agent_testing.channel.{name}" for name in ("agent", "agent_connection", "agent_work")),
-    frozenset({"agent_testing.channel.listener", "agent_testing.channel.listener_connection"}),
-}
-"""Circles that are still to be cut. No new one is added here."""
-
 
 def import_graph() -> dict[str, set[str]]:
     """Each of our modules, and those that it imports anywhere, under TYPE_CHECKING too."""
@@ -128,7 +118,7 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    assert circles(import_graph()) == KNOWN_CIRCLES
+    assert circles(import_graph()) == set()
 
 
 def test_a_circle_is_found_among_modules_that_lead_to_it_and_away_from_it() -> None:

@@ -1,4 +1,4 @@
-"""Credentials as an `Authorization: Bearer` header carries them."""
+"""Credentials for an `Authorization: Bearer` header."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ _VISIBLE = re.compile(r"[\x21-\x7e]+")
 
 
 def checked_bearer(credential: str) -> str:
-    """The credential without the blanks around it. Raises ValueError, which does not quote it, when no header takes it.
+    """Return the credential without surrounding white space. Raises ValueError, which does not quote it, if a header
+    cannot hold it.
 
-    A client that finds out only when it sends the header may name the whole header in its error.
+    Checked here because a client that fails to send the header may quote it in its error.
     """
     stripped = credential.strip()
     if not _VISIBLE.fullmatch(stripped):
-        raise ValueError("must be letters, digits and signs of ASCII without a blank or a line break inside")
+        raise ValueError("must be printable ASCII characters without white space inside")
     return stripped

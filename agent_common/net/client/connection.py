@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection of a client.
 
-It is here because a model call is most of what a turn costs the server, and most of that went into reading heads and
-chunks in Python. Pieces of a body that have arrived together are given out together.
+Model calls are most of the server's work in a turn, and parsing heads and chunks in Python was most of a model call.
+Pieces of a body that have arrived together are returned together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...errors import AgentRuntimeError
 from .reply import InvalidReply, ReplyParser
 
 HIGH_WATER = 256 * 1024
-"""Bytes of a body that wait for their reader before the socket is left alone."""
+"""Bytes of a body that may wait for their reader before the socket is no longer read."""
 
 
 class TransportFault(AgentRuntimeError):
@@ -22,16 +22,16 @@ class TransportFault(AgentRuntimeError):
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
         self.timed_out = timed_out
-        """It stands, but nothing came over it in time."""
+        """Whether the connection was open, but nothing came in time."""
 
 
 class HttpConnection(ReplyParser, asyncio.Protocol):
-    """One exchange at a time: `send`, then `read` until it gives nothing."""
+    """A connection for one exchange at a time: `send`, then `read` until it returns nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.idle_since = 0.0
-        """On the event loop's clock; whoever keeps the connection sets it."""
+        """The event loop's time since when the connection is idle, set by the pool."""
         self._waiter: asyncio.Future[None] | None = None
         self._open = False
         self._buffered_bytes = 0
@@ -39,11 +39,11 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """The last exchange is complete and the server has not hung up."""
+        """Whether the last exchange is complete and the server has not closed the connection."""
         return self._open and self.done and self.keep_alive
 
     async def send(self, data: bytes, seconds: float) -> None:
-        """Writes a whole request and reads the head of its reply. Raises TransportFault; nothing is sent twice."""
+        """Write a whole request and read the head of the reply. Never sends it twice. Raises TransportFault."""
         self.expect_reply()
         self._buffered_bytes = 0
         self._transport.write(data)
@@ -55,7 +55,7 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
             raise
 
     async def read(self, seconds: float) -> bytes:
-        """What has come of the body; empty at its end. Raises TransportFault."""
+        """Return the part of the body that has arrived; empty at its end. Raises TransportFault."""
         while not self.pieces:
             if self.done:
                 return b""
@@ -68,7 +68,7 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         return data
 
     def close(self) -> None:
-        """Hangs up at once."""
+        """Close the connection at once."""
         if self._open:
             self._open = False
             self._transport.abort()
@@ -99,7 +99,7 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         self._open = True
 
     def data_received(self, data: bytes) -> None:
-        if self.done:  # nobody asked
+        if self.done:  # unsolicited data
             self.close()
             return
         try:
@@ -117,7 +117,7 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
     # httptools' callbacks
 
     def on_message_begin(self) -> None:
-        if self.done:  # a reply that no one asked for follows the one that was
+        if self.done:  # an unsolicited reply follows the expected one
             self.close()
 
     def on_body(self, body: bytes) -> None:

@@ -1,6 +1,6 @@
-"""Plain HTTP to one base URL over kept-alive connections: what the hot path needs of a client, and no more.
+"""A minimal HTTP client for one base URL with keep-alive connections, for the hot path.
 
-Redirects, cookies, URL joining and authentication flows cost a fifth of a turn, and the mesh wants none of them.
+Redirects, cookies, URL joining and authentication flows took a fifth of a turn's time, and the mesh needs none of them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .tls import public_tls
 MAX_IDLE_CONNECTIONS = 64
 IDLE_SECONDS = 30.0
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Bytes of a body that is read as a whole."""
+"""Most bytes of a body that is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """The head of an answer, and its body as it comes."""
+    """The head of an answer, and its body as a stream."""
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Headers, with lower-case names."""
     pieces: AsyncIterator[bytes]
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> bytes:
-        """The body, or its first `most` bytes and a little."""
+        """Read the body, at most about `limit` bytes of it."""
         held = bytearray()
         async for piece in self.pieces:
             held += piece
@@ -41,12 +41,12 @@ class HttpResponse:
 
 
 class HttpPool:
-    """Requests to one base URL: over TCP, with TLS or without, a unix socket or vsock. Times are seconds."""
+    """Sends requests to one base URL over TCP, with or without TLS, a unix socket or vsock. Times are in seconds."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], *, read_timeout: float, connect_timeout: float = CONNECT_SECONDS
     ) -> None:
-        """Raises ValueError for what is no base URL."""
+        """Raises ValueError if `url` is not a base URL."""
         base = parse_http_url(url)
         self._endpoint, self._path = base.endpoint, base.path
         self._tls = public_tls() if base.tls else None
@@ -57,7 +57,7 @@ class HttpPool:
 
     @asynccontextmanager
     async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[HttpResponse]:
-        """One request; leaving the block before the end of the body hangs up. Raises TransportFault."""
+        """Send a request. Leaving the block before the end of the body closes the connection. Raises TransportFault."""
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
         async with self.request_raw(head + (body or b""), self._idle_seconds) as reply:
@@ -65,7 +65,7 @@ class HttpPool:
 
     @asynccontextmanager
     async def request_raw(self, request: bytes, read_timeout: float) -> AsyncGenerator[HttpResponse]:
-        """As `request`, with a head of the caller's own and the seconds that may pass without a byte."""
+        """Send a serialized request. `read_timeout`: the longest time without a byte. Otherwise like `request`."""
         connection = self._pop_idle() or await self._connect()
         try:
             await connection.send(request, read_timeout)
@@ -79,7 +79,7 @@ class HttpPool:
         self._idle.clear()
 
     def _pop_idle(self) -> HttpConnection | None:
-        """The connection that was used last, unless it is too old or the server has hung up meanwhile."""
+        """Return the connection that was used last, or None if all are too old or closed by the server."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()

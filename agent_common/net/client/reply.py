@@ -38,7 +38,7 @@ class ReplyParser:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise InvalidReply(f"what came is not HTTP ({error})") from error
+            raise InvalidReply(f"what came is not valid HTTP ({error})") from error
         if not self.status:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:

@@ -1,4 +1,4 @@
-"""Who is trusted to vouch for a host."""
+"""The certificate authorities that TLS connections trust."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def public_tls() -> ssl.SSLContext:
-    """The public certificate authorities. Read once, because that takes 20 ms."""
+    """Return a context with the public certificate authorities. Cached, because reading them takes 20 ms."""
     import certifi
 
     return ssl.create_default_context(cafile=certifi.where())

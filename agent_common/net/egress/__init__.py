@@ -1,1 +1,1 @@
-"""Requests to the public web: address checks, host patterns, and the one function that fetches a page."""
+"""Requests to the public web: address checks, host patterns, and the client that fetches pages."""

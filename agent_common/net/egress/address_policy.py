@@ -1,6 +1,6 @@
-"""Which addresses, names and ports may be reached from here: public ones, and nothing that only looks public.
+"""Decide which hosts, addresses and ports may be reached: only public ones.
 
-A name proves nothing: whoever owns it lets it point where he likes. What counts is the address that is connected to.
+The owner of a name can point it at any address, so the address that is connected to is checked, not only the name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
 _ISATAP = {0x5EFE, 0x02005EFE}
 
 _INNER_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
-"""Names that never are public, with all below them."""
+"""Names that are never public, and neither are their subdomains."""
 
 WEB_PORTS = frozenset({80, 443})
 FIRST_FREE_PORT = 1024
@@ -65,17 +65,17 @@ SERVICE_PORTS = frozenset(
         *(9300, 10080, 10250, 11211, 27017),
     }
 )
-"""Ports above 1023 where databases, queues and other services listen that take commands from whoever speaks to them."""
+"""Ports above 1023 of databases, queues and other services that often accept commands without authentication."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """The rules. `allowed` are networks that may be reached although they are not public, with all their ports."""
+    """The rules. `allowed`: networks that may be reached on all ports although they are not public."""
 
     allowed_networks: tuple[Network, ...] = ()
 
     def check(self, host: str, port: int) -> None:
-        """What can be said of a canonical host and a port before any look-up. Raises ToolFailure."""
+        """Check a canonical host and a port, before any DNS look-up. Raises ToolFailure if they may not be reached."""
         if not self.allowed_networks and not _port_is_open(port):
             raise ToolFailure(
                 f"port {port} of {host} is not for the web; 80, 443 and most above {FIRST_FREE_PORT - 1} can be used",
@@ -88,7 +88,7 @@ class AddressPolicy:
             raise ToolFailure(f"{host} is a name of inner networks; only public hosts can be reached", kind="denied")
 
     def check_address(self, host: str, address: Address) -> None:
-        """Raises ToolFailure when this address, which `host` stands for, is not to be reached."""
+        """Raise ToolFailure if an address of `host` may not be reached."""
         what = self.blocked_reason(address)
         if what is not None:
             shown = bracketed(str(address))
@@ -96,7 +96,7 @@ class AddressPolicy:
             raise ToolFailure(f"{named} is {what}; only public hosts can be reached", kind="denied")
 
     def blocked_reason(self, address: Address) -> str | None:
-        """What is wrong with an address, or none."""
+        """Return why an address may not be reached, or None."""
         if self.allows(address):
             return None
         if isinstance(address, ipaddress.IPv4Address):
@@ -109,7 +109,7 @@ class AddressPolicy:
         return _reason_in(address, _V6) or self._isatap(address)
 
     def allows(self, address: Address) -> bool:
-        """Whether it may be reached on explicit wish."""
+        """Whether the address is in an explicitly allowed network."""
         return any(address in network for network in self.allowed_networks if network.version == address.version)
 
     def _isatap(self, address: ipaddress.IPv6Address) -> str | None:
@@ -118,7 +118,7 @@ class AddressPolicy:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a canonical host is, or none when it is a name."""
+    """Return the address if a canonical host is one, or None if it is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -130,7 +130,7 @@ def _reason_in(address: Address, table: tuple[tuple[Network, str], ...]) -> str 
 
 
 def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that packets to this one end at."""
+    """Return the IPv4 address to which packets for this IPv6 address are translated, or None."""
     if address in _MAPPED or address in _NAT64:
         return _last_four(int(address))
     return _last_four(int(address) >> 80) if address in _SIX_TO_FOUR else None
@@ -145,4 +145,4 @@ def _port_is_open(port: int) -> bool:
 
 
 ANY_ADDRESS = AddressPolicy((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
-"""For hosts that the operator has named."""
+"""The policy for hosts that the operator has named: all addresses are allowed."""

@@ -1,4 +1,4 @@
-"""Compressed bodies, unpacked no further than wanted: a few kilobytes can stand for gigabytes."""
+"""Decompress bodies up to a limit, because a few kilobytes can expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 
 
 class DecodedBody:
-    """The first `most` bytes of a body behind its Content-Encoding. Raises ToolFailure for encodings it cannot read."""
+    """The first `limit` bytes of a decompressed body. Raises ToolFailure if the Content-Encoding is not supported."""
 
     def __init__(self, encoding: str, limit: int) -> None:
         names = [
             name for name in (part.strip().lower() for part in encoding.split(",")) if name not in ("", "identity")
         ]
         if len(names) > 1 or (names and names[0] not in _FORMS):
-            raise ToolFailure(f"the server packs its answer as {encoding[:50]!r}, which was not asked for")
+            raise ToolFailure(f"the server compressed its answer as {encoding[:50]!r}, which was not requested")
         self._form = _FORMS[names[0]] if names else None
         self._unpack = zlib.decompressobj(self._form) if self._form else None
         self._limit = limit
         self._begun = False
         self.data = bytearray()
         self.truncated = False
-        """There was more."""
+        """Whether the body was longer than the limit."""
 
     def feed(self, piece: bytes) -> None:
         if self._unpack is None:
@@ -36,23 +36,23 @@ class DecodedBody:
             piece = self._step(piece)
 
     def finish(self) -> None:
-        """No more comes. Raises ToolFailure when that is not the end of what was packed."""
+        """Call at the end of the body. Raises ToolFailure if the compressed data is not complete."""
         if self._unpack is not None and self._begun and not self._unpack.eof and not self.truncated:
             raise ToolFailure("the answer ends in the middle of its compressed data")
 
     def _step(self, piece: bytes) -> bytes:
-        """Unpacks some of the piece; what is left of it."""
-        assert self._unpack is not None  # noqa: S101  the caller's business
+        """Decompress part of the piece, and return the rest of it."""
+        assert self._unpack is not None  # noqa: S101  checked by the caller
         if self._unpack.eof:
             if self._form != _GZIP:
-                return b""  # what follows the end means nothing
-            self._unpack = zlib.decompressobj(_GZIP)  # several packed one after the other are one
+                return b""  # data after the end is ignored
+            self._unpack = zlib.decompressobj(_GZIP)  # concatenated gzip members are one body
         try:
             self._append(self._unpack.decompress(piece, self._limit - len(self.data) + 1))
         except zlib.error as error:
             if self._form != _ZLIB or self._begun:
                 raise ToolFailure("the answer's compressed data is damaged") from error
-            self._form, self._unpack = _RAW, zlib.decompressobj(_RAW)  # as some servers understand `deflate`
+            self._form, self._unpack = _RAW, zlib.decompressobj(_RAW)  # `deflate` may lack its zlib header
             return piece
         self._begun = True
         return self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail

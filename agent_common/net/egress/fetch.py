@@ -1,4 +1,4 @@
-"""Fetches pages for an agent: where it may go is checked before every step, and nothing that comes is without bound."""
+"""Fetch web pages for an agent. Every request and redirect is checked, and all answers are limited in size and time."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ from .urls import Url, clip, parse_url, resolve_location
 MiB = 1024 * 1024
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HARMLESS = frozenset({"accept", "accept-language", "user-agent"})
-"""Headers that go along to another origin; any other may be a credential."""
+"""Headers that are also sent to another origin after a redirect. Any other header may be a credential."""
 _OURS = frozenset({"host", "connection", "accept-encoding", "content-length", "transfer-encoding", "upgrade"})
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 UrlCheck = Callable[[str], Awaitable[str | None]]
-"""Asked with each URL before it is fetched, those of redirects too: why not, or none."""
+"""Called with each URL before it is fetched, including redirects. Returns the reason to refuse it, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """What one fetch may take."""
+    """Limits of one fetch."""
 
     seconds: float = 20.0
-    """From the first look-up to the last byte, redirects included."""
+    """Longest time from the first look-up to the last byte, including redirects."""
     idle_seconds: float = 10.0
-    """Without a byte."""
+    """Longest time without a byte."""
     wire_bytes: int = 10 * MiB
-    """Of the body as it comes."""
+    """Most bytes of the body as received."""
     body_bytes: int = 10 * MiB
-    """Of the body once unpacked."""
+    """Most bytes of the decompressed body."""
     redirects: int = 5
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """An answer, whatever its status says."""
+    """An answer, with any status."""
 
     url: str
-    """Where it was found in the end."""
+    """The URL after all redirects."""
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Headers, with lower-case names."""
     body: bytes
     """Unpacked."""
     truncated: bool
-    """There was more than the bounds take."""
+    """Whether the body was longer than the limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebClient:
-    """The one client for what the model wants to see of the web. No cookies, no caches, no kept connections."""
+    """The client for all web pages that the model requests. It has no cookies, caches or keep-alive connections."""
 
     upstream: Upstream = field(default_factory=DirectUpstream)
     bounds: FetchLimits = field(default_factory=FetchLimits)
@@ -67,7 +67,7 @@ class WebClient:
 
     @classmethod
     def via_proxy(cls, proxy: str | None, token: str | None = None) -> WebClient:
-        """By the forward proxy at this URL, to which the token is shown; none: straight out."""
+        """Return a client that uses the forward proxy at this URL with the token. With None it connects directly."""
         return cls(ProxyUpstream(proxy, token) if proxy else DirectUpstream())
 
     async def fetch(
@@ -77,8 +77,11 @@ class WebClient:
         check_url: UrlCheck | None = None,
         count_sent: ByteCounter | None = None,
     ) -> FetchedPage:
-        """GET. `headers` beyond the harmless ones are not sent to another origin. `count` is told of each request's
-        bytes before it is sent. Raises ToolFailure."""
+        """Fetch a page with GET. Raises ToolFailure if it may not be fetched or fails.
+
+        `headers` that may be credentials are not sent to another origin. `check_url` may refuse each URL. `count_sent`
+        is called with the size of each request before it is sent.
+        """
         fields = _validate_headers(headers or {})
         at = parse_url(url)
         deadline = asyncio.timeout(self.bounds.seconds)
@@ -112,7 +115,7 @@ class WebClient:
         raise ToolFailure(f"{clip(str(url))} is the end of more than {self.bounds.redirects} redirects")
 
     async def _get(self, url: Url, headers: Mapping[str, str]) -> FetchedPage | Url:
-        """The answer, or where it says to look instead."""
+        """Send one request, and return the page, or the URL of a redirect."""
         stream = await self.upstream.open(url.host, url.port)
         try:
             if url.scheme == "https":
@@ -157,7 +160,7 @@ def _request(url: Url, headers: Mapping[str, str]) -> bytes:
 
 
 def _validate_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers with their names in lower case. Raises ToolFailure for what would be more than a header."""
+    """Return the headers with lower-case names. Raises ToolFailure if one contains characters that end a header."""
     fields = {name.lower(): value for name, value in headers.items()}
     for name, value in fields.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in _OURS:

@@ -1,4 +1,4 @@
-"""Lists of hosts as people write them: `example.org`, `*.python.org`, `*`."""
+"""Host patterns in settings and permissions: `example.org`, `*.python.org`, `*`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WILD = "*."
 
 @dataclass(frozen=True, slots=True)
 class HostPatterns:
-    """A name means itself, `*.name` all below that name but not itself, `*` every host. Addresses mean themselves."""
+    """Host patterns. A name or address matches itself, `*.name` all subdomains of the name, `*` every host."""
 
     names: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class HostPatterns:
 
     @classmethod
     def from_patterns(cls, patterns: Iterable[str]) -> HostPatterns:
-        """Raises ValueError for what is no pattern."""
+        """Parse patterns. Raises ValueError if one is malformed."""
         names: set[str] = set()
         suffixes: list[str] = []
         everything = False
@@ -36,12 +36,12 @@ class HostPatterns:
         return cls(frozenset(names), tuple(suffixes), everything)
 
     def match(self, host: str) -> bool:
-        """Whether a canonical host is one of them."""
+        """Whether a canonical host matches one of the patterns."""
         return self.everything or host in self.names or host.endswith(self.suffixes)
 
 
 def split_patterns(text: str) -> list[str]:
-    """The patterns of a list with commas or blanks between them."""
+    """Split a list of patterns that are separated by commas or white space."""
     return re.split(r"[,\s]+", text.strip(", \t\n")) if text.strip(", \t\n") else []
 
 
@@ -49,4 +49,4 @@ def _host(text: str, pattern: str) -> str:
     try:
         return canonical_host(f"[{text}]" if ":" in text else text)
     except ToolFailure as error:
-        raise ValueError(f"{pattern!r} is no host; write example.org, *.python.org or *") from error
+        raise ValueError(f"{pattern!r} is not a host; write example.org, *.python.org or *") from error

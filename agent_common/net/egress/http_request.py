@@ -1,4 +1,4 @@
-"""One request and its reply over a connection of its own, with a bound on everything that comes."""
+"""Send one HTTP request over its own connection, and read the reply with limits on its size and time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HttpExchange(ReplyParser):
                 raise ToolFailure(f"{self._host} hung up before it answered")
 
     async def read(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
+        """Yield the body as it arrives."""
         while True:
             ready, self.pieces = self.pieces, []
             for piece in ready:

@@ -1,7 +1,7 @@
-"""Connections out: to a host whose addresses were checked, or through a proxy that checks them itself.
+"""Outgoing connections: directly to a host whose addresses are checked, or through a proxy that checks them.
 
-A name is looked up once. The address that was checked is the address that is connected to; nothing looks the name up
-again, so that it cannot lead elsewhere by then.
+A name is looked up once, and the connection goes to the address that was checked. A second look-up could return a
+different address.
 """
 
 from __future__ import annotations
@@ -30,45 +30,45 @@ MAX_ADDRESSES = 4
 MAX_HEAD_BYTES = 16 * 1024
 MAX_REASON_BYTES = 2048
 ByteCounter = Callable[[int], None]
-"""Told of bytes before they go out. Raises ToolFailure when they may not."""
+"""Called with the number of bytes before they are sent. Raises ToolFailure if they may not be sent."""
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: .*)?")
 _KINDS = {400: "invalid", 403: "denied", 407: "unavailable", 429: "unavailable", 503: "unavailable", 504: "timeout"}
 
 
 @dataclass(frozen=True, slots=True)
 class ByteStream:
-    """An open connection. Whoever opened it calls `close`."""
+    """An open connection. The code that opened it must call `close`."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     underlying: ByteStream | None = None
-    """What it runs over; a writer that nobody holds would close its connection."""
+    """The stream below TLS, kept because a writer that is garbage collected closes its connection."""
 
     def close(self) -> None:
-        """At once; what was written and has not gone out is lost."""
+        """Close at once. Data that is written but not sent yet is lost."""
         transport = self.writer.transport
         if transport is not None:  # pyright: ignore[reportUnnecessaryComparison]  uvloop has none once it is closed
             transport.abort()
 
 
 class Resolver(Protocol):
-    """Finds the addresses of a name."""
+    """Resolves names to addresses."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Best first. Raises OSError when there are none."""
+        """Return the addresses of a host, best first. Raises OSError if there are none."""
         ...
 
 
 class Upstream(Protocol):
-    """A way out."""
+    """Opens connections to hosts, directly or through a proxy."""
 
     async def open(self, host: str, port: int) -> ByteStream:
-        """A connection to a canonical host, in clear. Raises ToolFailure when that is not to be, or fails."""
+        """Connect to a canonical host, without TLS. Raises ToolFailure if that is not allowed or fails."""
         ...
 
 
 class SystemResolver:
-    """What the operating system says."""
+    """Resolves names with the operating system's resolver."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         loop = asyncio.get_running_loop()
@@ -78,7 +78,7 @@ class SystemResolver:
 
 @dataclass(frozen=True, slots=True)
 class DirectUpstream:
-    """Straight to the host."""
+    """Connects directly to the host."""
 
     rules: AddressPolicy = field(default_factory=AddressPolicy)
     resolver: Resolver = field(default_factory=SystemResolver)
@@ -91,7 +91,7 @@ class DirectUpstream:
                 return await self._connect(host, port, await self._resolve_checked(host, port))
 
     async def _resolve_checked(self, host: str, port: int) -> Sequence[Address]:
-        """The host's addresses, all of them good: one that is not makes the name suspicious."""
+        """Return the host's addresses. Raises ToolFailure if any is not allowed: the name is then suspicious."""
         literal = literal_address(host)
         if literal is not None:
             return [literal]
@@ -112,7 +112,7 @@ class DirectUpstream:
             try:
                 async with asyncio.timeout(ONE_ADDRESS_SECONDS):
                     stream = ByteStream(*await asyncio.open_connection(str(address), port))
-            except OSError as error:  # a timeout is one too
+            except OSError as error:  # includes TimeoutError
                 why = error
                 continue
             self._refuse_own_address(host, stream)
@@ -122,7 +122,7 @@ class DirectUpstream:
         raise ToolFailure(f"{host} refuses a connection on port {port} ({_reason(why)})") from why
 
     def _refuse_own_address(self, host: str, stream: ByteStream) -> None:
-        """An address of this machine may be public, and what listens on it is still not meant for the agent."""
+        """Refuse this machine's own address even if it is public, because its services are not meant for the agent."""
         own, peer = (stream.writer.get_extra_info(name)[0] for name in ("sockname", "peername"))
         if own == peer and not self.rules.allows(ipaddress.ip_address(peer)):
             stream.close()
@@ -131,14 +131,15 @@ class DirectUpstream:
 
 @dataclass(frozen=True, slots=True)
 class ProxyUpstream:
-    """Through a forward proxy: `http://host:port`, `http+unix://` with the path of its socket, or `http+vsock://2:port`.
+    """Connects through a forward proxy: `http://host:port`, `http+unix://` with its socket's path,
+    `http+vsock://2:port`.
 
-    Names are looked up, checked and pinned there; what can be told without a look-up is refused here already.
+    The proxy looks up and checks names. Checks that need no look-up are also made here.
     """
 
     url: str
     token: str | None = field(default=None, repr=False)
-    """Shown to the proxy as a password: more than that its clients cannot say."""
+    """Sent to the proxy as a Basic password, which is all that proxy clients support; None sends no credentials."""
     rules: AddressPolicy = field(default_factory=AddressPolicy)
     seconds: float = CONNECT_SECONDS * 2
 
@@ -157,7 +158,7 @@ class ProxyUpstream:
         except TimeoutError:
             raise
         except OSError as error:
-            raise ToolFailure(f"the way out is closed: {_reason(error)}", kind="unavailable") from error
+            raise ToolFailure(f"the forward proxy cannot be reached: {_reason(error)}", kind="unavailable") from error
         try:
             yield stream
         except BaseException:
@@ -175,10 +176,10 @@ class ProxyUpstream:
         try:
             head = await stream.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
-            raise ToolFailure(f"the way out to {host} broke off") from error
+            raise ToolFailure(f"the forward proxy broke off the connection to {host}") from error
         found = _STATUS.fullmatch(head.split(b"\r\n", 1)[0])
         if found is None or len(head) > MAX_HEAD_BYTES:
-            raise ToolFailure(f"the way out to {host} did not answer as a proxy does")
+            raise ToolFailure(f"the answer to a connection to {host} is not that of a forward proxy")
         status = int(found[1])
         if 200 <= status < 300:
             return
@@ -191,7 +192,7 @@ class ProxyUpstream:
 
 
 async def upgrade_to_tls(stream: ByteStream, server_name: str, context: ssl.SSLContext) -> ByteStream:
-    """The connection under TLS, with the certificate of `name` and no other. Raises ToolFailure."""
+    """Start TLS on a connection, and check the certificate for `server_name`. Raises ToolFailure if that fails."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -205,9 +206,9 @@ async def upgrade_to_tls(stream: ByteStream, server_name: str, context: ssl.SSLC
         )
     except ssl.SSLCertVerificationError as error:
         raise ToolFailure(f"the certificate of {server_name} is not valid: {error.verify_message}") from error
-    except OSError as error:  # TLS errors and timeouts are among them
+    except OSError as error:  # includes TLS errors and timeouts
         raise ToolFailure(f"no secure connection to {server_name} ({_reason(error)})") from error
-    if transport is None:  # pyright: ignore[reportUnnecessaryComparison]  closed meanwhile
+    if transport is None:  # pyright: ignore[reportUnnecessaryComparison]  closed during the handshake
         raise ToolFailure(f"no secure connection to {server_name} (it was closed)")
     protocol.connection_made(transport)
     return ByteStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stream)

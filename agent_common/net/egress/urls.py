@@ -1,4 +1,4 @@
-"""Web addresses as we are willing to use them: one strict reading, so that nobody after us can read another one."""
+"""Strict parsing of web URLs into one canonical form, so that no other program reads the same URL differently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin
 from ...errors import ToolFailure
 
 MAX_URL_CHARACTERS = 8192
-"""Characters of a URL."""
+"""Most characters of a URL."""
 MAX_SHOWN_CHARACTERS = 200
 PORTS = {"http": 80, "https": 443}
 
@@ -25,14 +25,14 @@ _SAFE = "!$&'()*+,;=:@/~%"
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """`http` or `https`, a canonical host, and what to ask it for. There is no fragment and no user."""
+    """A URL with the scheme `http` or `https` and a canonical host, without fragment and user."""
 
     scheme: Literal["http", "https"]
     host: str
-    """A name in lower-case ASCII without a dot at its end, or an address in its canonical form, without brackets."""
+    """A name in lower-case ASCII without a final dot, or an address in canonical form without brackets."""
     port: int
     target: str
-    """Path and query, ASCII."""
+    """Path and query, in ASCII."""
 
     @property
     def authority(self) -> str:
@@ -49,14 +49,14 @@ class Url:
 
 
 def parse_url(text: str) -> Url:
-    """Raises ToolFailure that says what to mend."""
+    """Parse a URL. Raises ToolFailure that says how to correct it."""
     if len(text) > MAX_URL_CHARACTERS:
         raise _invalid(text, f"is longer than {MAX_URL_CHARACTERS} characters")
     if _UNSAFE.search(text):
-        raise _invalid(text, "holds a space or a control character; write a space as %20")
+        raise _invalid(text, "contains a space or a control character; write a space as %20")
     found = _URL.fullmatch(text)
     if found is None:
-        raise _invalid(text, "is no whole URL; begin it with http:// or https://")
+        raise _invalid(text, "is not an absolute URL; begin it with http:// or https://")
     scheme = found[1].lower()
     if scheme not in PORTS:
         raise _invalid(text, f"has the scheme {scheme}; only http and https can be fetched")
@@ -67,21 +67,21 @@ def parse_url(text: str) -> Url:
 
 
 def resolve_location(base: Url, location: str) -> Url:
-    """Where a redirect leads. Raises ToolFailure."""
+    """Return the target of a redirect. Raises ToolFailure if it is not a valid URL."""
     if _UNSAFE.search(location):
-        raise _invalid(location, "is where the server leads, and holds a space or a control character")
+        raise _invalid(location, "is the target of a redirect, and contains a space or a control character")
     try:
         whole = urljoin(str(base), location)
     except ValueError as error:
-        raise _invalid(location, "is where the server leads, and is no URL") from error
+        raise _invalid(location, "is the target of a redirect, and is not a URL") from error
     return parse_url(whole)
 
 
 def split_authority(text: str, shown: str | None = None) -> tuple[str, int | None]:
-    """Canonical host and port, the latter if it is given. Raises ToolFailure."""
+    """Return the canonical host, and the port or None. Raises ToolFailure if the text is malformed."""
     shown = text if shown is None else shown
     if "@" in text:
-        raise _invalid(shown, "holds a user name or a password, or looks as if; leave out what stands before the @")
+        raise _invalid(shown, "contains a user name or a password, or looks like it; leave out the part before the @")
     found = _AUTHORITY.fullmatch(text)
     if found is None:
         raise _invalid(shown, "does not name a host and a port")
@@ -92,13 +92,13 @@ def split_authority(text: str, shown: str | None = None) -> tuple[str, int | Non
 
 
 def canonical_host(text: str, shown: str | None = None) -> str:
-    """The one spelling of a host. Raises ToolFailure for what is no host, and for odd spellings of addresses."""
+    """Return the canonical spelling of a host. Raises ToolFailure if it is not a host or an oddly spelled address."""
     shown = text if shown is None else shown
     if text.startswith("["):
         return _ipv6(text[1:-1], shown)
     host = _ascii(text, shown).lower().removesuffix(".")
     labels = host.split(".")
-    if _NUMBER.fullmatch(labels[-1]):  # whoever reads it as an address may read another one than we do
+    if _NUMBER.fullmatch(labels[-1]):  # other programs may read it as an address
         return _ipv4(host, shown)
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise _invalid(shown, "does not name a host; a host is like example.org")
@@ -110,7 +110,7 @@ def bracketed(host: str) -> str:
 
 
 def clip(text: str) -> str:
-    """A URL as an error shows it."""
+    """Shorten a URL for an error message."""
     shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
     return shown.encode("ascii", "backslashreplace").decode()
 
@@ -123,7 +123,7 @@ def _ascii(host: str, shown: str) -> str:
     try:
         return idna.encode(host, uts46=True).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
-        raise _invalid(shown, "has a host that is no international domain name; write it in its xn-- form") from error
+        raise _invalid(shown, "has an invalid international domain name; write it in its xn-- form") from error
 
 
 def _ipv4(host: str, shown: str) -> str:
@@ -139,7 +139,7 @@ def _ipv6(text: str, shown: str) -> str:
     try:
         return str(ipaddress.IPv6Address(text))
     except ValueError as error:
-        raise _invalid(shown, "has something in brackets that is no IPv6 address") from error
+        raise _invalid(shown, "has brackets around a text that is not an IPv6 address") from error
 
 
 def _invalid(shown: str, why: str) -> ToolFailure:

@@ -1,7 +1,7 @@
-"""Connections to an endpoint, whatever it is: a TCP port, a unix socket, a port over vsock.
+"""Connect to an endpoint: a TCP port, a unix socket, or a vsock port.
 
-A socket of vsock is connected here and then called one of AF_UNIX: event loops set options of TCP on what they do not
-know, and fail, while of unix sockets they want nothing but reading and writing.
+A connected AF_VSOCK socket is re-wrapped as AF_UNIX, because event loops set TCP options on families that they do not
+know, which fails, and only read and write unix sockets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WHY = {
     errno.ENOENT: "there is no such socket; is the host up?",
     errno.ECONNREFUSED: "nothing listens there",
     errno.EACCES: "this user may not open it",
-    errno.ENODEV: "this machine has no vsock device that leads there",
+    errno.ENODEV: "this machine has no vsock device for it",
     errno.ENETUNREACH: "there is no machine with that context id",
     errno.EHOSTUNREACH: "there is no machine with that context id",
     errno.ECONNRESET: "nothing listens there",
@@ -41,7 +41,7 @@ _WHY = {
 async def connect(
     factory: Callable[[], P], endpoint: Endpoint, seconds: float = CONNECT_SECONDS, *, tls: ssl.SSLContext | None = None
 ) -> tuple[asyncio.BaseTransport, P]:
-    """A connection with a protocol of the caller's. Raises OSError that names the endpoint; TimeoutError is one."""
+    """Connect with the caller's protocol. Raises OSError (or its subclass TimeoutError) that names the endpoint."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(seconds):
         if isinstance(endpoint, Tcp):
@@ -65,7 +65,7 @@ async def connect(
 async def open_endpoint(
     endpoint: Endpoint, seconds: float = CONNECT_SECONDS, *, limit: int = STREAM_BYTES
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection as a pair of streams; `limit` bounds a line. Raises OSError as `connect` does."""
+    """Connect and return a pair of streams. `limit`: most bytes of a line. Raises OSError as `connect` does."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit)
     transport, protocol = await connect(lambda: asyncio.StreamReaderProtocol(reader), endpoint, seconds)
@@ -73,7 +73,7 @@ async def open_endpoint(
 
 
 def create_socket(endpoint: Unix | Vsock) -> socket.socket:
-    """A socket of the right kind that blocks nobody. Raises OSError where the machine has no such kind."""
+    """Return a non-blocking socket of the endpoint's family. Raises OSError if this machine does not support it."""
     family = socket.AF_UNIX if isinstance(endpoint, Unix) else _vsock_family()
     try:
         made = socket.socket(family, socket.SOCK_STREAM)
@@ -86,29 +86,29 @@ def create_socket(endpoint: Unix | Vsock) -> socket.socket:
 
 
 def as_unix_socket(opened: socket.socket) -> socket.socket:
-    """The socket under the name of AF_UNIX; the one given is used up."""
+    """Re-wrap a socket as AF_UNIX. The socket passed in is detached and must not be used any more."""
     same = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=opened.detach())
     same.setblocking(False)
     return same
 
 
 def socket_address(endpoint: Unix | Vsock) -> str | tuple[int, int]:
-    """As the system calls want it."""
+    """Return the address in the form that system calls take."""
     return endpoint.path if isinstance(endpoint, Unix) else (endpoint.cid, endpoint.port)
 
 
 def describe_error(error: OSError, endpoint: Endpoint) -> OSError:
-    """The error with the endpoint in its text, and what it means there."""
+    """Return the error with the endpoint and a more helpful explanation in its text."""
     why = error.strerror or str(error) or type(error).__name__
-    if error.errno and why == os.strerror(error.errno):  # else somebody has said it better already
+    if error.errno and why == os.strerror(error.errno):  # else the text is more specific already
         why = _WHY.get(error.errno, why)
     return OSError(error.errno, f"{endpoint}: {why}")
 
 
 async def connect_socket(opened: socket.socket, address: str | tuple[int, int] | tuple[str, int]) -> socket.socket:
-    """The socket, connected and under the name of AF_UNIX; the one given is used up. A full queue is waited for.
+    """Connect a socket and return it as AF_UNIX; the one passed in must not be used any more.
 
-    The caller sets the deadline. Raises OSError.
+    Retries while the server's queue is full, so the caller must set a deadline. Raises OSError.
     """
     try:
         code = opened.connect_ex(address)
@@ -129,7 +129,7 @@ async def connect_socket(opened: socket.socket, address: str | tuple[int, int] |
 
 
 async def _wait_writable(opened: socket.socket) -> None:
-    """Until the connection stands or has failed."""
+    """Wait until the connection is established or has failed."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
     loop.add_writer(opened.fileno(), lambda: None if done.done() else done.set_result(None))
@@ -140,10 +140,10 @@ async def _wait_writable(opened: socket.socket) -> None:
 
 
 def _set_connect_timeout(opened: socket.socket, seconds: float) -> None:
-    """The kernel gives a connection 2 s unless told otherwise."""
+    """Set the kernel's connect timeout, whose default is 2 s."""
     whole = int(seconds)
     wanted = struct.pack("ll", whole, int((seconds - whole) * 1_000_000))
-    # Python takes nothing but numbers as options of a socket that it knows to be one of vsock.
+    # For AF_VSOCK, Python accepts only numbers as socket options, so the option is set through another family.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=os.dup(opened.fileno())) as unnamed:
         unnamed.setsockopt(socket.AF_VSOCK, _VSOCK_CONNECT_TIMEOUT, wanted)
 

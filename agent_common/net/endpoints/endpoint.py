@@ -1,6 +1,6 @@
-"""Where something listens: `tcp://host:port`, `unix:/path`, `vsock://cid:port`; and base URLs of HTTP over each.
+"""Endpoints, `tcp://host:port`, `unix:/path` and `vsock://cid:port`, and base URLs of HTTP over each of them.
 
-What is wrong with an address is a ValueError whose text says how to mend it: it stands behind the name of a setting.
+An invalid address raises ValueError with a text that says how to correct it and that can follow a setting's name.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from urllib.parse import quote, unquote, urlsplit
 UNIX_SCHEME = "http+unix"
 VSOCK_SCHEME = "http+vsock"
 MAX_UNIX_PATH_BYTES = 107
-"""Bytes; the kernel has no room for more."""
+"""The kernel's limit for the path of a socket, in bytes."""
 HOST_CID, LOOPBACK_CID = 2, 1
 ANY_CID = ANY_PORT = 0xFFFF_FFFF
 _VSOCK = re.compile(r"([0-9]{0,10}):([0-9]{1,10})")
 _MIN_CID = 1
-"""0 was the hypervisor's, and nothing answers there."""
+"""Context id 0 was reserved for the hypervisor, and nothing answers on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tcp:
     host: str
-    """Without brackets."""
+    """Name or address, without brackets."""
     port: int
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Unix:
 
 @dataclass(frozen=True, slots=True)
 class Vsock:
-    """`ANY_CID` listens on every context id that this machine has, `ANY_PORT` on a free port."""
+    """A vsock port. `ANY_CID` listens on all context ids of this machine, `ANY_PORT` on a free port."""
 
     cid: int
     port: int
@@ -56,19 +56,21 @@ Endpoint = Tcp | Unix | Vsock
 
 @dataclass(frozen=True, slots=True)
 class HttpBase:
-    """A base URL, taken apart."""
+    """The parts of a base URL."""
 
     endpoint: Endpoint
     host: str
     """Value of the Host header."""
     path: str
-    """Without a slash at its end."""
+    """Path without a slash at its end."""
     tls: bool = False
 
 
 def parse_endpoint(text: str, *, listening: bool = False) -> Endpoint:
-    """`tcp://host:port`, `unix:/path` or `vsock://cid:port`. To listen, port 0 is a free one, and `vsock://:port` means
-    every context id. Raises ValueError."""
+    """Parse `tcp://host:port`, `unix:/path` or `vsock://cid:port`.
+
+    If `listening`, port 0 means a free port, and `vsock://:port` all context ids. Raises ValueError if it is malformed.
+    """
     scheme, _, rest = text.partition(":")
     if scheme == "unix":
         return _unix(rest.removeprefix("//"), "unix:/run/mesh.sock")
@@ -80,7 +82,7 @@ def parse_endpoint(text: str, *, listening: bool = False) -> Endpoint:
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """Addresses to listen on, with commas or blanks between them. Raises ValueError."""
+    """Parse addresses to listen on, separated by commas or spaces. Raises ValueError if one is invalid or repeated."""
     found = tuple(parse_endpoint(part, listening=True) for part in re.split(r"[,\s]+", text.strip(", \t\n")) if part)
     if twice := [one for number, one in enumerate(found) if one in found[:number] and not _asks_for_free_port(one)]:
         raise ValueError(f"{twice[0]} is named twice")
@@ -88,7 +90,10 @@ def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
 
 
 def parse_http_url(url: str) -> HttpBase:
-    """`http://`, `https://`, `http+unix://%2Fpath%2Fto.sock/v1` or `http+vsock://2:8420/v1`. Raises ValueError."""
+    """Parse a base URL: `http://`, `https://`, `http+unix://%2Fpath%2Fto.sock/v1` or `http+vsock://2:8420/v1`.
+
+    Raises ValueError if it is malformed.
+    """
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -105,7 +110,7 @@ def parse_http_url(url: str) -> HttpBase:
 
 
 def http_url(endpoint: Endpoint, path: str = "") -> str:
-    """The base URL by which programs on this machine reach what listens there."""
+    """Return the base URL by which programs on this machine reach the endpoint."""
     match endpoint:
         case Unix():
             return f"{UNIX_SCHEME}://{quote(endpoint.path, safe='')}{path}"
@@ -118,7 +123,7 @@ def http_url(endpoint: Endpoint, path: str = "") -> str:
 
 
 def _asks_for_free_port(endpoint: Endpoint) -> bool:
-    """Whether it names no port, but asks for one."""
+    """Whether the endpoint asks for a free port."""
     return isinstance(endpoint, Tcp | Vsock) and endpoint.port in (0, ANY_PORT)
 
 

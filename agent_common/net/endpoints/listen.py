@@ -1,4 +1,4 @@
-"""Listening sockets: a TCP port, a unix socket with its file, a port over vsock."""
+"""Open listening sockets: a TCP port, a unix socket with its file, or a vsock port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .connect import as_unix_socket, create_socket, describe_error, socket_addre
 from .endpoint import Endpoint, Tcp, Unix, Vsock
 
 STALL_MS = 60_000
-"""How long sent bytes may go without an acknowledgement, or meet a peer who takes none, before a connection is dead."""
+"""How long sent bytes may stay unacknowledged, or the peer's window closed, before the kernel closes a connection."""
 UNIX_MODE = 0o660
 BACKLOG = 2048
 _LOCK_SECONDS = 2.0
@@ -26,21 +26,21 @@ _FIRST_USER_PORT = 1024
 
 @dataclass(slots=True)
 class ListeningSocket:
-    """A socket that listens, and the file that leads to it. `close` takes both away."""
+    """A listening socket, and its file if it has one. `close` removes both."""
 
     endpoint: Endpoint
-    """With the port that it got."""
+    """The bound address, with the actual port."""
     sock: socket.socket
-    """Of vsock it is called one of AF_UNIX (see `connect`)."""
+    """The socket. A vsock socket is wrapped as AF_UNIX (see `connect`)."""
     _file: tuple[int, int] | None = field(default=None, repr=False)
 
     def close(self) -> None:
-        """Again is a no-op."""
+        """Close the socket and remove its file. Idempotent."""
         self.unlink()
         self.sock.close()
 
     def unlink(self) -> None:
-        """Nobody finds the way here any more. A file that somebody else has put in the place of ours stays."""
+        """Remove the socket's file. A file that another program has put in its place stays."""
         if isinstance(self.endpoint, Unix) and self._file is not None:
             with contextlib.suppress(OSError):
                 found = os.lstat(self.endpoint.path)
@@ -56,10 +56,10 @@ class ListeningSocket:
 
 
 def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKLOG) -> ListeningSocket:
-    """Listens from now on: connections wait in the queue until somebody takes them. May wait for 2 s.
+    """Listen on an endpoint. Connections queue until they are accepted. May block for 2 s.
 
-    A file that a dead owner has left is replaced; one that somebody answers behind, or that is no socket, is not.
-    Raises OSError that names the endpoint, with EADDRINUSE where somebody else listens.
+    A stale socket file is replaced; a file that is not a socket, or on which a server answers, is not.
+    Raises OSError that names the endpoint, with EADDRINUSE if another server listens on it.
     """
     try:
         match endpoint:
@@ -77,12 +77,12 @@ def listen_at(endpoint: Endpoint, *, mode: int = UNIX_MODE, backlog: int = BACKL
 
 
 def bind_tcp_socket(host: str, port: int) -> socket.socket:
-    """A bound TCP socket. Raises OSError, for example when the port is in use."""
+    """Return a bound TCP socket. Raises OSError, for example if the port is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALL_MS)  # accepted sockets take it over
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALL_MS)  # accepted sockets inherit it
         bound.bind((host, port))
     except OSError:
         bound.close()
@@ -95,20 +95,21 @@ def _listen_vsock(endpoint: Vsock, backlog: int) -> ListeningSocket:
         try:
             opened.bind(socket_address(endpoint))
         except PermissionError as error:
-            raise OSError(error.errno, f"ports below {_FIRST_USER_PORT} are for root; take a higher one") from error
+            raise OSError(error.errno, f"only root may use ports below {_FIRST_USER_PORT}; set another") from error
         opened.listen(backlog)
         port = opened.getsockname()[1]
         return ListeningSocket(Vsock(endpoint.cid, port), as_unix_socket(opened))
 
 
 def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> ListeningSocket:
-    """Whoever holds the folder's turn makes the file: two at a time would each take the other's for a dead one."""
+    """Create the socket file. The caller must hold the folder's lock: two programs at a time would each see the other's
+    file as stale."""
     _remove_stale_socket(endpoint)
     opened = create_socket(endpoint)
     try:
         opened.bind(endpoint.path)
         file = _set_mode(endpoint.path, mode)
-        opened.listen(backlog)  # until here nobody could connect
+        opened.listen(backlog)  # until now no client could connect
     except BaseException:
         opened.close()
         raise
@@ -116,27 +117,30 @@ def _listen_unix(endpoint: Unix, mode: int, backlog: int) -> ListeningSocket:
 
 
 def _remove_stale_socket(endpoint: Unix) -> None:
-    """Takes away what a dead owner has left. Raises OSError when somebody lives there, or it is something else."""
+    """Remove a stale socket file. Raises OSError if a server still answers on it or the path is not a socket."""
     try:
         found = os.lstat(endpoint.path)
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise FileExistsError(errno.ENOTSOCK, "the file there is no socket; move it away or choose another path")
+        raise FileExistsError(errno.ENOTSOCK, "the file is not a socket; move it away or choose another path")
     with create_socket(endpoint) as probe:
         code = probe.connect_ex(endpoint.path)
-    if code != errno.ECONNREFUSED:  # also a queue that is full has an owner
+    if code != errno.ECONNREFUSED:  # a full queue has an owner, too
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     os.unlink(endpoint.path)
 
 
 def _set_mode(path: str, mode: int) -> tuple[int, int]:
-    """Gives the new file its mode, by a handle: who may write the folder must not turn that on a file of his choice."""
+    """Set the mode of the new socket file, and return its device and inode.
+
+    It is set through a handle, so that another user of the folder cannot redirect the change to a different file.
+    """
     handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(handle)
         if not stat.S_ISSOCK(found.st_mode):
-            raise OSError(errno.ENOTSOCK, "somebody else changes this folder; choose one of your own")
+            raise OSError(errno.ENOTSOCK, "another program is changing this folder; choose another one")
         os.chmod(f"/proc/self/fd/{handle}", mode)
         return found.st_dev, found.st_ino
     finally:
@@ -145,7 +149,8 @@ def _set_mode(path: str, mode: int) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _folder_lock(folder: Path) -> Generator[None]:
-    """The folder, for one who makes sockets in it at a time. Raises OSError when it is not there, or taken too long."""
+    """Lock the folder, so that one program at a time creates sockets in it. Raises OSError if the folder does not
+    exist, or if another program holds the lock too long."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as error:

@@ -1,1 +1,1 @@
-"""The forward proxy that admits listed hosts only."""
+"""The forward proxy, which connects only to allowed hosts."""

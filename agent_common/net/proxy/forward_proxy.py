@@ -1,7 +1,7 @@
-"""A forward proxy: lets its clients out to the hosts that it is told to admit, and to no other.
+"""A forward proxy that connects its clients only to hosts that a callback allows.
 
-It speaks CONNECT, and HTTP/1.1 with whole URLs, one request a connection. Where a host leads, and whether that is
-public, is the business of the way out that it is given.
+It supports CONNECT, and HTTP/1.1 requests with absolute URLs, one request for each connection. The `Upstream` that it
+is given resolves the hosts and checks that their addresses are public.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ _LINGER_SECONDS = 1.0
 
 ConnectionVerdict = Literal["open", "refused", "failed"]
 HostCheck = Callable[[str, int, str], Awaitable[str | None]]
-"""Asked with a canonical host, its port and who wants to go there: why not, or none."""
+"""Called with a canonical host, its port and the client. Returns the reason to refuse it, or None to allow it."""
 Authenticate = Callable[[str], Awaitable[str | None]]
-"""Who shows this token; none: nobody known."""
+"""Called with a token. Returns the client that it belongs to, or None if it is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardProxyLimits:
     connections: int = 256
-    """That were let through; of several agents each has a share."""
+    """Most connections that have been let through; several agents share them."""
     heads: int = 128
-    """Connections that were not let through yet. One more, and the oldest goes."""
+    """Most connections that have not been let through yet; one more closes the oldest."""
     head_bytes: int = 32 * 1024
     head_seconds: float = 10.0
     idle_seconds: float = 120.0
-    """Without a byte in either direction, or with one that is not taken."""
+    """Longest time without a byte in either direction, or with a byte that the peer does not read."""
     total_seconds: float = 3600.0
 
 
 @dataclass(slots=True)
 class ConnectionRecord:
-    """What became of one connection."""
+    """The course of one connection, for the log."""
 
     agent: str = ""
     host: str = ""
     port: int = 0
     verdict: ConnectionVerdict = "refused"
-    """`open`: it was let through; `failed`: it was admitted, and the host could not be reached."""
+    """`open`: it was let through; `failed`: it was allowed, but the host could not be reached."""
     status: int = 0
-    """What the client was answered by the proxy itself; 200 when it was let through."""
+    """The proxy's own status for the client; 200 if it was let through."""
     reason: str = ""
     sent: int = 0
     """Bytes from the client to the host."""
@@ -75,15 +75,18 @@ class _Refused(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """One of the sockets that connections come by."""
+    """A listening socket and its connections."""
 
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     open: bool = True
 
 
 class ForwardProxy:
-    """Serves connections from `listen` on until `close`. `note` is told of each once it is over, `count` of the bytes
-    of clients before they go out: what it refuses ends the connection."""
+    """Serves connections between `listen` and `close`.
+
+    `on_closed` is called with each connection's record when it ends. `count_sent` is called with the number of bytes
+    before they are sent to a host; if it raises, the connection ends.
+    """
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class ForwardProxy:
         self._records: dict[asyncio.Task[None] | None, ConnectionRecord] = {}
 
     async def listen(self, bound: socket.socket) -> asyncio.Server:
-        """Takes connections from this socket, TCP, unix or vsock, and closes it in the end."""
+        """Accept connections on a TCP, unix or vsock socket, which is closed when the server closes."""
         entry = _Entry()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -116,7 +119,7 @@ class ForwardProxy:
         return server
 
     async def close_server(self, server: asyncio.Server, *, abruptly: bool = True) -> None:
-        """Takes no more connections there, and ends those that came that way, always at once. Again is a no-op."""
+        """Stop accepting on a socket, and end its connections at once, whatever `abruptly` says. Idempotent."""
         server.close()
         entry = self._entries.pop(server, _Entry())
         entry.open = False
@@ -125,14 +128,14 @@ class ForwardProxy:
         await asyncio.gather(*entry.tasks, return_exceptions=True)
 
     def disconnect(self, agent: str) -> None:
-        """End all connections of an agent at once: it is not known any more."""
-        for task, passage in self._records.items():
-            if passage.agent == agent and task is not None:
-                passage.reason = "its token was revoked"
+        """End all connections of an agent at once, because its token has been revoked."""
+        for task, record in self._records.items():
+            if record.agent == agent and task is not None:
+                record.reason = "its token was revoked"
                 task.cancel()
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Stop accepting, and end all connections."""
         await asyncio.gather(*(self.close_server(server) for server in list(self._entries)))
 
     async def __aenter__(self) -> Self:
@@ -155,27 +158,27 @@ class ForwardProxy:
 
     async def _serve(self, client: ByteStream) -> None:
         loop = asyncio.get_running_loop()
-        passage, began, me = ConnectionRecord(), loop.time(), asyncio.current_task()
-        self._records[me] = passage
+        record, began, me = ConnectionRecord(), loop.time(), asyncio.current_task()
+        self._records[me] = record
         total = asyncio.timeout(self._limits.total_seconds)
         try:
-            with ExitStack() as place:  # kept until the client has left
+            with ExitStack() as slots:  # held until the client has disconnected
                 async with total:
-                    await self._handle(client, passage, place)
+                    await self._handle(client, record, slots)
                 await _finish_response(client)
         except (OSError, TimeoutError, ToolFailure) as error:
             late = f"over after {self._limits.total_seconds:g} s"
-            passage.reason = passage.reason or (late if total.expired() else str(error) or type(error).__name__)
+            record.reason = record.reason or (late if total.expired() else str(error) or type(error).__name__)
         finally:
             client.close()
             self._heads.pop(client, None)
             del self._records[me]
-            passage.seconds = loop.time() - began
+            record.seconds = loop.time() - began
             if self._on_closed is not None:
-                self._on_closed(passage)
+                self._on_closed(record)
 
     async def _handle(self, client: ByteStream, record: ConnectionRecord, slots: ExitStack) -> None:
-        """One connection, to its end or its refusal."""
+        """Serve one connection until it ends, or refuse it."""
         try:
             request = await self._authorise_request(client, record)
             if not slots.enter_context(self._shares.hold(record.agent)):
@@ -200,11 +203,11 @@ class ForwardProxy:
 
     def _limit_refusal(self) -> _Refused:
         if self._authenticate is not None:
-            return _Refused(429, "you have your share of connections; try again when one of yours has ended")
+            return _Refused(429, "you have too many connections; try again when one of them has ended")
         return _Refused(503, f"there are {self._limits.connections} connections already; try again later")
 
     async def _authorise_request(self, client: ByteStream, record: ConnectionRecord) -> ProxyRequest:
-        """A request of somebody known that may be carried out."""
+        """Read a request, and return it if its client is known and its host is allowed. Raises _Refused otherwise."""
         request = await self._read_request(client)
         record.host, record.port = request.host, request.port
         if self._authenticate is not None:
@@ -226,11 +229,11 @@ class ForwardProxy:
             async with asyncio.timeout(self._limits.head_seconds):
                 return parse_head(await client.reader.readuntil(b"\r\n\r\n"))
         except TimeoutError as error:
-            raise _Refused(408, f"no whole request came within {self._limits.head_seconds:g} s") from error
+            raise _Refused(408, f"no complete request came within {self._limits.head_seconds:g} s") from error
         except asyncio.LimitOverrunError as error:
             raise _Refused(431, f"the head of a request may have {self._limits.head_bytes} bytes") from error
         except asyncio.IncompleteReadError as error:
-            raise _Refused(400, "the request has no end") from error
+            raise _Refused(400, "the request is not complete") from error
         except InvalidProxyRequest as error:
             raise _Refused(400, error.message) from error
 
@@ -246,7 +249,7 @@ class ForwardProxy:
             raise _Refused(502, error.message) from error
 
     async def _pipe(self, client: ByteStream, upstream: ByteStream, record: ConnectionRecord) -> None:
-        """Both ways until the host has said all, somebody breaks off, or nothing moves any more."""
+        """Copy data in both directions until the host has sent everything, a connection breaks, or both are idle."""
         idle = asyncio.timeout(self._limits.idle_seconds)
 
         def moved() -> None:
@@ -272,10 +275,10 @@ class ForwardProxy:
         except TimeoutError:
             if not idle.expired():
                 raise
-            record.reason = f"nothing moved for {self._limits.idle_seconds:g} s"
+            record.reason = f"idle for {self._limits.idle_seconds:g} s"
 
     def _count_bytes(self, record: ConnectionRecord, size: int) -> None:
-        """Before the bytes are passed on. Raises ToolFailure when they may not be."""
+        """Count bytes before they are sent. Raises ToolFailure if they may not be sent."""
         if self._count_sent is not None:
             self._count_sent(size)
         record.sent += size
@@ -286,7 +289,7 @@ class ForwardProxy:
             async with asyncio.timeout(self._limits.idle_seconds):
                 await stream.writer.drain()
         except TimeoutError as error:
-            raise OSError(f"what was sent was not taken for {self._limits.idle_seconds:g} s") from error
+            raise OSError(f"the peer read nothing for {self._limits.idle_seconds:g} s") from error
 
 
 @asynccontextmanager
@@ -300,15 +303,15 @@ async def unix_socket_proxy(
     limits: ForwardProxyLimits | None = None,
     count_sent: ByteCounter | None = None,
 ) -> AsyncGenerator[Path]:
-    """A forward proxy on a unix socket, for one user: the way out of a command that has no network of its own.
+    """Run a forward proxy on a unix socket during the block, for a command that has no network of its own.
 
-    `uid` is whom the socket belongs to; none: the server's own user. Gone with the block, and all connections with it.
-    Raises OSError when the socket cannot be made.
+    `uid`: the owner of the socket; None means the server's own user. All connections end with the block. Raises OSError
+    if the socket cannot be created.
     """
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         bound.bind(str(path))
-        os.chmod(path, 0o600)  # before it listens: until then nobody can connect
+        os.chmod(path, 0o600)  # before it listens, so that no client can connect earlier
         if uid is not None:
             os.chown(path, uid, uid)
         bound.setblocking(False)
@@ -324,7 +327,7 @@ async def unix_socket_proxy(
 
 
 async def _run_both(primary: Awaitable[None], secondary: Awaitable[None]) -> None:
-    """Runs both until the first one has ended, or one of them fails."""
+    """Run both until the primary one has ended, or either fails."""
     main, aside = asyncio.ensure_future(primary), asyncio.ensure_future(secondary)
     try:
         done, _ = await asyncio.wait({main, aside}, return_when=asyncio.FIRST_COMPLETED)
@@ -340,9 +343,9 @@ async def _run_both(primary: Awaitable[None], secondary: Awaitable[None]) -> Non
 
 
 async def _finish_response(client: ByteStream) -> None:
-    """Lets what was written go out, and gives the client a moment to hang up first.
+    """Send the remaining data, and give the client a moment to close the connection first.
 
-    A connection that is closed while bytes of the client are still unread breaks, and takes our last words with it.
+    Closing a connection with unread data of the client resets it, and the client may then lose the response.
     """
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(_FLUSH_SECONDS):

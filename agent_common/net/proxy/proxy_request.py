@@ -1,4 +1,5 @@
-"""What a client asks of a forward proxy: read strictly, because whoever reads it after us may be more generous."""
+"""Parse requests to the forward proxy. Parsing is strict, because a server may read an ambiguous request
+differently."""
 
 from __future__ import annotations
 
@@ -18,34 +19,34 @@ _FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 class InvalidProxyRequest(AgentRuntimeError):
-    """The request is not one that a forward proxy can carry out."""
+    """The request is malformed, or not one for a forward proxy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """`CONNECT host:port`, or any other method with the whole URL."""
+    """A request: `CONNECT host:port`, or another method with an absolute URL."""
 
     method: str
     host: str
     port: int
     url: Url | None
-    """None: a tunnel is wanted."""
+    """The URL; None for CONNECT."""
     minor: str
     headers: tuple[tuple[str, str], ...]
-    """In their order, names in lower case."""
+    """Headers in order, with lower-case names."""
 
     def header_values(self, name: str) -> list[str]:
         return [value for given, value in self.headers if given == name]
 
     @property
     def credentials(self) -> str | None:
-        """The token that the client shows."""
+        """The client's token, or None."""
         shown = self.header_values("proxy-authorization")
         return token_of(shown[0]) if len(shown) == 1 else None
 
     def forwarded(self) -> bytes:
-        """The head as the server itself gets it: nothing in it was meant for the proxy, and it ends the connection."""
-        assert self.url is not None  # noqa: S101  a tunnel has no head to pass on
+        """Return the head to send to the server: without headers for the proxy, and with `connection: close`."""
+        assert self.url is not None  # noqa: S101  CONNECT has no head to forward
         dropped = set(_HOP_BY_HOP)
         for value in self.header_values("connection"):
             dropped |= {name.strip().lower() for name in value.split(",")} - _FRAMING
@@ -59,9 +60,9 @@ class ProxyRequest:
 
 
 def parse_head(data: bytes) -> ProxyRequest:
-    """A request's bytes up to and with the empty line. Raises BadHead."""
+    """Parse a request's head, which ends with an empty line. Raises InvalidProxyRequest."""
     if not data.endswith(b"\r\n\r\n"):
-        raise InvalidProxyRequest("the request has no end")
+        raise InvalidProxyRequest("the request is not complete")
     lines = data[:-4].decode("latin-1").split("\r\n")
     start = _LINE.fullmatch(lines[0])
     if start is None:
@@ -75,7 +76,7 @@ def parse_head(data: bytes) -> ProxyRequest:
 
 
 def token_of(authorization: str) -> str | None:
-    """The token in `Bearer TOKEN`, or in `Basic` as the password of any user."""
+    """Return the token of `Bearer TOKEN`, or the password of `Basic` for any user; None if there is none."""
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return rest.strip() or None
@@ -104,17 +105,17 @@ def _destination(method: str, target: str) -> tuple[str, int, Url | None]:
                 raise InvalidProxyRequest("CONNECT needs a port, as in example.org:443")
             return host, port, None
         if target.startswith("/") or target == "*":
-            raise InvalidProxyRequest("this is a forward proxy: ask it for a whole URL, or for a tunnel with CONNECT")
+            raise InvalidProxyRequest("this is a forward proxy: request an absolute URL, or a tunnel with CONNECT")
         url = parse_url(target)
     except ToolFailure as failure:
         raise InvalidProxyRequest(failure.message) from failure
     if url.scheme != "http":
-        raise InvalidProxyRequest("https goes through a tunnel: use CONNECT")
+        raise InvalidProxyRequest("https needs a tunnel: use CONNECT")
     return url.host, url.port, url
 
 
 def _check_framing(request: ProxyRequest) -> None:
-    """Where a body ends must be beyond doubt."""
+    """Raise InvalidProxyRequest if the end of the body is ambiguous."""
     lengths, codings = request.header_values("content-length"), request.header_values("transfer-encoding")
     if len(lengths) > 1 or not all(re.fullmatch(r"[0-9]{1,15}", length) for length in lengths):
         raise InvalidProxyRequest("content-length must be one number")

@@ -1,4 +1,4 @@
-"""What may be done, worked out from rules and grants: pure functions over what is written down."""
+"""Decide whether a call is allowed by rules and grants. Pure functions, without I/O."""
 
 from .globs import covers, matches
 from .grants import VARIABLES, expand_variables, requirements_fault

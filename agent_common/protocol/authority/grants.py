@@ -1,7 +1,7 @@
 """Check requirement sets against grants (docs/reference/permissions.md#grants).
 
-Both have the same shape. A tool's requirements ask for authority, only a grant gives it. A call outside its grant is an
-error; no person is asked about it.
+Both have the same shape. A tool's requirements ask for authority, and only a grant gives it. A call outside the grant
+is an error, without a question to a person.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def requirements_fault(requires: RequirementSet) -> str | None:
-    """Why a requirement set cannot be used; none when it can."""
+    """Return why a requirement set is invalid, or None if it is valid."""
     for folder in (*requires.fs.read, *requires.fs.write):
         for name in _VARIABLE.findall(folder):
             if name not in VARIABLES:
@@ -30,7 +30,7 @@ def requirements_fault(requires: RequirementSet) -> str | None:
 
 
 def missing_grant(grant: RequirementSet, wanted: RequirementSet, variables: Mapping[str, str]) -> str | None:
-    """What is wanted and not granted, in words for the model; none when all of it is granted."""
+    """Return the first requirement that is not granted, as text for the model, or None if all are granted."""
     for kind, has, wants in (("read", grant.fs.read, wanted.fs.read), ("write", grant.fs.write, wanted.fs.write)):
         folders = [path for folder in has if (path := expand_variables(folder, variables)) is not None]
         for folder in wants:
@@ -50,7 +50,7 @@ def missing_grant(grant: RequirementSet, wanted: RequirementSet, variables: Mapp
 
 
 def expand_variables(folder: str, variables: Mapping[str, str]) -> str | None:
-    """The folder with its variables filled in; none when one of them stands for nothing: that gives nothing away."""
+    """Return the folder with its variables replaced, or None if one has no value; such a folder grants nothing."""
     if not all(variables.get(name) for name in _VARIABLE.findall(folder)):
         return None
     return _VARIABLE.sub(lambda found: variables[found[1]], folder)

@@ -1,5 +1,5 @@
-"""What a turn may do: layers, every one of which must agree. A child's authority is its parent's with one more layer,
-so that it can never be wider."""
+"""The authority of a turn: a stack of layers, all of which must allow a call. A subagent has its parent's layers and
+one more, so that its authority is never wider."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ ALL_GRANTED = RequirementSet(  # noqa: S604 - names programs, runs none
     shell=[ANY_PROGRAM],
     capabilities=["*"],
 )
-"""The host's ceiling unless the operator sets a lower one."""
+"""The upper limit for all agents, unless the operator sets a lower one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one agent, or the host, allows."""
+    """The tools, rules and grant of one agent, or of the host."""
 
     grant: RequirementSet = field(default_factory=lambda: ALL_GRANTED)
     tools: tuple[str, ...] = ("*",)
-    """Patterns of the tools there are at all."""
+    """Patterns for the names of the tools that are offered."""
     rules: tuple[Rule, ...] | None = None
-    """None: this layer has no say in single calls."""
+    """The rules for single calls; None means that this layer has none and decides nothing about them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Immutable; a turn keeps the one that it began its step with."""
+    """All layers of a turn. Immutable: a step uses one authority from its start to its end."""
 
     layers: tuple[Layer, ...] = (Layer(),)
 
     def with_layer(self, layer: Layer) -> Authority:
-        """This authority, narrowed by one more layer."""
+        """Return this authority with one more layer."""
         return Authority((*self.layers, layer))
 
     def offers(self, *names: str) -> bool:
-        """Whether there is a tool with these names at all."""
+        """Whether every layer offers a tool that has these names."""
         return all(any(matches(one, name) for one in layer.tools for name in names) for layer in self.layers)
 
     def may_offer(self, *starts: str) -> bool:
-        """Whether there may be tools whose names begin so: some are not known before their server is asked."""
+        """Whether tools whose names have one of these prefixes may be offered, before their server has listed them."""
         return all(
             any(may_match_prefix(one, start) for one in layer.tools for start in starts) for layer in self.layers
         )
 
     def missing_grant(self, wanted: RequirementSet, variables: Mapping[str, str]) -> str | None:
-        """What is wanted and not granted by every layer, in words for the model."""
+        """Return the first requirement that a layer does not grant, as text for the model, or None."""
         lacks = (missing_grant(layer.grant, wanted, variables) for layer in self.layers)
         return next((one for one in lacks if one is not None), None)
 
     def has_allow_rule(self, permission: str) -> bool:
-        """Whether every layer allows something by a rule that names this permission."""
+        """Whether every layer with rules has an allow rule that names this permission."""
         return all(
             any(rule.permission == permission and rule.action == "allow" for rule in layer.rules)
             for layer in self.layers
@@ -65,7 +65,7 @@ class Authority:
         )
 
     def explicitly_allows(self, permission: str, subject: str) -> bool:
-        """Whether every layer allows this by a rule that names the permission, for what must be opened on purpose."""
+        """Whether every layer with rules allows this by a rule that names the permission, not by a wildcard."""
         access = Access(permission, subjects=(subject,))
         answers = [decide(layer.rules, access) for layer in self.layers if layer.rules is not None]
         return bool(answers) and all(
@@ -74,6 +74,6 @@ class Authority:
         )
 
     def decide(self, access: Access) -> Decision:
-        """The strictest answer of all layers."""
+        """Return the strictest decision of all layers."""
         answers = [decide(layer.rules, access) for layer in self.layers if layer.rules is not None]
         return strictest(answers) if answers else Decision("allow")

@@ -1,8 +1,8 @@
 """Decide which rule holds for a call (docs/reference/permissions.md#which-rule-holds).
 
-Of the rules that match, the most specific hold: a rule gives way to one that names the tool at least as exactly and
-whose pattern covers no more. Between equally specific rules the narrower scope holds: session over project over
-manifest. A deny gives way only to rules of its own scope. Of rules that cannot be compared the strictest holds.
+Of the matching rules the most specific one holds: a rule yields to one that names the tool at least as exactly and
+whose pattern covers no more. Among equally specific rules the narrower scope holds: session before project before
+manifest. A deny yields only to rules of its own scope. Among rules that cannot be compared, the strictest holds.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ _SCOPES = {"manifest": 0, "project": 1, "session": 2}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one call wants to do."""
+    """Everything that one call touches."""
 
     tool: str
     names: tuple[str, ...] = ()
     """Further names of the tool itself, such as `skill:NAME` and `mcp:SERVER:TOOL`."""
     capabilities: tuple[str, ...] = ()
-    """Each of them must be allowed."""
+    """Capabilities that the call uses. Each of them must be allowed."""
     implied: tuple[str, ...] = ()
-    """Capabilities that come along: a rule may deny them as a whole, but need not allow them."""
+    """Capabilities that the call may also use. A rule may deny them as a whole, but they need not be allowed."""
     subjects: tuple[str, ...] = ("",)
-    """What it touches; each of them must be allowed."""
+    """The paths, commands or hosts that the call touches. Each of them must be allowed."""
     aliases: tuple[tuple[str, ...], ...] = ()
-    """For the first subjects, other names of each: a rule that does not allow may call it by them too."""
+    """Other names of the first subjects, in their order. Rules that ask or deny also match these names."""
     starts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Subjects of which only this beginning is certain: a rule that allows must allow whatever follows."""
+    """Subjects of which only this prefix is certain. An allow rule must match every continuation of it."""
     opaque: bool = False
-    """More than the subjects may be touched, so that only a rule about everything can allow it."""
+    """Whether the call may touch more than its subjects, so that only a rule for everything can allow it."""
     anything: bool = False
-    """Of what is opaque: nothing at all is known, so that every rule that does not allow is about it."""
+    """For an opaque call: whether nothing is known about it, so that every rule that asks or denies matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rules say, and which one of them. None: no rule covers the call."""
+    """The decision on a call, and the rule that made it; None if no rule covers the call."""
 
     action: Action
     rule: Rule | None = None
@@ -50,12 +50,12 @@ class Decision:
 
     @property
     def by_person(self) -> bool:
-        """Somebody has said so in this session."""
+        """Whether a rule of the session decided, which a person has set."""
         return self.rule is not None and self.rule.source == "session"
 
 
 def decide(rules: Sequence[Rule], access: Access) -> Decision:
-    """The strictest answer over everything the call touches. What no rule covers asks."""
+    """Return the strictest decision over everything that the call touches. The answer is `ask` if no rule covers it."""
     called = [(one, *_aliases(access, number)) for number, one in enumerate(access.subjects)]
     answers = [
         _decide(rules, access, capability, subject)
@@ -74,8 +74,8 @@ def decide(rules: Sequence[Rule], access: Access) -> Decision:
 
 
 def strictest(answers: Iterable[Decision]) -> Decision:
-    """Of answers as strict as each other, one that nobody has given in this session: a person's word counts as such
-    only where it was given about everything."""
+    """Return the strictest decision. Among equally strict ones, prefer one that no rule of the session made, because
+    the result counts as a person's decision only if a person has decided on everything."""
     return max(answers, key=lambda answer: (STRICTNESS[answer.action], not answer.by_person))
 
 
@@ -84,7 +84,7 @@ def _aliases(access: Access, number: int) -> tuple[str, ...]:
 
 
 def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tuple[str, ...] | None) -> Decision:
-    """`subject` is one of them with its other names, or None for whatever else may be touched."""
+    """Decide on one subject, given with its aliases, or on everything else that may be touched if it is None."""
     names = (access.tool, *access.names)
     found = [
         (rank, rule)
@@ -100,7 +100,7 @@ def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tup
 
 
 def _specificity(rule: Rule, names: tuple[str, ...], capability: str) -> int:
-    """How exactly a rule names the tool; 0: not at all."""
+    """Return how exactly a rule names the tool, from 0 (not at all) to 4 (by its name)."""
     if rule.permission in names:
         return 4
     if rule.permission == capability:
@@ -111,8 +111,8 @@ def _specificity(rule: Rule, names: tuple[str, ...], capability: str) -> int:
 
 
 def _touches(rule: Rule, subject: tuple[str, ...] | None, access: Access) -> bool:
-    """Whether a rule is about this subject. None stands for whatever else may be touched: a rule that allows must then
-    be about everything, one that does not may be about what is known of the call."""
+    """Whether a rule applies to a subject. None means everything else that may be touched: then an allow rule must
+    cover everything, and other rules apply if they match what is known of the call."""
     if subject is None:
         known = access.anything or any(matches(rule.pattern, one) for one in access.subjects)
         return _is_any(rule.pattern) or (rule.action != "allow" and known)

@@ -1,5 +1,5 @@
-"""The frames of the mediation channel (docs/protocols/mediation.md): their shapes, how they are told apart, and how
-they are cut out of a stream of bytes. Both ends are built on this; it knows no sockets and no clock."""
+"""The frames of the mediation channel (docs/protocols/mediation.md): their shapes, how to distinguish them, and how to
+split a byte stream into them. Both ends use this package, which has no sockets and no clock."""
 
 from .attach import EPOCH_ZERO, Offer, compute_mac, new_challenge, new_sid, verify_mac
 from .control import (

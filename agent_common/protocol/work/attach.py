@@ -1,4 +1,4 @@
-"""How the two ends agree on the extensions, and how a guest proves that it is the workspace it says it is."""
+"""How the two ends agree on the protocol's extensions, and how a guest proves which workspace it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 
 EPOCH_ZERO = 0
-"""Of an attachment that no host has welcomed."""
+"""The epoch of an attachment that no host has welcomed."""
 MAX_WINDOW = 1024
 MIN_MAX_LINE = 1024
 _OFFER = re.compile(r"(?:^|\s)med/1((?:\s+[a-z][a-z0-9_]*=\S+)+)")
@@ -18,17 +18,17 @@ _SID = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a guest offers in the free text of its `ready` signal: `med/1 win=<n> max=<bytes> sid=<id>`,
-    and `epoch=<n>` if it had one before."""
+    """A guest's offer of extensions, in the free text of its `ready` signal: `med/1 win=<n> max=<bytes> sid=<id>`, and
+    `epoch=<n>` if it was attached before."""
 
     window: int
-    """Requests that it works on at the same time."""
+    """Most requests that the guest works on at the same time."""
     max_line: int
-    """Bytes of the longest line it takes."""
+    """Bytes of the longest line that the guest accepts."""
     sid: str
-    """Names this connection; made anew for each, so that two copies of a guest never share one."""
+    """A random name of this connection, so that two copies of a guest never share one."""
     epoch: int = EPOCH_ZERO
-    """Of its last attachment: a host that has superseded it since knows the elder of two copies by it."""
+    """Epoch of the guest's last attachment, by which the host recognizes the older of two copies of a guest."""
 
     def __str__(self) -> str:
         last = f" epoch={self.epoch}" if self.epoch else ""
@@ -36,7 +36,7 @@ class Offer:
 
     @classmethod
     def parse(cls, detail: str | None) -> Offer | None:
-        """The offer in the text, if there is one that can be understood."""
+        """Parse an offer. Returns None if the text has none, or one that is malformed."""
         found = _OFFER.search(detail or "")
         if found is None:
             return None
@@ -55,7 +55,7 @@ def _number(text: str) -> bool:
 
 
 def new_sid() -> str:
-    """From the system's randomness: a restored or forked guest must not repeat what its elder has drawn."""
+    """Return a new `sid` from the system's random source, because a restored or forked guest must not repeat one."""
     return secrets.token_urlsafe(16)
 
 
@@ -71,7 +71,7 @@ def compute_mac(key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: i
 
 
 def verify_mac(mac: str, key: bytes, *, challenge: str, sid: str, agent_id: str, epoch: int) -> bool:
-    """Takes the same time whether it is or not. An empty key proves nothing, so nothing is good under it."""
+    """Check a MAC in constant time. Returns False for an empty key, which proves nothing."""
     if not key.strip():
         return False
     expected = compute_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)

@@ -13,34 +13,34 @@ from .messages import MAX_INTEGER, Id, Version
 Number = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Short = Annotated[str, StringConstraints(max_length=200)]
 Verdict = Literal["continue", "cancel", "resend", "forget"]
-"""What becomes of a request after a break: go on with it; stop it and say nothing; send its result (again); drop what
-is kept, for the host has its result or never wants to hear of it."""
+"""What a guest does with a request after a break. `continue`: keep working; `cancel`: stop without a result; `resend`:
+send its result again; `forget`: drop it, because the host has its result or does not want it."""
 
 
 Severity = Literal["LOW", "MEDIUM", "HIGH", "CRITICAL"]
 
 
 class Control(Peer):
-    """Either direction."""
+    """Base of all control frames."""
 
     ctl: ClassVar[str]
 
 
 class Welcome(Control):
-    """Host to guest: the offer is taken. The guest has this identity from now on."""
+    """Host to guest: the host accepts the offer, and gives the guest its identity."""
 
     ctl = "welcome"
     v: int = 1
     workspace: Id
     agent_id: Id
     epoch: Number
-    """Issued by the host and never twice for a workspace: the larger one is the younger life."""
+    """Number of the attachment, never used twice for a workspace. A larger number is a newer attachment."""
     heartbeat_s: float = Field(default=15.0, gt=0, le=86_400, allow_inf_nan=False)
-    """Seconds between pings; three without an answer are the end of the connection."""
+    """Seconds between pings. Three pings without an answer end the connection."""
     max_line: int = Field(default=1 << 20, ge=1024, le=64 << 20)
-    """Bytes of the longest line that the host takes."""
+    """Bytes of the longest line that the host accepts."""
     challenge: Short | None = None
-    """Must be answered with `attach` before anything else is taken; none: nothing need be proved."""
+    """Must be answered with `attach` before the host accepts other frames; null means that no proof is needed."""
 
 
 class Attach(Control):
@@ -52,24 +52,24 @@ class Attach(Control):
 
 
 class Resume(Control):
-    """Guest to host: what it still has of earlier connections."""
+    """Guest to host: the requests that the guest still has from earlier connections."""
 
     ctl = "resume"
     running: tuple[Id, ...] = Field(default=(), max_length=4096)
-    """Requests that it works on."""
+    """Requests that the guest is working on."""
     unacked: tuple[Id, ...] = Field(default=(), max_length=4096)
-    """Requests whose results were never acknowledged."""
+    """Requests whose results the host has not acknowledged."""
 
 
 class ResumeOk(Control):
-    """Host to guest: what is to become of each of them. One that is not named goes on, or is sent again."""
+    """Host to guest: a verdict on each request of `resume`. Requests without a verdict continue, or are sent again."""
 
     ctl = "resume_ok"
     verdicts: dict[str, Verdict] = Field(default_factory=dict[str, Verdict])
 
 
 class Ack(Control):
-    """Host to guest: that is on the host's disk."""
+    """Host to guest: the result is durable on the host."""
 
     ctl = "ack"
     request_id: Id
@@ -77,7 +77,7 @@ class Ack(Control):
 
 
 class WorkUsage(Peer):
-    """What a request has used so far, held against its bounds."""
+    """A request's usage so far, which is compared with its bounds."""
 
     tokens: Number = 0
     tool_calls: Number = 0
@@ -87,20 +87,20 @@ class WorkUsage(Peer):
 
 
 class Progress(Control):
-    """Guest to host: how far a request is. Any of them may be dropped."""
+    """Guest to host: progress of a request. Progress frames may be dropped."""
 
     ctl = "progress"
     request_id: Id
     seq: Number
-    """Counts within the request and the connection."""
+    """Counts the progress frames of the request on this connection."""
     kind: Short
-    """`text` a further piece of the answer, `tool` a call that begins, `step` a step that has ended, `usage`."""
+    """`text`: a further piece of the answer; `tool`: a call that starts; `step`: a step that has ended; `usage`."""
     text: str | None = None
     usage: WorkUsage | None = None
 
 
 class Cancel(Control):
-    """Host to guest: stop that request. Its result is sent all the same."""
+    """Host to guest: stop the request. Its result is still sent."""
 
     ctl = "cancel"
     request_id: Id
@@ -108,14 +108,14 @@ class Cancel(Control):
 
 
 class Drain(Control):
-    """Host to guest: take no new work; close the connection when what there is has ended, or the time is up."""
+    """Host to guest: accept no more work, and close once all work has ended or the deadline has passed."""
 
     ctl = "drain"
     deadline_s: float = Field(ge=0, le=604_800, allow_inf_nan=False)
 
 
 class Ping(Control):
-    """Either way; answered with `pong` and the same number."""
+    """In both directions: answered with `pong` and the same number."""
 
     ctl = "ping"
     n: Number
@@ -127,7 +127,7 @@ class Pong(Control):
 
 
 class Nack(Control):
-    """Either way: what came could not be taken."""
+    """In both directions: a frame was refused."""
 
     ctl = "nack"
     code: Short
@@ -136,13 +136,13 @@ class Nack(Control):
 
 
 class ConstraintsPayload(Control):
-    """Host to guest, before the Constraints frame that names it: the bytes of the payload."""
+    """Host to guest, before the Constraints frame that refers to it: the bytes of the payload."""
 
     ctl = "constraints_payload"
     version: Version
     b64: str
     severity: Severity = "LOW"
-    """From HIGH on, what runs is stopped at its next step and ends as `yielded`."""
+    """From HIGH on, running work stops at its next step and ends as `yielded`."""
 
 
 CONTROLS: dict[str, type[Control]] = {

@@ -1,4 +1,4 @@
-"""Tell which shape a JSON object has: exactly one must fit (docs/protocols/mediation.md#21-shapes)."""
+"""Find the shape of a JSON object; exactly one must match (docs/protocols/mediation.md#21-shapes)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .control import CONTROLS, Control
 from .messages import ConstraintAck, Constraints, IdentityRevision, LifecycleSignal, WorkRequest, WorkResult
 
 MAX_MEMBERS = 10_000
-"""Fields and items of a frame, those of its parts included: each may be a fault, which takes a kilobyte to describe."""
+"""Most fields and items of a frame, including nested ones. Each may be a fault, whose description takes a kilobyte."""
 _LEVELS = 3
-"""How deep our shapes are nested."""
+"""Depth to which the shapes are nested."""
 Base = WorkRequest | WorkResult | LifecycleSignal | Constraints | ConstraintAck | IdentityRevision
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownControl:
-    """An extension that is younger than we are."""
+    """A control frame of a kind that this version does not know."""
 
     ctl: str
 
@@ -29,13 +29,13 @@ WorkFrame = Base | Control | UnknownControl
 
 
 class FrameFault(ValueError):
-    """A line that is no frame. `code` is stable; the text says what is wrong with it and how to mend it."""
+    """A line that is not a valid frame. `code` is stable; the text says what is wrong and how to correct it."""
 
     def __init__(self, code: str, text: str, request_id: str | None = None) -> None:
         super().__init__(text)
         self.code = code
         self.request_id = request_id
-        """What it was about, if that much could be read."""
+        """The request that the frame names, if that could be read, else None."""
 
 
 _Names = frozenset[str]
@@ -48,12 +48,12 @@ _SHAPES: tuple[tuple[type[Base] | None, _Names, _Names], ...] = (
     (IdentityRevision, frozenset({"mutation_ref"}), frozenset()),
     (ConstraintAck, frozenset({"version", "hash", "observed_at"}), frozenset()),
 )
-"""Each has all of these fields, and one at least of those."""
+"""For each shape, the fields that it always has, and fields of which it has at least one."""
 _TELLING = frozenset[str]().union(*(names for _, *both in _SHAPES for names in both))
 
 
 def frame_type(value: dict[str, Any]) -> type[Base] | None:
-    """The shape that the object is, or none for a control frame. Raises FrameFault when none or several fit."""
+    """Return the object's shape, or None for a control frame. Raises FrameFault if no shape or several match."""
     found = _matching_types(_TELLING.intersection(value))
     if len(found) == 1:
         return found[0]
@@ -67,12 +67,12 @@ def frame_type(value: dict[str, Any]) -> type[Base] | None:
 
 @lru_cache(256)
 def _matching_types(names: _Names) -> tuple[type[Base] | None, ...]:
-    """Remembered by nothing but names of ours: what a peer makes up takes no room."""
+    """Return the shapes with these fields. Cached by known field names only, so a peer cannot fill the cache."""
     return tuple(shape for shape, every, some in _SHAPES if every <= names and (not some or some & names))
 
 
 def read_frame(value: dict[str, Any]) -> WorkFrame:
-    """The frame that the object is, in the strict dialect. Raises FrameFault."""
+    """Validate an object as a frame of the strict dialect. Raises FrameFault if it is not one."""
     shape = frame_type(value)
     if shape is None:
         return _control(value)
@@ -80,7 +80,7 @@ def read_frame(value: dict[str, Any]) -> WorkFrame:
 
 
 def validate_frame(shape: type[Base], value: dict[str, Any]) -> Base:
-    """Raises FrameFault that names the field and the fix."""
+    """Validate an object as the given shape. Raises FrameFault that names the field and how to correct it."""
     _check_members(value)
     try:
         return shape.model_validate(value)
@@ -103,13 +103,13 @@ def _control(value: dict[str, Any]) -> Control | UnknownControl:
 
 
 def _check_members(value: dict[str, Any]) -> None:
-    """Raises FrameFault for a frame that could have very many faults."""
+    """Raise FrameFault if the frame has so many members that describing all their faults would take too long."""
     if _members(value, _LEVELS) > MAX_MEMBERS:
         raise FrameFault("invalid_frame", f"the frame has more than {MAX_MEMBERS} fields and items", _id_in(value))
 
 
 def _members(value: object, levels: int) -> int:
-    """Fields and items of an object or array, with those of its parts down to some levels unless it has many itself."""
+    """Count the fields and items of an object or array down to `levels`. Parts of a large one are not counted."""
     if not levels or not isinstance(value, dict | list):
         return 0
     parts = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else cast("list[Any]", value)
@@ -124,7 +124,7 @@ def _fault(name: str, error: ValidationError, value: dict[str, Any]) -> FrameFau
 
 
 def printable_name(name: str, limit: int = 100) -> str:
-    """A peer's name as a text of ours may hold it: short, on one line, and without what cannot be encoded."""
+    """Return a name from a peer in a form for our own texts: short, on one line, and without lone surrogates."""
     clean = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in name[:limit])
     return clean if len(name) <= limit else f"{clean}..."
 

@@ -1,4 +1,4 @@
-"""Newline-delimited JSON, read strictly and written plainly (docs/protocols/mediation.md#22-framing)."""
+"""Newline-delimited JSON, parsed strictly (docs/protocols/mediation.md#22-framing)."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ from .control import Control
 from .frames import FrameFault, printable_name
 
 SOFT_LINE = 1 << 20
-"""Bytes of a line unless something else is set."""
+"""Default limit of a line in bytes."""
 MAX_LINE = 16 << 20
 """The largest limit that can be set."""
 HARD_FACTOR = 4
-"""A line so many times as long as the limit ends the connection: whoever sends it does not keep to the rules."""
+"""A line longer than this many times the limit ends the connection, because its sender ignores the protocol."""
 MAX_BAD_LINES = 8
-"""In a minute; one more ends the connection."""
+"""Most bad lines in a minute; one more ends the connection."""
 MAX_DEPTH = 64
 _BLANK = b" \t\r"
 _EMPTY_LINES = re.compile(rb"[ \t\r\n]*\n")
 MAX_EMPTY_BYTES = 64 << 10
-"""Bytes of empty lines in a row; more are a bad line."""
+"""Most bytes of consecutive empty lines; more count as a bad line."""
 _NULL = b"null"
 _LF, _QUOTE, _BACKSLASH, _SPACE = b'\n"\\ '
 
 
 class FrameTooLarge(Exception):
-    """A line has gone on beyond the hard limit."""
+    """A line is longer than the hard limit."""
 
 
 class Lines:
-    """Cuts lines out of pieces of a stream. It holds at most one line below the soft limit, whatever comes.
+    """Splits a byte stream into lines. It buffers at most one line up to the soft limit.
 
-    What stands behind the last LF when the stream ends was cut off and is no line: nobody asks for it.
+    Data after the last LF is an incomplete line, and is dropped when the stream ends.
     """
 
     def __init__(self, soft: int = SOFT_LINE) -> None:
         self.soft = soft
         self._kept = bytearray()
         self._length = 0
-        """Bytes of the line so far, those included that were not kept."""
+        """Bytes of the line so far, including those that were dropped."""
         self._empty = 0
-        """Bytes of empty lines since the last line that was not empty."""
+        """Bytes of empty lines since the last non-empty line."""
 
     def feed(self, data: bytes) -> Iterator[bytes | FrameFault]:
-        """The lines that are whole now, without their ends and without empty ones; a fault stands where a line was too
-        long, or too many were empty. Raises TooMuch. The pieces must be read to the end before the next ones are fed.
+        """Yield the lines that are complete now, without line ends and empty lines. Exhaust it before the next call.
+
+        A line that is too long, and too many empty lines, yield a FrameFault instead. Raises FrameTooLarge if a line
+        exceeds the hard limit.
         """
         begin = 0
         while (end := data.find(_LF, begin)) >= 0:
@@ -66,7 +68,7 @@ class Lines:
             if self._length or end - begin > self.soft:
                 self._add(data, begin, end)
                 line = self._line()
-            else:  # most lines come in one piece, and none of them need be kept
+            else:  # most lines come in one piece and need not be buffered
                 line = _strip_line_end(data[begin:end])
             begin = end + 1
             if line is not None:
@@ -87,26 +89,29 @@ class Lines:
         self._length = 0
         self._kept.clear()
         if length > self.soft:
-            return FrameFault("line_too_long", f"a line has {length} bytes, and {self.soft} are allowed")
+            return FrameFault("line_too_long", f"a line has {length} bytes, {self.soft} are allowed")
         return _strip_line_end(line)
 
 
 def _strip_line_end(line: bytes) -> bytes | None:
-    """Without the CR that may stand before the LF; None: it is empty."""
+    """Return the line without a CR at its end, or None if it is empty."""
     if line.endswith(b"}"):
         return line
     return line.removesuffix(b"\r") if line.strip(_BLANK) else None
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line. Raises FrameFault for everything that two readers could take for two things."""
+    """Parse the JSON object of a line. Raises FrameFault for everything that two parsers could read differently."""
     value = _decode_fast(line)
     return value if value is not None else _decode_strict(line)
 
 
 def _decode_fast(line: bytes) -> dict[str, Any] | None:
-    """The object of a line in which nothing can be wrong; None where it takes more to know. A line without escapes has
-    two quotes for each string, so one that has no more than the object needs has no key twice."""
+    """Return the object of a line that is certainly valid, or None if the strict parser must decide.
+
+    A line without escapes has two quotes for each string. If it has no more quotes than its object needs, no key is
+    repeated.
+    """
     if line.find(_BACKSLASH) >= 0:
         return None
     try:
@@ -119,8 +124,8 @@ def _decode_fast(line: bytes) -> dict[str, Any] | None:
 
 
 def _quotes(parts: Iterable[Any], levels: int) -> int:
-    """How many there are around these strings and those within them, keys included. Raises ValueError for a number that
-    is too large, and where there are more levels."""
+    """Count the quotes around all strings and keys in these values. Raises ValueError if a number is too large, or the
+    nesting is deeper than `levels`."""
     count = 0
     for part in parts:
         kind = type(part)  # pyright: ignore[reportUnknownVariableType]
@@ -140,7 +145,7 @@ def _quotes(parts: Iterable[Any], levels: int) -> int:
 
 
 def _decode_strict(line: bytes) -> dict[str, Any]:
-    """What is wrong with the line, or its object after all."""
+    """Return the object of a line. Raises FrameFault that says what is wrong with it."""
     if b"\0" in line:
         raise FrameFault("invalid_json", "the line holds a NUL byte")
     try:
@@ -163,13 +168,13 @@ def _decode_strict(line: bytes) -> dict[str, Any]:
 
 
 def encode(frame: BaseModel | dict[str, Any]) -> bytes:
-    """A frame as one line. Fields that are None are left out: nobody takes them for something else."""
+    """Encode a frame as one line. Fields that are None are left out."""
     if isinstance(frame, BaseModel):
         try:
             line = frame.__pydantic_serializer__.to_json(frame, exclude_none=True)
-        except PydanticSerializationError:  # half of a surrogate pair
+        except PydanticSerializationError:  # a lone surrogate
             line = _NULL
-        if _NULL not in line:  # else it may stand for a number that is none
+        if _NULL not in line:  # else it may be a number that JSON cannot express
             return (_with_name(frame, line) if isinstance(frame, Control) else line) + b"\n"
         value = frame.model_dump(mode="json", exclude_none=True)
         if isinstance(frame, Control):
@@ -189,7 +194,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise FrameFault("duplicate_key", f"{printable_name(twice)}: stands twice in one object")
+        raise FrameFault("duplicate_key", f"{printable_name(twice)}: occurs twice in one object")
     return value
 
 
@@ -209,7 +214,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def _examine(value: Any) -> None:
-    """Depth, and halves of a UTF-16 pair, which only an escape can bring: neither can be passed on. No recursion."""
+    """Raise FrameFault if the value is nested too deep or has a lone surrogate, which only an escape can produce.
+
+    Not recursive, so that deep nesting cannot overflow the stack.
+    """
     level, depth = [value], 0
     while level:
         depth += 1
@@ -231,7 +239,7 @@ def _check_text(text: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise FrameFault("invalid_utf8", "a string holds half of a surrogate pair") from None
+            raise FrameFault("invalid_utf8", "a string contains a lone surrogate") from None
 
 
 def _too_deep() -> FrameFault:

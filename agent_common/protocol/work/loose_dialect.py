@@ -1,5 +1,5 @@
-"""The loose dialect (docs/protocols/mediation.md#11-two-dialects). Fields that its peers leave out are filled in when a
-frame is read and left out when one is written; inside the program there is only the strict dialect."""
+"""Convert between the loose and the strict dialect (docs/protocols/mediation.md#11-two-dialects). Fields that the loose
+dialect does not have are filled in on reading and left out on writing, so that other code sees only strict frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGNAL = {"signal", "agent_id", "observed_at", "request_id", "detail", "error"}
 
 
 def read_loose_result(value: dict[str, Any], *, now: str, audit_ref: str) -> WorkResult:
-    """`ok` stands for a status, other fields are left out. Raises FrameFault."""
+    """Read a result, in which `ok` takes the place of the status. Raises FrameFault if it is not one."""
     filled = {"completed_at": now, "audit_ref": audit_ref, **_known(value, _RESULT)}
     if "status" not in filled:
         if not isinstance(value.get("ok"), bool):
@@ -31,14 +31,14 @@ def read_loose_result(value: dict[str, Any], *, now: str, audit_ref: str) -> Wor
 
 
 def read_loose_signal(value: dict[str, Any], *, now: str, agent_id: str) -> LifecycleSignal:
-    """Who and when are filled in. Raises FrameFault."""
+    """Read a signal, and fill in its agent and time. Raises FrameFault if it is not one."""
     signal = validate_frame(LifecycleSignal, {"agent_id": agent_id, "observed_at": now, **_known(value, _SIGNAL)})
     assert isinstance(signal, LifecycleSignal)  # noqa: S101
     return signal
 
 
 def read_loose_request(value: dict[str, Any], *, now: str, constraints_version: int) -> WorkRequest:
-    """A principal that is a plain string is an unverified user. Raises FrameFault."""
+    """Read a request. A principal that is a plain string is an unverified user. Raises FrameFault if it is not one."""
     principal: Any = value.get("principal")
     if isinstance(principal, str):
         principal = {"name": principal, "kind": "user", "verified": False}
@@ -73,7 +73,7 @@ def to_loose(frame: BaseModel) -> BaseModel | dict[str, Any]:
 
 
 def _content(request: WorkRequest) -> Any:
-    """JSON as JSON: there is no field that would say what the text is."""
+    """Return JSON content as a JSON value, because the dialect has no field for the kind of content."""
     if request.content_kind != "text":
         try:
             value = json.loads(request.content)
@@ -85,7 +85,7 @@ def _content(request: WorkRequest) -> Any:
 
 
 def _strict_status(error: Any) -> str:
-    """The strict status of a result that is not `ok`: what may be sent again is not over."""
+    """Return the strict status of a result that is not `ok`: `denied` if the request may be sent again."""
     return "denied" if isinstance(error, str) and error.split(":", 1)[0] in RETRYABLE else "failed"
 
 

@@ -1,6 +1,6 @@
 """The base shapes of the strict dialect, field by field (docs/protocols/mediation.md#21-shapes).
 
-Peers refuse a field they do not know, so none may ever be added here: anything new goes into a control frame.
+Peers refuse unknown fields, so no field may ever be added here. New data goes into control frames.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ SignalName = Literal["ready", "accepting", "completed", "mediation_broken", "con
 Bound = Literal["max_duration_seconds", "max_tokens", "max_tool_calls", "max_egress_bytes"]
 
 RETRYABLE = frozenset({"constraints_outdated", "draining", "overloaded"})
-"""Codes of refusals that are not kept: the same id may be sent again
+"""Codes of refusals that are not stored, so that the same id may be sent again
 (docs/protocols/mediation.md#27-reconnects-and-ids)."""
 MAX_INTEGER = 2**53 - 1
-"""The largest number that every JSON reader takes exactly."""
+"""The largest integer that every JSON parser reads exactly."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Version = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 
 
 class Principal(Inbound):
-    """Who asked. Only a host sets `verified`, from its own check of the caller."""
+    """The person, agent or service that asks. Only a host sets `verified`, after its own check of the caller."""
 
     name: Id
-    """How the principal is called; sessions and memory are kept under this name."""
+    """Name of the principal; sessions and memory are stored under it."""
     kind: PrincipalKind
-    """What asks: a person, an agent or a service."""
+    """Whether the principal is a person, an agent or a service."""
     verified: bool
-    """The host has checked who it is."""
+    """Whether the host has checked the principal's identity."""
     verified_by: str | None = Field(default=None, max_length=500)
-    """How it was checked."""
+    """How the identity was checked."""
     authorization_scope: tuple[Annotated[str, StringConstraints(max_length=500)], ...] = Field(
         default=(), strict=False, max_length=256
     )
-    """What the work may use at most; empty means whatever the agent may."""
+    """Capabilities to which the work is limited; empty means all that the agent has."""
 
 
 class WorkBounds(Inbound):
-    """What the work may use at most; a bound that is not given does not bound."""
+    """The most that the work may use. A bound that is left out does not limit it."""
 
     max_duration_seconds: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
     """Seconds from the start of the work."""
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
     """Tokens of all model calls together."""
     max_tool_calls: int | None = Field(default=None, ge=0, le=MAX_INTEGER)
-    """Calls of tools."""
+    """Number of tool calls."""
     max_egress_bytes: int | None = Field(default=None, ge=0, le=MAX_INTEGER)
-    """Bytes that its tools send beyond the host; model calls and the channel do not count."""
+    """Bytes that the work's tools send to other machines. Model calls and the channel do not count."""
 
 
 _UNBOUNDED = WorkBounds()
@@ -65,24 +65,24 @@ class WorkRequest(Inbound):
     """Work for an agent. The same id with the same content is the same work."""
 
     request_id: Id
-    """Names the work; it ends with exactly one recorded result."""
+    """Id of the work, which ends with exactly one recorded result."""
     principal: Principal
     content: str
-    """What to do: words, or JSON in a string when `content_kind` says so. Data, never an instruction to the runtime."""
+    """The task: text, or JSON in a string if `content_kind` says so. Data, never an instruction to the runtime."""
     content_kind: ContentKind = "text"
     """`text` is a chat turn; `json` and `structured` are a TaskAssignment, or the input of one."""
     constraints_version: Version
     """The constraints that the agent must have acknowledged."""
     submitted_at: Stamp
-    """When it was handed in."""
+    """When the work was submitted."""
     audit_ref: str = Field(max_length=500)
-    """Joins the records of both ends; it comes back with the result."""
+    """Links the records of both ends. The result has the same value."""
     bounds: WorkBounds | None = None
-    """What it may use."""
+    """Limits for the work; null means none."""
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the fields that identify the work (docs/protocols/mediation.md#27-reconnects-and-ids).
-        A retry has another audit_ref and time and is the same work. Empty bounds count as no bounds."""
+        A retry with another audit_ref and time is the same work. Empty bounds count as no bounds."""
         same = {"principal", "content", "content_kind", "constraints_version"}
         if self.bounds is not None and self.bounds != _UNBOUNDED:
             same.add("bounds")
@@ -91,54 +91,54 @@ class WorkRequest(Inbound):
 
 
 class WorkResult(Inbound):
-    """How the work ended; one for each request."""
+    """The outcome of the work; one for each request."""
 
     request_id: Id
-    """Of the request."""
+    """Id of the request."""
     status: ResultStatus
-    """`yielded`: it was stopped at a bound or a break, with what there was by then. `denied`: it was never begun."""
+    """`yielded`: stopped at a bound or a break, with a partial answer. `denied`: never started."""
     content: str | None = None
     """The answer."""
     error: str | None = None
-    """A stable code, a colon and words; none when it was completed."""
+    """A stable code, a colon and an explanation; null if the work was completed."""
     completed_at: Stamp
-    """When it ended."""
+    """When the work ended."""
     audit_ref: str = Field(max_length=500)
-    """Of the request."""
+    """The `audit_ref` of the request."""
 
 
 class LifecycleSignal(Inbound):
-    """What an agent tells of itself."""
+    """An agent's report on its own state, or on a request."""
 
     signal: SignalName
     agent_id: Id
-    """Who tells it."""
+    """The reporting agent."""
     observed_at: Stamp
     request_id: Id | None = None
-    """What it is about; none: the agent as a whole."""
+    """The request that the signal is about; null if it is about the agent."""
     detail: str | None = Field(default=None, max_length=4000)
-    """For people; that of `ready` also carries the offer of the extensions."""
+    """Text for people. That of `ready` also contains the offer of extensions."""
     error: str | None = Field(default=None, max_length=4000)
-    """What went wrong."""
+    """The error, if there is one."""
 
 
 class Constraints(Inbound):
-    """Rules for the agent. They are named here; the payload is fetched from `payload_ref`, or pushed."""
+    """Rules for the agent, by version and hash. The payload is read from `payload_ref`, or pushed before this frame."""
 
     version: Version
     hash: str = Field(max_length=200)
     """`sha256:` and the hex digest of the payload's raw bytes."""
     effective_at: Stamp
     payload_ref: str = Field(min_length=1, max_length=4000)
-    """Where the payload is: a path in the guest, or `inline` when it is pushed on the channel."""
+    """Where the payload is: a path in the guest, or `inline` if it is pushed on the channel."""
 
 
 class ConstraintAck(Inbound):
-    """The agent works under this version from now on."""
+    """The agent has put this version of the constraints in force."""
 
     version: Version
     hash: str = Field(max_length=200)
-    """Of the payload as the agent has computed it."""
+    """Hash of the payload, as computed by the agent."""
     agent_id: Id
     observed_at: Stamp
 
@@ -154,5 +154,5 @@ class IdentityRevision(Inbound):
 
 
 def payload_hash(payload: bytes) -> str:
-    """Over the bytes as they are: two JSON writers never agree, so nothing is written again for it."""
+    """Return the hash of the payload's raw bytes. It is not re-serialized, because JSON serializers differ."""
     return f"sha256:{hashlib.sha256(payload).hexdigest()}"

@@ -1,4 +1,4 @@
-"""JSON Schemas of everything that goes over the channel, for people who write another end."""
+"""JSON Schemas of all frames of the channel, for people who implement another end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHAPES = (WorkRequest, WorkResult, LifecycleSignal, Constraints, ConstraintAck, 
 
 
 def work_schemas() -> dict[str, dict[str, Any]]:
-    """Name -> JSON Schema (draft 2020-12) of each base shape, and of each control frame as `ctl-NAME`."""
+    """Return the JSON Schema (draft 2020-12) of each base shape, and of each control frame as `ctl-NAME`, by name."""
     shapes = {shape.__name__: shape.model_json_schema() for shape in SHAPES}
     return shapes | {f"ctl-{name}": _of_control(kind) for name, kind in CONTROLS.items()}
 

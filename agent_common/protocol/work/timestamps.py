@@ -1,4 +1,4 @@
-"""Times as the channel writes them: RFC 3339 with a zone. Kept as text, so that what is passed on is as it came."""
+"""Timestamps of the channel: RFC 3339 with a zone. They are kept as text, so that they are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NAIVE = _EPOCH.replace(tzinfo=None)
 
 
-@lru_cache(64)  # many frames have the same one
+@lru_cache(64)  # many frames have the same time
 def to_rfc3339(ms: int) -> str:
-    """Epoch milliseconds as RFC 3339 UTC, as in `2026-11-22T02:19:05.250Z`."""
+    """Format epoch milliseconds as RFC 3339 UTC, such as `2026-11-22T02:19:05.250Z`."""
     return f"{(_EPOCH_NAIVE + timedelta(milliseconds=ms)).isoformat(timespec='milliseconds')}Z"
 
 
 def parse_rfc3339(text: str) -> int:
-    """The other way round. Raises ValueError for what is no RFC 3339 time with a zone."""
+    """Parse an RFC 3339 time into epoch milliseconds. Raises ValueError if it is malformed or has no zone."""
     return (_moment(text) - _EPOCH) // timedelta(milliseconds=1)
 
 

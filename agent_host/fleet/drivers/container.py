@@ -1,6 +1,6 @@
-"""Containers by podman or docker: no network, a read-only root, and the host's sockets mounted in.
+"""Run runtimes in containers with podman or docker: no network, a read-only root, the host's sockets mounted in.
 
-The ports of a machine's vsock are files here: `{uds}_2048` on the host is `/run/mesh/v.sock_2048` inside.
+Unix sockets take the place of vsock ports: `{uds}_2048` on the host is `/run/mesh/v.sock_2048` in the container.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMMAND_SECONDS = 60.0
 _MOST_OUTPUT, _MOST_QUOTED = 1 << 20, 500
 _PIECE = 1 << 16
 _OUTPUT_SECONDS = 0.5
-"""For what a program has said before it ended."""
+"""Time to read the rest of a program's output after it has ended."""
 _STOP_MORE = 30.0
 _WATCH_SECONDS = 1.0
 _POLL_SECONDS = 0.1
@@ -46,9 +46,9 @@ class ContainerSettings:
     memory: int = 512
     """Mebibytes."""
     limits: tuple[str, ...] = ("--pids-limit", "512", "--log-opt", "max-size=1m")
-    """Further options of `run`."""
+    """Further options of the engine's `run`."""
     options: tuple[str, ...] = ()
-    """The operator's own, such as `--ulimit`; the last word is theirs."""
+    """The operator's options, such as `--ulimit`. They come last and so override all others."""
 
 
 class ContainerDriver:
@@ -68,15 +68,15 @@ class ContainerDriver:
         await asyncio.to_thread(_make_data_dir, data_dir / "data")
 
     async def start(self, launch: LaunchRequest) -> ContainerRuntime:
-        settings, seat = self._settings, SocketDir.for_workspace(self._settings.run_dir, launch.id)
-        name = f"agent-{seat.folder.name}"
-        runtime = ContainerRuntime(settings, seat, self._host_sockets, name)
-        await runtime.remove()  # what a killed host has left
+        settings, socket_dir = self._settings, SocketDir.for_workspace(self._settings.run_dir, launch.id)
+        name = f"agent-{socket_dir.folder.name}"
+        runtime = ContainerRuntime(settings, socket_dir, self._host_sockets, name)
+        await runtime.remove()  # left by a host that was killed
         try:
-            await asyncio.to_thread(_write_secrets, seat.folder / "secrets", launch)
-            await self._host_sockets.open(seat)
-            await asyncio.to_thread(seat.grant_access, *_user_ids(), (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
-            await run_engine(settings.engine, *run_arguments(settings, seat, name, launch, self._operator_env))
+            await asyncio.to_thread(_write_secrets, socket_dir.folder / "secrets", launch)
+            await self._host_sockets.open(socket_dir)
+            await asyncio.to_thread(socket_dir.grant_access, *_user_ids(), (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
+            await run_engine(settings.engine, *run_arguments(settings, socket_dir, name, launch, self._operator_env))
             await runtime.wait_until_ready(settings.start_timeout)
         except BaseException:
             await asyncio.shield(runtime.stop(at_once=True))
@@ -93,7 +93,7 @@ class ContainerRuntime:
         self._settings, self._socket_dir, self._host_sockets, self.name = settings, socket_dir, host_sockets, name
 
     async def wait_until_ready(self, seconds: float) -> None:
-        """Returns when the image's own probe says that the process answers. Raises StartFailed."""
+        """Wait until the image's own probe says that the runtime answers. Raises StartFailed if it does not in time."""
         try:
             async with asyncio.timeout(seconds):
                 while (await self.exec(("agent-healthz",), timeout=PROBE_SECONDS)).code != 0:
@@ -111,7 +111,7 @@ class ContainerRuntime:
             ended = await self._run_engine("wait", self.name, seconds=None)
             if ended.code == 0:
                 return f"ended with exit code {ended.stdout.strip() or 'unknown'}"
-            if not (await self.status()).running:  # else it is the engine's program that has failed
+            if not (await self.status()).running:  # else only the engine's command has failed
                 return f"ended, or cannot be watched: {ended.stderr.strip()[-_MOST_QUOTED:]}"
             await asyncio.sleep(_WATCH_SECONDS)
 
@@ -124,14 +124,14 @@ class ContainerRuntime:
         await self._clean_up(abruptly=at_once)
 
     async def _clean_up(self, *, abruptly: bool) -> None:
-        async with AsyncExitStack() as ends:  # each of them, whatever becomes of the others
+        async with AsyncExitStack() as ends:  # runs all steps, even if one fails
             ends.callback(_delete_secrets, self._socket_dir.folder / "secrets")
             ends.push_async_callback(self._host_sockets.close, self._socket_dir, abruptly=abruptly)
             await self.remove()
 
     async def remove(self) -> None:
-        """Kills it if it lives, and takes it away; again is a no-op. Raises StartFailed when it may still be there."""
-        await self._run_engine("kill", self.name)  # `rm` would ask it first, and wait
+        """Kill and remove the container. Idempotent. Raises StartFailed if it may still be there."""
+        await self._run_engine("kill", self.name)  # `rm` would ask it to stop first, and wait
         gone = await self._run_engine("rm", "--force", self.name)
         if gone.code == 0:
             return
@@ -163,7 +163,7 @@ class ContainerRuntime:
         return await run_engine(self._settings.engine, "exec", self.name, *argv, seconds=timeout, check=False)
 
     async def quarantine(self) -> None:
-        """The sockets first, with who is in them: nothing that it says from now on is heard."""
+        """Close the sockets and their connections first, so that nothing that it still sends is received."""
         await self._host_sockets.close(self._socket_dir, abruptly=True)
         await self.stop(at_once=True)
 
@@ -178,7 +178,7 @@ def run_arguments(
     launch: LaunchRequest,
     operator_env: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """No network, no capability, nothing to write to but `/data` and `/tmp`. No secret stands in the arguments."""
+    """Return the arguments of `run`: no network, no capabilities, only `/data` and `/tmp` writable, no secrets."""
     mounts = {
         str(socket_dir.folder): f"{SOCKETS_MOUNT}:ro",
         str(socket_dir.folder / "secrets"): f"{SECRETS}:ro",
@@ -196,7 +196,7 @@ def run_arguments(
 
 
 def guest_environment(launch: LaunchRequest, operator_env: Mapping[str, str]) -> dict[str, str]:
-    """The runtime's settings inside: sockets instead of addresses, files instead of secrets."""
+    """Return the runtime's settings in the container, with sockets for addresses and files for secrets."""
     mine = (
         "AGENT_HOST",
         "AGENT_PORT",
@@ -236,7 +236,7 @@ def _socket_url(port: int) -> str:
 async def run_engine(
     program: Sequence[str], *arguments: str, seconds: float | None = _COMMAND_SECONDS, check: bool = True
 ) -> CommandOutcome:
-    """Runs the engine's program. Raises StartFailed with what it says, when `check`ed."""
+    """Run a command of the engine. Raises StartFailed if it does not start, or if `check` and it fails."""
     async with _Pipe() as out, _Pipe() as err:
         try:
             made = await asyncio.create_subprocess_exec(
@@ -263,8 +263,11 @@ async def run_engine(
 
 
 class _Pipe:
-    """What a program says, over the life of a block. Its end is not waited for: uvloop leaves the other side open in
-    all that the program starts, and what watches a container lives as long as that."""
+    """A context manager with a pipe that keeps the last output of a program.
+
+    It does not wait for end of file: uvloop leaves the write end open in every child of the program, and the process
+    that watches a container runs as long as the container.
+    """
 
     async def __aenter__(self) -> Self:
         mine, self._child_end = os.pipe()
@@ -281,15 +284,15 @@ class _Pipe:
         self._transport.close()
 
     def child_end(self) -> int:
-        """The program's side."""
+        """The write end, for the program."""
         return self._child_end
 
     def close_child_end(self) -> None:
-        """The program has its side, or will never have it."""
+        """Close our copy of the write end, once the program has it or has failed to start."""
         os.close(self._child_end)
 
     async def output(self) -> str:
-        """The last of it, once the program has ended: a guest may say more than there is room for."""
+        """Return the last output. Call once the program has ended. Earlier output of a talkative guest is dropped."""
         await asyncio.wait([self._reading], timeout=_OUTPUT_SECONDS)
         return self._tail.decode("utf-8", "replace")
 
@@ -307,7 +310,7 @@ def _user_ids() -> tuple[int, int]:
 
 
 def _make_data_dir(path: Path) -> None:
-    """The runtime's own. It is made once and never written to by the host again: what is in there is the guest's."""
+    """Create the runtime's data folder once. The host never writes to it afterwards, as its content is the guest's."""
     if not path.exists():
         path.mkdir(mode=0o700, parents=True)
         if os.geteuid() == 0:
@@ -315,7 +318,7 @@ def _make_data_dir(path: Path) -> None:
 
 
 def _write_secrets(folder: Path, launch: LaunchRequest) -> None:
-    """In a folder of the host's that is mounted read-only."""
+    """Write the secrets into a folder of the host that is mounted read-only."""
     folder.mkdir(mode=0o755, exist_ok=True)
     _delete_secrets(folder)
     for name, text in zip(_SECRETS, (launch.token, launch.mesh_token, launch.mediation_key), strict=True):

@@ -1,4 +1,4 @@
-"""Workspaces that somebody else boots, such as a supervisor of microVMs: the host only speaks with their agents."""
+"""Workspaces that another program boots, such as a supervisor of microVMs. The host only talks to their agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXTERNAL = "external"
 
 
 class ExternalDriver:
-    """Starts nothing. Such a workspace runs when the operator says so."""
+    """A driver that starts nothing. Its workspaces run from when the operator starts them until they are stopped."""
 
     def allocate_url(self) -> str:
         return ""
@@ -28,25 +28,25 @@ class ExternalDriver:
 
 
 class ExternalRuntime:
-    """A runtime out of our reach."""
+    """A runtime that the host can neither watch nor stop."""
 
     url = ""
 
     async def wait(self) -> str:
         await asyncio.Event().wait()
-        return "ended"  # pragma: no cover  it never does
+        return "ended"  # pragma: no cover  never reached
 
     async def stop(self, *, at_once: bool = False) -> None:
         return
 
     async def status(self) -> Status:
-        return Status(running=True, detail="somebody else runs it")
+        return Status(running=True, detail="run by another program")
 
     async def console(self) -> str:
         return ""
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
-        raise NotOffered("somebody else runs this workspace; run commands there")
+        raise NotOffered("another program runs this workspace; run commands there")
 
     async def quarantine(self) -> None:
         return

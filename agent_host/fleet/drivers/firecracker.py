@@ -1,6 +1,6 @@
-"""MicroVMs by Firecracker: it carries the vsock itself and takes its orders over a socket.
+"""Run runtimes in microVMs of Firecracker, which implements vsock itself and is controlled over a socket.
 
-Held to the published shape of its interface by tests; not booted where this was written, which has no virtualisation.
+Tests check the requests against its published API; no test boots it, because the test machines have no virtualisation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..machine import (
 from .qemu import CONSOLE, GUEST_CID, VOLUME
 
 KERNEL = "vmlinux"
-"""Uncompressed: Firecracker reads nothing else."""
+"""The uncompressed kernel, which is the only form that Firecracker boots."""
 _BOOT_ARGS = "console=ttyS0 quiet reboot=k panic=-1 random.trust_cpu=on"
 _POLL_SECONDS = 0.01
 _LONGEST_FAULT = 500
@@ -65,21 +65,25 @@ class FirecrackerDriver:
         SocketDir.create_for_workspace(self._settings.run_dir, workspace_id)
         image = load_image(self._settings.image)
         if not (image.folder / KERNEL).is_file():
-            raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker wants")
+            raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker needs")
         await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
 
     async def start(self, launch: LaunchRequest) -> FirecrackerRuntime:
         settings, image = self._settings, load_image(self._settings.image)
-        seat = SocketDir.for_workspace(settings.run_dir, launch.id)
-        seat.clear()
-        write_config(seat.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
-        runtime = FirecrackerRuntime(seat, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace)
-        command = (self._program, "--api-sock", str(seat.monitor), "--id", seat.folder.name)
+        socket_dir = SocketDir.for_workspace(settings.run_dir, launch.id)
+        socket_dir.clear()
+        write_config(socket_dir.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
+        runtime = FirecrackerRuntime(
+            socket_dir, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace
+        )
+        command = (self._program, "--api-sock", str(socket_dir.monitor), "--id", socket_dir.folder.name)
         try:
-            await self._host_sockets.open(seat)
+            await self._host_sockets.open(socket_dir)
             monitor = runtime.add(await MonitorProcess.spawn("firecracker", command, output=asyncio.subprocess.PIPE))
-            await _wait_for_socket(seat.monitor, monitor)
-            await send_requests(seat.monitor, boot_requests(image, seat, launch.data_dir / VOLUME, settings.memory))
+            await _wait_for_socket(socket_dir.monitor, monitor)
+            await send_requests(
+                socket_dir.monitor, boot_requests(image, socket_dir, launch.data_dir / VOLUME, settings.memory)
+            )
             await runtime.wait_until_ready(settings.start_timeout)
         except BaseException:
             await asyncio.shield(runtime.stop(at_once=True))
@@ -89,7 +93,10 @@ class FirecrackerDriver:
 
 class FirecrackerRuntime(MachineRuntime):
     async def snapshot(self, folder: Path) -> None:
-        """Raises StartFailed and OSError. Firecracker resets the guest's vsock by it: its connections break."""
+        """Save the machine into the folder. Firecracker resets the guest's vsock, so its connections break.
+
+        Raises StartFailed and OSError.
+        """
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         files = {"snapshot_path": str(folder / "state"), "mem_file_path": str(folder / "memory")}
         await send_requests(self.socket_dir.monitor, [("PATCH", "/vm", {"state": "Paused"})])
@@ -105,7 +112,7 @@ ApiRequest = tuple[str, str, dict[str, Any]]
 
 
 def boot_requests(image: Image, socket_dir: SocketDir, volume: Path, memory: int) -> list[ApiRequest]:
-    """What makes and starts a machine. The disks come in the order in which the guest counts them."""
+    """Return the API requests that configure and start a machine. The guest numbers the disks in their order."""
     disks = [("root", image.root, True), ("config", socket_dir.config, True), ("data", volume, False)]
     boot = {"kernel_image_path": str(image.folder / KERNEL), "initrd_path": str(image.initrd), "boot_args": _BOOT_ARGS}
     return [
@@ -125,7 +132,7 @@ def boot_requests(image: Image, socket_dir: SocketDir, volume: Path, memory: int
 
 
 async def send_requests(monitor: Path, requests: list[ApiRequest]) -> None:
-    """Gives them one after the other. Raises StartFailed with Firecracker's own words, and OSError."""
+    """Send the requests one after another. Raises StartFailed with Firecracker's message, and OSError."""
     transport = httpx2.AsyncHTTPTransport(uds=str(monitor))
     async with httpx2.AsyncClient(transport=transport, base_url="http://firecracker", timeout=ASK_SECONDS) as client:
         for method, path, body in requests:
@@ -141,9 +148,9 @@ async def send_requests(monitor: Path, requests: list[ApiRequest]) -> None:
 def jailer_command(
     jailer: str, program: str, identity: str, *, uid: int, gid: int, root: Path, memory: int
 ) -> tuple[str, ...]:
-    """Firecracker in a chroot under `root`, as a user of its own, with as much memory as it needs and no more. All
-    paths of the orders are then seen from inside the chroot."""
-    limit = (memory + 64) << 20  # what the monitor itself takes
+    """Return the command that runs Firecracker in a chroot under `root`, as its own user and with a memory limit. Paths
+    in API requests are then relative to the chroot."""
+    limit = (memory + 64) << 20  # 64 MiB for the monitor itself
     return (
         *(jailer, "--id", identity, "--exec-file", program, "--uid", str(uid), "--gid", str(gid)),
         *("--chroot-base-dir", str(root), "--cgroup-version", "2", "--cgroup", f"memory.max={limit}"),
@@ -155,5 +162,5 @@ async def _wait_for_socket(path: Path, monitor: MonitorProcess) -> None:
     deadline = time.monotonic() + ASK_SECONDS
     while not await asyncio.to_thread(path.exists):
         if not monitor.running or time.monotonic() > deadline:
-            raise StartFailed("firecracker opens no socket for its orders")
+            raise StartFailed("firecracker did not open its API socket")
         await asyncio.sleep(_POLL_SECONDS)

@@ -1,6 +1,6 @@
-"""MicroVMs by microagent: its program does everything and answers with JSON.
+"""Run runtimes in microVMs of microagent: its command-line program does everything and answers with JSON.
 
-Written after its documented commands and tried against a stand-in; not run against the program itself.
+Written to its documented commands and tested against a stand-in, not against the program itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _QUICK = 30.0
 
 
 class MicroagentDriver:
-    """The workspace must have been made with its program, from `images/microagent.yaml`, under the agent's id:
-    mediation is a part of what it is made from."""
+    """Starts workspaces that the operator has created with microagent from `images/microagent.yaml`, under the agent's
+    id. Mediation is declared in that file."""
 
     def __init__(self, program: tuple[str, ...], start_timeout: float, poll: float = _POLL_SECONDS) -> None:
         self._program, self._start_timeout, self._poll = program, start_timeout, poll
@@ -52,7 +52,8 @@ class MicroagentRuntime:
         self._program, self._name, self._poll = program, name, poll
 
     async def wait_until_ready(self, seconds: float) -> None:
-        """Returns when it says that the machine runs and its mediation's target can be reached. Raises StartFailed."""
+        """Wait until microagent reports a running machine with a reachable mediation target. Raises StartFailed if it
+        does not in time."""
         try:
             async with asyncio.timeout(seconds):
                 while not _ready(seen := await run_json(self._program, "inspect", self._name)):
@@ -80,7 +81,7 @@ class MicroagentRuntime:
                 raise
 
     async def status(self) -> Status:
-        """A paused one runs: it holds what it has, and goes on."""
+        """Return the status. A paused machine counts as running, because it keeps its state and continues."""
         seen = await run_json(self._program, "inspect", self._name)
         state = str(seen.get("state", "unknown"))
         return Status(state in ("running", "paused", "starting"), state)
@@ -100,7 +101,7 @@ class MicroagentRuntime:
         )
 
     async def quarantine(self) -> None:
-        """Its own: a durable fence, then everything is severed, captured and stopped."""
+        """Use microagent's own quarantine, which stores a fence, cuts all connections, and stops the machine."""
         await run_json(self._program, "quarantine", self._name)
 
 
@@ -112,8 +113,8 @@ def _ready(seen: dict[str, Any]) -> bool:
 
 
 async def run_json(program: tuple[str, ...], verb: str, *arguments: str, seconds: float = _QUICK) -> dict[str, Any]:
-    """The object that it answers. Raises StartFailed with what it says."""
-    # The flag stands before what might be a command of the guest's.
+    """Run a command of the program, and return the JSON object that it prints. Raises StartFailed if it fails."""
+    # `--json` comes first, because the arguments may contain a command for the guest.
     said = await run_engine(program, verb, "--json", *arguments, seconds=seconds)
     if said.code is None:
         raise StartFailed(said.stderr)

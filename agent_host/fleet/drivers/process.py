@@ -1,4 +1,4 @@
-"""Runtimes as child processes. They die with the host, whatever kills it."""
+"""Run runtimes as child processes, which are killed when the host dies in any way."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
 
 
 class ProcessDriver:
-    """Starts `agent-runtime serve` on a loopback port. `command` stands in for it in tests."""
+    """Starts `agent-runtime serve` on a loopback port. Tests pass another `command`."""
 
     def __init__(self, start_timeout: float, stop_grace: float, command: Sequence[str] = _SERVE) -> None:
         self._start_timeout = start_timeout
@@ -85,11 +85,11 @@ class ProcessDriver:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # a Ctrl-C in the host's terminal is for the host alone
+                start_new_session=True,  # a Ctrl-C in the host's terminal must not reach it
             )
 
     async def _wait_until_ready(self, child: ChildRuntime, log: OutputLogFile) -> None:
-        """Asks the child until it is ready, it has ended, or the time is up."""
+        """Poll the child until it is ready. Raises StartFailed if it ends first, or is not ready in time."""
         answer = "nothing yet"
         try:
             async with asyncio.timeout(self._start_timeout), httpx2.AsyncClient(trust_env=False) as client:
@@ -103,13 +103,13 @@ class ProcessDriver:
         except TimeoutError:
             raise StartFailed(
                 f"the runtime was not ready within {self._start_timeout:g} s (MESH_START_TIMEOUT); "
-                f"it answers {answer}; {log.quote_tail()}"
+                f"its last answer: {answer}; {log.quote_tail()}"
             ) from None
         raise StartFailed(f"the runtime {await child.wait()} before it was ready; {log.quote_tail()}")
 
 
 class ChildRuntime:
-    """A child process and all that it started in its process group."""
+    """A child process, with all processes of its process group."""
 
     def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: OutputLogFile) -> None:
         self.url = url
@@ -134,7 +134,7 @@ class ChildRuntime:
             self._signal_group(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), self._stop_grace)
-        self._signal_group(signal.SIGKILL)  # the child if it did not listen, and whatever it left behind
+        self._signal_group(signal.SIGKILL)  # the child if it still runs, and processes that it left
         await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
 
     async def status(self) -> Status:
@@ -144,7 +144,7 @@ class ChildRuntime:
         return await asyncio.to_thread(self._log.read_tail, CONSOLE_BYTES)
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
-        raise NotOffered("a process has no place of its own; run the command on this machine")
+        raise NotOffered("the runtime is a plain process; run the command on this machine")
 
     async def quarantine(self) -> None:
         await self.stop(at_once=True)
@@ -155,9 +155,9 @@ class ChildRuntime:
 
 
 def inherited_env(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the host's environment a runtime may see: where things are, and the operator's `AGENT_` settings.
+    """Return the part of the host's environment that a runtime may see: paths, locale and `AGENT_` settings.
 
-    Everything else stays behind, above all keys. So do settings that would lead round the mesh, or name other tokens.
+    Everything else is left out, above all keys, and also settings that would bypass the mesh or set other tokens.
     """
     return {
         name: value
@@ -167,7 +167,7 @@ def inherited_env(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_secret(path: Path, key: str) -> None:
-    """For the runtime's eyes only. The folder is the runtime's, so a link that stands there is not followed."""
+    """Write a file that only its owner can read. Symbolic links are not followed, as the runtime owns the folder."""
     handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "w") as file:
         os.fchmod(handle, 0o600)
@@ -188,7 +188,7 @@ def _port_is_free(url: str) -> bool:
 
 
 class OutputLogFile:
-    """What a runtime prints in one life. The log of the life before is kept beside it, older ones are not."""
+    """The file with the output of one run of a runtime. The previous run's file is kept, older ones are not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -202,4 +202,4 @@ class OutputLogFile:
 
     def quote_tail(self) -> str:
         text = self.read_tail(_LOG_TAIL)
-        return f"the end of {self.path}: {text}" if text else f"{self.path} says nothing"
+        return f"the end of {self.path}: {text}" if text else f"{self.path} is empty"

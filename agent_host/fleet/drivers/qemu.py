@@ -1,4 +1,5 @@
-"""MicroVMs by QEMU: q35 without a network card, vsock by a process of ours in user space."""
+"""Run runtimes in microVMs of QEMU: a q35 machine without a network card, with vsock from our own user-space
+process."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ QEMU = "qemu-system-x86_64"
 KVM = Path("/dev/kvm")
 VOLUME, CONSOLE = "data.ext4", "console.log"
 GUEST_CID = 3
-"""The same for all: each machine has a vsock of its own."""
+"""The same for all machines, because each has its own vsock device."""
 _POLL_SECONDS = 0.01
 
 
@@ -73,19 +74,21 @@ class QemuDriver:
 
     async def start(self, launch: LaunchRequest) -> MachineRuntime:
         settings, image = self._settings, load_image(self._settings.image)
-        seat = SocketDir.for_workspace(settings.run_dir, launch.id)
-        seat.clear()
+        socket_dir = SocketDir.for_workspace(settings.run_dir, launch.id)
+        socket_dir.clear()
         qemu = shutil.which(QEMU)
         if qemu is None:
             raise StartFailed(f"there is no {QEMU}; install qemu-system-x86")
         accel = await self._choose_accel(qemu, image)
-        write_config(seat.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
-        jail = choose_jail(seat, accel)
-        runtime = MachineRuntime(seat, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace)
+        write_config(socket_dir.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
+        jail = choose_jail(socket_dir, accel)
+        runtime = MachineRuntime(
+            socket_dir, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace
+        )
         try:
-            await self._host_sockets.open(seat)
-            runtime.add(await start_vsock_backend(seat, jail))
-            with open_files(image, seat, launch.data_dir / VOLUME) as files:
+            await self._host_sockets.open(socket_dir)
+            runtime.add(await start_vsock_backend(socket_dir, jail))
+            with open_files(image, socket_dir, launch.data_dir / VOLUME) as files:
                 command = qemu_command(qemu, accel, files, settings.memory)
                 machine = MonitorProcess.spawn(
                     "the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files
@@ -104,15 +107,15 @@ class QemuDriver:
 
 
 def choose_jail(socket_dir: SocketDir, accel: Accel) -> Jail | None:
-    """The user that the machine's processes are; None: the host's own."""
+    """Return the user that runs the machine's processes, or None for the host's own user."""
     jail = jail_of(socket_dir)
     if jail is not None and accel == "kvm" and (jail := with_device(jail, KVM)) is None:
-        log.warning("machine_runs_as_root", why=f"{KVM} is for root alone; give it a group that may use it")
+        log.warning("machine_runs_as_root", why=f"only root may use {KVM}; give a group access to it")
     return jail
 
 
 async def start_vsock_backend(socket_dir: SocketDir, jail: Jail | None) -> MonitorProcess:
-    """The vsock backend of a machine; its sockets are there. Raises StartFailed."""
+    """Start the vsock backend of a machine, and return once its sockets exist. Raises StartFailed if it fails."""
     if jail is not None:
         await asyncio.to_thread(socket_dir.grant_access, jail.uid, jail.uid, (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
     backend = vsock_command(socket_dir.monitor, GUEST_CID, socket_dir.uds, jail.uid if jail else None)
@@ -121,13 +124,13 @@ async def start_vsock_backend(socket_dir: SocketDir, jail: Jail | None) -> Monit
     while not socket_dir.uds.exists():
         if not child.running or time.monotonic() > deadline:
             await child.kill()
-            raise StartFailed("the vsock backend does not start")
+            raise StartFailed("the vsock backend did not start")
         await asyncio.sleep(_POLL_SECONDS)
     return child
 
 
 class QemuFiles(NamedTuple):
-    """All that QEMU has of the host's files, open: it need not be able to find any."""
+    """File descriptors of all host files that QEMU uses, so that it needs no access to any path."""
 
     kernel: int
     initrd: int
@@ -135,23 +138,23 @@ class QemuFiles(NamedTuple):
     config: int
     volume: int
     volume_read: int
-    """The same for reading alone: QEMU opens it twice."""
+    """The volume opened read-only as well, because QEMU opens it twice."""
     monitor: int
-    """Connected to the vsock backend."""
+    """A socket that is connected to the vsock backend."""
 
 
 @contextmanager
 def open_files(image: Image, socket_dir: SocketDir, volume: Path) -> Generator[QemuFiles]:
-    """Raises OSError."""
-    with ExitStack() as life:
+    """Open all files, and close them at the end of the block. Raises OSError if one cannot be opened."""
+    with ExitStack() as stack:
 
         def handle(path: Path, flags: int = os.O_RDONLY) -> int:
             made = os.open(path, flags | os.O_CLOEXEC)
-            life.callback(os.close, made)
+            stack.callback(os.close, made)
             return made
 
         volumes = (handle(volume, os.O_RDWR | os.O_NOFOLLOW), handle(volume, os.O_NOFOLLOW))
-        monitor = life.enter_context(socket.socket(socket.AF_UNIX))
+        monitor = stack.enter_context(socket.socket(socket.AF_UNIX))
         monitor.settimeout(ASK_SECONDS)
         monitor.connect(str(socket_dir.monitor))
         monitor.setblocking(True)
@@ -160,7 +163,7 @@ def open_files(image: Image, socket_dir: SocketDir, volume: Path) -> Generator[Q
 
 
 def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tuple[str, ...]:
-    """No network card, no monitor of QEMU's, no device but these; and what QEMU itself may do is little."""
+    """Return the command: no network card, no monitor console, only the listed devices, and QEMU's own sandbox on."""
     line = "console=ttyS0 quiet reboot=t panic=-1 random.trust_cpu=on"
     disks = (((files.root,), "on"), ((files.config,), "on"), ((files.volume, files.volume_read), "off"))
     drives = [part for number, (handles, fixed) in enumerate(disks) for part in _disk_arguments(number, handles, fixed)]
@@ -170,7 +173,7 @@ def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tupl
         *("-cpu", "host" if accel == "kvm" else "max", "-smp", "1", "-m", str(memory)),
         *("-object", f"memory-backend-memfd,id=ram,size={memory}M,share=on,seal=on"),
         *("-kernel", f"/proc/self/fd/{files.kernel}", "-initrd", f"/proc/self/fd/{files.initrd}"),
-        *("-append", line if accel == "kvm" else f"{line} mitigations=off"),  # an emulated processor guesses nothing
+        *("-append", line if accel == "kvm" else f"{line} mitigations=off"),  # an emulated processor does not speculate
         *("-serial", "stdio", *drives),
         *("-chardev", f"socket,id=vsock,fd={files.monitor}"),
         *("-device", "vhost-user-vsock-pci,chardev=vsock"),

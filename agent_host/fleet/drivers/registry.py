@@ -1,4 +1,4 @@
-"""The drivers that this host has, by what its operator has set. The first is the one that is taken unasked."""
+"""Choose the drivers of this host from its settings. The first one is the default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .qemu import QemuDriver
 
 
 def drivers_of(settings: HostSettings, host_sockets: HostSockets) -> dict[str, Driver]:
-    """Raises StartError when what an operator has set is not there."""
+    """Return the drivers by name. Raises StartError if a setting names something that does not exist."""
     found: dict[str, Driver] = {"process": ProcessDriver(settings.start_timeout, settings.stop_grace)}
     run_dir = settings.data_dir / "vm"
     if settings.vm_image is not None:
@@ -68,7 +68,7 @@ def _engine(given: str | None) -> tuple[str, ...]:
 
 
 def _words(setting: str, given: str) -> tuple[str, ...]:
-    """As a shell would part them. Raises StartError."""
+    """Split a setting into words as a shell would. Raises StartError if its quotes do not match."""
     try:
         return tuple(shlex.split(given))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What every microVM has, whoever runs it: a folder of sockets, disks, a console, and an init that answers the host."""
+"""The parts that microVMs of all drivers share: the folder of sockets, the disks, the console, and the guest's init."""
 
 from .boot import CONTROL_PORT, EGRESS_PORT, MEDIATION_PORT, MESH_PORT, boot_document
 from .child import MonitorProcess

@@ -1,4 +1,5 @@
-"""What the guest's init is told at each boot: by a small disk, never by the kernel's command line."""
+"""The boot document for the guest's init. It is passed on a small disk, because it holds secrets that must not be on
+the kernel's command line."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from ..driver import LaunchRequest
 from .image import Image
 
 CONTROL_PORT, HTTP_PORT = 1024, 8400
-"""The guest's: where its init answers the host, and where it leads the host to the runtime's own HTTP face."""
+"""Ports in the guest: of its init, and of the init's relay to the runtime's HTTP server."""
 MEDIATION_PORT, MESH_PORT, EGRESS_PORT = GUEST_PORT, 8420, 8421
-"""The host's."""
+"""Ports of the host."""
 SECRETS = "/run/secrets"
 _OURS = frozenset(
     {
@@ -36,12 +37,15 @@ _OURS = frozenset(
 
 
 def boot_document(launch: LaunchRequest, image: Image, operator_env: Mapping[str, str], grace: float) -> dict[str, Any]:
-    """Everything goes over vsock: the machine has no network card. `operator` is the host's own environment: its other
-    `AGENT_` settings are passed on."""
+    """Return the boot document. All addresses are vsock, because the machine has no network card.
+
+    `operator_env`: the host's own environment, whose `AGENT_` settings are passed on unless this function sets them.
+    `grace`: seconds that the runtime gets to stop.
+    """
     secrets = {"token": launch.token, "mesh.token": launch.mesh_token}
     env = {
         **image.env,
-        "TINI_SUBREAPER": "1",  # the image's own reaper is not the first process here
+        "TINI_SUBREAPER": "1",  # the image's own reaper is not process 1 here
         **{name: value for name, value in operator_env.items() if name.startswith("AGENT_") and name not in _OURS},
         "AGENT_ID": launch.id,
         "AGENT_DATA_DIR": "/data",

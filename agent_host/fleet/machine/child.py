@@ -1,4 +1,4 @@
-"""A process of the host's that belongs to one machine. It dies with the host, whatever kills that."""
+"""A process on the host that belongs to one machine. It is killed when the host dies in any way."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ class MonitorProcess:
         jail: Jail | None = None,
         files: Sequence[int] = (),
     ) -> MonitorProcess:
-        """`output` is where its standard output goes, `PIPE` or `DEVNULL`; its errors go there too. It is told nothing
-        of the host's environment but where things are, and has the open `files`. Raises StartFailed."""
+        """Start the process. Raises StartFailed if it cannot be started.
+
+        `name` is for messages. `output`: `PIPE` or `DEVNULL`, for standard output and standard error. `env` is added to
+        the few variables that are inherited. `files`: descriptors that the process keeps.
+        """
         given = {key: os.environ[key] for key in _PASSED if key in os.environ}
         user = ("--uid=" + ",".join(map(str, (jail.uid, *jail.groups))),) if jail else ()
         try:
@@ -66,7 +69,7 @@ class MonitorProcess:
 
     @property
     def output(self) -> asyncio.StreamReader:
-        """What it prints, when that was asked for."""
+        """The process's output. Raises RuntimeError if it was not started with `PIPE`."""
         if self._process.stdout is None:
             raise RuntimeError(f"{self.name} was started without a pipe")
         return self._process.stdout
@@ -76,15 +79,15 @@ class MonitorProcess:
         return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
     async def kill(self) -> None:
-        """At once, with all that it has started. Again is a no-op."""
+        """Kill the process and all processes that it has started. Idempotent."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         async with asyncio.timeout(_KILL_SECONDS):
             await asyncio.gather(self._process.wait(), self._drain_output())
 
     async def _drain_output(self) -> None:
-        """Its end is not noticed while something of it waits to be read."""
+        """Read the rest of the output, because the process's end is not reported before that."""
         stream = self._process.stdout
-        with contextlib.suppress(RuntimeError):  # somebody else reads it
+        with contextlib.suppress(RuntimeError):  # another task reads it
             while stream is not None and await stream.read(_PIECE):
                 pass

@@ -1,4 +1,4 @@
-"""What a machine prints, kept in a file that cannot grow: the guest would fill the host's disk."""
+"""Store a machine's output in files of limited size, so that the guest cannot fill the host's disk."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 MOST_BYTES = 1 << 20
-"""Of one file; the one before is kept beside it."""
+"""Most bytes of one file. The previous file is kept beside it."""
 _PIECE = 1 << 16
 
 
 class Console:
-    """Reads until the machine has closed it."""
+    """The console of one machine: reads its output until it ends, and writes it to the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -23,13 +23,13 @@ class Console:
         self._task = asyncio.create_task(self._read(reader), name=f"console-{self.path}")
 
     async def close(self) -> None:
-        """After the machine's end: what it said last is written."""
+        """Write the last output. Call after the machine has ended."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=2)
             self._task.cancel()
 
     def read_tail(self, max_bytes: int) -> str:
-        """The last bytes that were said, in words; of the life before when there is nothing yet."""
+        """Return the last output as text; that of the previous run if there is none yet."""
         found = b""
         for path in (self._previous_path, self.path):
             try:

@@ -1,4 +1,4 @@
-"""Talks to the init of a guest, by the machine's socket: `CONNECT <port>`, then one line of JSON each way."""
+"""Talk to the guest's init over the machine's socket: `CONNECT <port>`, then one line of JSON in each direction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _STREAM_LIMIT = 1 << 16
 
 
 async def ask_guest(uds: Path, question: dict[str, Any], seconds: float, port: int = CONTROL_PORT) -> dict[str, Any]:
-    """The answer, of which nothing is sure but that it is an object. Raises OSError, TimeoutError included."""
+    """Send a question and return the answer, a JSON object with unchecked content. Raises OSError, or TimeoutError."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_unix_connection(str(uds), limit=_STREAM_LIMIT)
         try:
             writer.write(b"CONNECT %d\n" % port)
             if not (await _line(reader, _STREAM_LIMIT)).startswith(b"OK "):
-                raise ConnectionRefusedError(f"nobody answers at port {port} of the guest")
+                raise ConnectionRefusedError(f"no program answers on port {port} of the guest")
             writer.write(json.dumps(question).encode() + b"\n")
             answer = await _line(reader, LONGEST_ANSWER)
         finally:
@@ -32,12 +32,12 @@ async def ask_guest(uds: Path, question: dict[str, Any], seconds: float, port: i
     except ValueError as error:
         raise ConnectionError(f"the guest's init answers {answer[:100]!r}") from error
     if not isinstance(found, dict):
-        raise ConnectionError("the guest's init answers with no object")
+        raise ConnectionError("the guest's init did not answer with a JSON object")
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
 async def guest_exec(uds: Path, argv: Sequence[str], seconds: float) -> CommandOutcome:
-    """Runs a command in the guest as the runtime's user. Raises OSError."""
+    """Run a command in the guest as the runtime's user. Raises OSError if the guest does not answer."""
     question = {"do": "exec", "argv": list(argv), "timeout": seconds}
     said = await ask_guest(uds, question, seconds + 5)
     code = said.get("code")
@@ -51,7 +51,7 @@ async def _line(reader: asyncio.StreamReader, most: int) -> bytes:
     while not found.endswith(b"\n"):
         part = await reader.read(_STREAM_LIMIT)
         if not part:
-            raise ConnectionResetError("the guest has hung up")
+            raise ConnectionResetError("the guest closed the connection")
         found += part
         if len(found) > most:
             raise ConnectionError(f"the guest's answer is longer than {most} bytes")

@@ -1,4 +1,4 @@
-"""The disks that the host makes: what to do at this boot, and the volume that outlives all boots."""
+"""The disks that the host creates: one with the boot document, and the data volume that is kept between boots."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MAKE_SECONDS = 60.0
 
 
 def write_config(path: Path, document: dict[str, Any]) -> None:
-    """For the machine's monitor alone: it holds tokens. Raises StartFailed when it is too long."""
+    """Write the boot document, readable only by the monitor: it holds tokens. Raises StartFailed if it is too long."""
     body = json.dumps(document).encode()
     if len(body) > LONGEST_CONFIG:
-        raise StartFailed(f"the settings for the guest have {len(body)} bytes; {LONGEST_CONFIG} is the most")
+        raise StartFailed(f"the settings for the guest have {len(body)} bytes; at most {LONGEST_CONFIG} are allowed")
     whole = MAGIC + struct.pack("<Q", len(body)) + body
     path.unlink(missing_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -30,13 +30,13 @@ def write_config(path: Path, document: dict[str, Any]) -> None:
 
 
 async def write_volume(path: Path, mebibytes: int, uid: int, gid: int) -> None:
-    """An empty ext4 of the runtime's user, sparse; one that is there stays as it is. Raises StartFailed."""
+    """Create a sparse, empty ext4 file system of the runtime's user, unless it exists. Raises StartFailed."""
     fresh = await asyncio.to_thread(_make_sparse_file, path, mebibytes)
     if fresh is None:
         return
     options = f"root_owner={uid}:{gid},lazy_itable_init=1,lazy_journal_init=1,nodiscard"
     await _run("mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-L", "data", "-E", options, str(fresh))
-    fresh.replace(path)  # whole or not there
+    fresh.replace(path)  # atomic: never a partial volume
 
 
 def _make_sparse_file(path: Path, mebibytes: int) -> Path | None:

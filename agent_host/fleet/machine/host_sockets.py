@@ -1,4 +1,4 @@
-"""The ways by which a machine reaches the host: sockets of its own, open while it runs and closed when it is cut."""
+"""The sockets by which one machine reaches the host. They are open while it runs, and closed to cut it off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .socket_dir import SocketDir
 
 
 class SocketOpener(Protocol):
-    """What of the host's doors is needed here."""
+    """Opens and closes listening sockets of one of the host's servers."""
 
     async def open(self, endpoint: Endpoint, *, mode: int = ...) -> Endpoint: ...
 
@@ -21,7 +21,7 @@ class SocketOpener(Protocol):
 
 
 FindOpener = Callable[[], SocketOpener | None]
-"""The doors once the host serves; none: it has no such face."""
+"""Returns the opener of a server, or None if the host does not run that server."""
 
 
 def _no_opener() -> SocketOpener | None:
@@ -29,20 +29,20 @@ def _no_opener() -> SocketOpener | None:
 
 
 class HostSockets:
-    """Of one machine: to the mesh, and to the web where the host lets agents out."""
+    """The sockets of a machine: to the mesh, and to the forward proxy if the host runs one."""
 
     def __init__(self, mesh: FindOpener = _no_opener, egress: FindOpener = _no_opener) -> None:
         self._openers = {MESH_PORT: mesh, EGRESS_PORT: egress}
 
     async def open(self, socket_dir: SocketDir) -> None:
-        """Raises OSError that names the address."""
+        """Open the machine's sockets. Raises OSError, naming the address, if one cannot be opened."""
         for port, find in self._openers.items():
-            if (doors := find()) is not None:
-                await doors.open(socket_dir.port_socket(port), mode=0o600)
+            if (opener := find()) is not None:
+                await opener.open(socket_dir.port_socket(port), mode=0o600)
 
     async def close(self, socket_dir: SocketDir, *, abruptly: bool = False) -> None:
-        """All of them, whatever becomes of one; `abruptly`: who is in there is cut off. Again is a no-op."""
-        async with AsyncExitStack() as every:
+        """Close all sockets, even if closing one fails. Idempotent. `abruptly`: abort the connections on them."""
+        async with AsyncExitStack() as stack:
             for port, find in self._openers.items():
-                if (doors := find()) is not None:
-                    every.push_async_callback(doors.close, socket_dir.port_socket(port), abruptly=abruptly)
+                if (opener := find()) is not None:
+                    stack.push_async_callback(opener.close, socket_dir.port_socket(port), abruptly=abruptly)

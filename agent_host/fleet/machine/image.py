@@ -1,4 +1,4 @@
-"""What a machine boots: a kernel, its first disk, the root as a file of ext4, and how to run it."""
+"""The image that machines boot: a kernel, an initrd, an ext4 root disk, and the command to run."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ class Image:
 
 
 def load_image(folder: Path) -> Image:
-    """Reads the folder's `image.json`, the `config` of an OCI image. Raises StartError that names what is wrong."""
+    """Read an image from a folder with an `image.json`, the `config` of an OCI image. Raises StartError if it is
+    incomplete or invalid."""
     for name in (KERNEL, INITRD, ROOT, CONFIG):
         if not (folder / name).is_file():
-            raise StartError(f"MESH_VM_IMAGE: {folder} has no {name}; make rootfs makes it")
+            raise StartError(f"MESH_VM_IMAGE: {folder} has no {name}; make rootfs builds it")
     path = folder / CONFIG
     try:
         if path.stat().st_size > _LARGEST_CONFIG:
@@ -53,7 +54,7 @@ def load_image(folder: Path) -> Image:
 
 
 class _Config(BaseModel):
-    """The parts of an OCI image's `config` that count here."""
+    """The parts of an OCI image's `config` that are used here."""
 
     model_config = ConfigDict(alias_generator=lambda name: "WorkingDir" if name == "cwd" else name.title())
 
@@ -67,10 +68,10 @@ class _Config(BaseModel):
 def _image(folder: Path, config: _Config) -> Image:
     command = (*(config.entrypoint or ()), *(config.cmd or ()))
     if not command:
-        raise ValueError("neither Entrypoint nor Cmd says what to run")
+        raise ValueError("it has neither Entrypoint nor Cmd")
     user = _USER.fullmatch(config.user or "0")
     if user is None:
-        raise ValueError(f"User is {config.user!r}; it must be numbers, as in 10001:10001")
+        raise ValueError(f"User is {config.user!r}; it must be numeric, such as 10001:10001")
     pairs = (line.partition("=") for line in config.env or ())
     env = {"PATH": _DEFAULT_PATH, **{name: value for name, _, value in pairs}}
     uid = int(user[1])

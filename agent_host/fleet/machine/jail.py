@@ -1,6 +1,6 @@
-"""Who a machine's processes are on this host: users without a name, a right or a file, and each machine another.
+"""The users that run machines' processes on this host: one for each machine, without a name, rights or files.
 
-A host that is not root cannot make others of its processes; then they are what it is.
+A host that is not root cannot change users, so its machines run as the host's own user.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from .socket_dir import SocketDir
 
 _FIRST_UID = 0x7000_0000
-"""Above all that systems give to people, services and containers; 28 bits of room."""
+"""Above the ids that systems assign to people, services and containers, with room for 28 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Jail:
 
 
 def jail_of(socket_dir: SocketDir) -> Jail | None:
-    """None: it stays the host's user."""
+    """Return the machine's own user, or None if it must run as the host's user."""
     uid = _FIRST_UID + int(socket_dir.folder.name[:7], 16)
     return Jail(uid) if os.geteuid() == 0 and _is_mapped(uid) else None
 
 
 def with_device(jail: Jail, device: Path) -> Jail | None:
-    """The same, and it may use a device. None: only root may."""
+    """Return the jail with access to a device, by a group if needed; None if only root may use the device."""
     found = device.stat()
     both = stat.S_IROTH | stat.S_IWOTH
     if found.st_mode & both == both:
@@ -39,7 +39,7 @@ def with_device(jail: Jail, device: Path) -> Jail | None:
 
 
 def _is_mapped(uid: int, table: Path = Path("/proc/self/uid_map")) -> bool:
-    """Whether this user exists here: in a container not all numbers do."""
+    """Whether the user id is valid here: a container may map only some ids."""
     try:
         rows = [[int(part) for part in line.split()] for line in table.read_text().splitlines()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether this machine can run guests with KVM. The device alone proves nothing: a kernel must really have run."""
+"""Find out whether this machine can run guests with KVM, by booting a kernel. The device may exist and not work."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from . import MonitorProcess
 log = structlog.get_logger(__name__)
 Accel = Literal["kvm", "tcg"]
 PROBE_SECONDS = 10.0
-"""A guest's kernel needs less than one where KVM works."""
+"""Time for the probe. A guest boots in less than a second where KVM works."""
 _MARK = b"AGENT_PROBE_OK"
 
 
 class KvmProbe:
-    """Boots the initrd alone, once for each kernel and emulator, and remembers how that went."""
+    """Boots only the initrd, and caches the result by host kernel, emulator and guest kernel."""
 
     def __init__(self, cache: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
         self._cache, self._device, self._seconds = cache, device, seconds
@@ -70,7 +70,7 @@ class KvmProbe:
 
 
 def _file_stamp(path: Path) -> list[object]:
-    """What tells one file from another."""
+    """Return values that change when the file does."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""A machine that runs, whoever runs it: its processes, its console, and its init that answers the host."""
+"""A running microVM, for all drivers: its processes, its console, and its init, which answers the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAIL = 2000
 
 
 class MachineRuntime:
-    """Processes of which none goes on without the others."""
+    """The processes of one machine. When one of them ends, the machine has ended."""
 
     url = ""
 
@@ -30,15 +30,15 @@ class MachineRuntime:
         self._children: list[MonitorProcess] = []
 
     def add(self, child: MonitorProcess) -> MonitorProcess:
-        """One more; the first is the one that carries the vsock, and is ended first. Who was asked for its output is
-        the machine, and that is its console."""
+        """Add a process. The first one carries the vsock and is killed first. The one with output is the machine
+        itself, and its output is the console."""
         self._children.append(child)
         if child.has_output:
             self._console.start(child.output)
         return child
 
     async def wait_until_ready(self, seconds: float) -> None:
-        """Returns when the guest's init answers. Raises StartFailed with the end of the console."""
+        """Wait until the guest's init answers. Raises StartFailed with the end of the console if it does not."""
         deadline = time.monotonic() + seconds
         why = "nothing yet"
         while time.monotonic() < deadline and self.running:
@@ -72,12 +72,12 @@ class MachineRuntime:
 
     async def stop(self, *, at_once: bool = False) -> None:
         if not at_once and self.running:
-            with contextlib.suppress(OSError):  # its answer may be lost: it stops all the same
+            with contextlib.suppress(OSError):  # it stops even if its answer is lost
                 await ask_guest(self.socket_dir.uds, {"do": "stop"}, ASK_SECONDS)
-            with contextlib.suppress(TimeoutError):  # what it has written is on its disk only when it has ended
+            with contextlib.suppress(TimeoutError):  # data is on its disk only after it has ended
                 async with asyncio.timeout(self._grace + ASK_SECONDS):
                     await self.wait()
-        async with AsyncExitStack() as ends:  # each of them, whatever becomes of the others
+        async with AsyncExitStack() as ends:  # runs all steps, even if one fails
             ends.callback(self.socket_dir.clear)
             ends.push_async_callback(self._console.close)
             for child in self._children:
@@ -98,7 +98,7 @@ class MachineRuntime:
         await self.stop(at_once=True)
 
     async def _close_sockets(self, *, abruptly: bool) -> None:
-        """No byte passes between guest and host any more: first what carries the vsock dies, then the sockets go."""
+        """Cut the guest off from the host: kill the process that carries the vsock, then close the sockets."""
         async with AsyncExitStack() as ways:
             ways.push_async_callback(self._host_sockets.close, self.socket_dir, abruptly=abruptly)
             ways.callback(self.socket_dir.uds.unlink, missing_ok=True)
@@ -107,4 +107,4 @@ class MachineRuntime:
 
     def _last_init_line(self) -> str:
         lines = [line for line in self._console.read_tail(_TAIL).splitlines() if "agent-init:" in line]
-        return lines[-1].strip() if lines else "its init has said nothing"
+        return lines[-1].strip() if lines else "its init has printed nothing"

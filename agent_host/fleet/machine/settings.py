@@ -1,4 +1,4 @@
-"""What an operator has set for all machines."""
+"""The operator's settings for all machines."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
     image: Path
-    """A folder that `load_image` understands."""
+    """The image's folder, as `load_image` reads it."""
     run_dir: Path
-    """Where the machines' sockets are; a short path."""
+    """The folder for the machines' sockets. Its path must be short."""
     start_timeout: float
-    """Seconds until the guest's init must answer."""
+    """Seconds within which the guest's init must answer."""
     stop_grace: float
     """Seconds that the runtime gets to stop."""
     memory: int = 512
     """Mebibytes."""
     volume: int = 2048
-    """Mebibytes of the data volume; on the disk it takes what is used of them."""
+    """Size of the data volume in mebibytes. The file is sparse and takes only the space in use."""

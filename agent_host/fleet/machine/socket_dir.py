@@ -1,4 +1,4 @@
-"""The folder of one machine's sockets: short, because the kernel has 107 bytes for a socket's path."""
+"""The folder of one machine's sockets. Its path is short, because the kernel limits a socket's path to 107 bytes."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _LONGEST_PATH = 107
 
 @dataclass(frozen=True, slots=True)
 class SocketDir:
-    """`uds` is the base of Firecracker's names: a guest that dials port P comes out at `{uds}_P`."""
+    """The folder and the names of its sockets, as Firecracker names them: port P of the host is `{uds}_P`."""
 
     folder: Path
 
     @classmethod
     def for_workspace(cls, root: Path, workspace_id: str) -> SocketDir:
-        """The same for the same id, always. Raises StartError when the path is too long for a socket."""
-        seat = cls(root / hashlib.sha256(workspace_id.encode()).hexdigest()[:12])
-        if len(os.fsencode(seat.folder)) + _LONGEST_NAME > _LONGEST_PATH:
-            raise StartError(f"MESH_DATA_DIR: {root} is too long for the sockets of a microVM; take a shorter folder")
-        return seat
+        """Return the folder for a workspace, always the same for one id. Raises StartError if the path is too long."""
+        socket_dir = cls(root / hashlib.sha256(workspace_id.encode()).hexdigest()[:12])
+        if len(os.fsencode(socket_dir.folder)) + _LONGEST_NAME > _LONGEST_PATH:
+            raise StartError(f"MESH_DATA_DIR: {root} is too long for the sockets of a microVM; choose a shorter path")
+        return socket_dir
 
     @classmethod
     def create_for_workspace(cls, root: Path, workspace_id: str) -> SocketDir:
-        """The same, and its folder is there: the listener listens in it before there is a machine."""
-        seat = cls.for_workspace(root, workspace_id)
-        seat.create()
-        return seat
+        """Return the workspace's folder, and create it. The listener uses it before there is a machine."""
+        socket_dir = cls.for_workspace(root, workspace_id)
+        socket_dir.create()
+        return socket_dir
 
     @property
     def uds(self) -> Path:
@@ -43,7 +43,7 @@ class SocketDir:
 
     @property
     def monitor(self) -> Path:
-        """Where the vsock backend and the machine's monitor meet, or where the monitor takes orders."""
+        """The socket between the vsock backend and the machine's monitor; for Firecracker, its API socket."""
         return self.folder / "m.sock"
 
     @property
@@ -54,12 +54,13 @@ class SocketDir:
         return Unix(f"{self.uds}_{port}")
 
     def create(self) -> None:
-        """For nobody but the host."""
+        """Create the folder, accessible only to the host's user."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.mkdir(mode=0o700, exist_ok=True)
 
     def grant_access(self, uid: int, gid: int, ports: Sequence[int]) -> None:
-        """That user may pass the folder and connect to the doors that are open; the folder above stays the host's."""
+        """Let the user enter the folder and connect to its open sockets. The parent folder stays accessible only to the
+        host's user."""
         self.folder.chmod(0o711)
         for port in ports:
             path = self.port_socket(port).path
@@ -67,6 +68,6 @@ class SocketDir:
                 os.chown(path, uid, gid, follow_symlinks=False)
 
     def clear(self) -> None:
-        """Takes away what one life of the machine has left; the doors are others' to close."""
+        """Delete the files of one run of the machine. The sockets of the host's servers are closed by `HostSockets`."""
         for path in (self.uds, self.monitor, self.config):
             path.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Virtio vsock in user space: gives a virtual machine sockets to its host without a privileged device.
+"""A virtio vsock device in user space. It connects a virtual machine to its host without a privileged device.
 
-A process of its own for each machine, which loads nothing else of the host. It speaks vhost-user with the machine's
-monitor and follows Firecracker's mapping to unix sockets: a guest that connects to port P of CID 2 comes out at
-`{uds}_P`; who connects to `{uds}` and writes `CONNECT P\\n` is answered `OK N\\n` and then speaks with the guest's
-port P. Everything that the guest writes is hostile: what it can make this process hold is bounded.
+Each machine has its own backend process, which imports nothing else of the host. It speaks vhost-user with the
+machine's monitor and maps ports to unix sockets as Firecracker does: a guest that connects to port P of CID 2 reaches
+`{uds}_P`; a host program that connects to `{uds}` and writes `CONNECT P\\n` receives `OK N\\n` and then talks to port P
+of the guest. All input from the guest is untrusted, and the memory that it can occupy here is bounded.
 """
 
 from .command import backend_command

@@ -1,4 +1,4 @@
-"""How the backend is started."""
+"""The command that starts the backend."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from vsock.serve import m
 
 
 def backend_command(monitor: Path, cid: int, uds: Path, uid: int | None = None) -> tuple[str, ...]:
-    """`monitor` is the socket that the machine's monitor connects to, `uds` that of the host's programs. With a `uid`
-    it is that user once both are there, and needs the right to pass their folder, but none above it.
+    """Return the command. `monitor`: the socket for the machine's monitor. `uds`: the socket for programs of the host.
+    `uid`: the user that the backend becomes once both exist; it needs access to their folder, not to the parents.
 
-    Started beside the packages around it, which would cost each machine a second and 60 MB.
+    The backend is imported without the packages around it, which would cost each machine a second and 60 MB.
     """
     folder = Path(__file__).resolve().parents[1]
     return (sys.executable, "-I", "-S", "-c", _MAIN, str(folder), str(monitor), str(cid), str(uds), str(uid or ""))

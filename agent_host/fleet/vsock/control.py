@@ -1,4 +1,4 @@
-"""vhost-user: what the machine's monitor says over its socket, and what it is answered."""
+"""The vhost-user protocol: handle and answer messages of the machine's monitor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .device import RINGS, Device
 from .memory import MOST_REGIONS, BadMemory, GuestMemory, map_region
 
 FEATURES = 1 << 32 | 1 << 30
-"""Virtio 1, and the protocol's own features."""
+"""Virtio 1, and negotiation of vhost-user protocol features."""
 PROTOCOL_FEATURES = 1 << 0 | 1 << 3 | 1 << 9
-"""Several queues, answers on demand, the config space."""
+"""Multiple queues, replies on request, and the config space."""
 MAX_MESSAGE_BYTES = 4096
 MESSAGE_SECONDS = 5.0
-"""A message that has begun must be whole by then."""
+"""Time for the rest of a message once its first byte has come."""
 _HEAD = struct.Struct("<III")
 _VERSION, _REPLY, _NEED_REPLY = 1, 4, 8
 _RING = 0xFF
@@ -25,7 +25,7 @@ _NO_FILE = 0x100
 
 
 class Hangup(Exception):
-    """The monitor has gone, or talks nonsense."""
+    """The monitor has closed the connection, or has broken the protocol."""
 
 
 class VhostUserControl:
@@ -50,7 +50,7 @@ class VhostUserControl:
         }
 
     def handle_message(self) -> None:
-        """Takes one message and does it. Raises Hangup."""
+        """Read one message and carry it out. Raises Hangup if the monitor is gone or the message is invalid."""
         files: list[int] = []
         try:
             request, flags, body = self._receive_message(files)
@@ -62,7 +62,7 @@ class VhostUserControl:
                 os.close(handle)
 
     def _receive_message(self, files: list[int]) -> tuple[int, int, bytes]:
-        """The files that came with it stand in `files` whatever happens."""
+        """Read one message. Its descriptors are in `files` even if this raises, so that the caller can close them."""
         head, ancillary, _, _ = self._sock.recvmsg(
             _HEAD.size, socket.CMSG_SPACE(4 * MOST_REGIONS), socket.MSG_CMSG_CLOEXEC
         )
@@ -72,7 +72,7 @@ class VhostUserControl:
                 found.frombytes(data[: len(data) - len(data) % found.itemsize])
                 files.extend(found)
         if not head:
-            raise Hangup("it has closed")
+            raise Hangup("it closed the connection")
         head += self._receive_exactly(_HEAD.size - len(head))
         request, flags, size = _HEAD.unpack(head)
         if size > MAX_MESSAGE_BYTES or flags & 3 != _VERSION:
@@ -84,7 +84,7 @@ class VhostUserControl:
         while len(found) < count:
             part = self._sock.recv(count - len(found))
             if not part:
-                raise Hangup("it has closed in the middle of a message")
+                raise Hangup("it closed the connection in the middle of a message")
             found += part
         return bytes(found)
 
@@ -154,7 +154,7 @@ def _ring_and_value(body: bytes) -> tuple[int, int]:
 
 
 def _ring_and_file(body: bytes, files: list[int]) -> tuple[int, int]:
-    """The ring's number and its file, which is the caller's from now on; -1: none."""
+    """Return the ring's number and its file descriptor, which the caller now owns; -1 if there is none."""
     (value,) = struct.unpack_from("<Q", body)
     number = _check_ring(value & _RING)
     return number, -1 if value & _NO_FILE or not files else files.pop(0)

@@ -1,4 +1,4 @@
-"""The device itself: three rings, and what happens when the guest kicks them."""
+"""The vsock device: its three rings, and the processing of packets when the guest signals one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .rx_queue import RxQueue
 
 RECEIVE, TRANSMIT = 0, 1
 RINGS = 3
-"""The third is for events; there are none."""
+"""Receive, transmit and events. The device sends no events."""
 _PACKETS_A_TURN = 64
 _ONE = (1).to_bytes(8, "little")
 
 
 class Slot:
-    """What the monitor has told of one ring; it runs when all of it is there."""
+    """The monitor's settings for one ring, which starts once they are complete."""
 
     def __init__(self) -> None:
         self.size = self.first = 0
@@ -42,7 +42,7 @@ class Device:
     # ---------------------------------------------------------------- the monitor's side
 
     def set_memory(self, memory: GuestMemory) -> None:
-        """The guest's memory lies elsewhere now. Raises BadMemory."""
+        """Use a new mapping of the guest's memory. Raises BadMemory if a ring is not in it."""
         self.memory = memory
         for slot in self.slots:
             if slot.ring is not None:
@@ -50,7 +50,8 @@ class Device:
                 self._start(slot)
 
     def set_kick(self, number: int, handle: int) -> None:
-        """The file by which the guest says that a ring has something; the ring runs from now on. Raises BadMemory."""
+        """Set the eventfd by which the guest signals that a ring has data, and start the ring. Raises BadMemory if the
+        ring's addresses are invalid."""
         slot = self.slots[number]
         self._drop_kick(slot)
         if handle < 0:
@@ -61,7 +62,7 @@ class Device:
         self._loop.watch(handle, READ, lambda _events: self._drain_kick(handle))
 
     def set_call(self, number: int, handle: int) -> None:
-        """The file by which the guest is told."""
+        """Set the eventfd that interrupts the guest; -1 means none."""
         slot = self.slots[number]
         if slot.call >= 0:
             os.close(slot.call)
@@ -70,7 +71,7 @@ class Device:
         slot.call = handle
 
     def stop_ring(self, number: int) -> int:
-        """Takes nothing from that ring any more; where it would have gone on. The guest is being reset."""
+        """Stop a ring, because the guest is being reset. Returns the index at which it would have continued."""
         slot = self.slots[number]
         first = slot.ring.next if slot.ring is not None else slot.first
         self._drop_kick(slot)
@@ -81,7 +82,7 @@ class Device:
         return first
 
     def reset(self) -> None:
-        """The monitor has gone."""
+        """Forget all settings, because the monitor has disconnected."""
         for number in range(RINGS):
             self.stop_ring(number)
             self.set_call(number, -1)
@@ -103,7 +104,7 @@ class Device:
     # ---------------------------------------------------------------- the guest's side
 
     def process_rings(self) -> bool:
-        """Everything that can be done without waiting, but not more than a turn's share: True when there is more."""
+        """Process packets without blocking, up to a fixed number. Returns True if there are more."""
         if self._broken:
             return False
         try:
@@ -137,25 +138,26 @@ class Device:
             if slot.ring is not None and slot.ring.interrupt_due() and slot.call >= 0:
                 try:
                     os.write(slot.call, _ONE)
-                except BlockingIOError:  # it has been told so often that the counter is full
+                except BlockingIOError:  # the counter is full: an interrupt is pending anyway
                     continue
 
     def _drain_kick(self, handle: int) -> None:
-        """What follows is done by `process_rings`, once for all of a turn."""
+        """Clear the eventfd. `process_rings` then does the work, once for all events of one poll."""
         try:
             os.read(handle, 8)
         except BlockingIOError:
             return
 
     def fail(self, why: RingBroken) -> None:
-        """The guest is not believed any more before it begins anew."""
+        """Stop processing and drop all streams until the guest resets the device."""
         self._broken = True
         self._log(f"the guest's rings are broken: {why}")
         self.mux.reset()
 
 
 def read_packet(buffers: list[memoryview]) -> tuple[Header | None, list[memoryview] | None]:
-    """Header and payload of what the guest has sent; no header: too short for one; no payload: it is not there."""
+    """Return header and payload of a packet. The header is None if the packet is too short for one; the payload is None
+    if it is shorter than the header says."""
     raw = bytearray()
     rest: list[memoryview] = []
     for buffer in buffers:

@@ -1,4 +1,4 @@
-"""Programs of the host that come to the machine's socket: `CONNECT <port>`, then they are streams like others."""
+"""Accept programs of the host on the machine's socket: they send `CONNECT <port>`, then become streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .packet import U32
 from .stream import Key, VsockStream
 
 MAX_CLIENTS = 64
-"""Programs that greet or are connected; others are turned away."""
+"""Most programs that may be connected at a time; more are refused."""
 GREETING_SECONDS = 5.0
 FIRST_PORT = 1 << 30
 _LONGEST = len(b"CONNECT 4294967295\r\n")
@@ -21,7 +21,7 @@ _CONNECT = re.compile(rb"CONNECT ([0-9]{1,10})\r?\n")
 
 
 class HostHandshake:
-    """Takes them in. `open_stream` makes a stream of one that has said where to."""
+    """Reads the first line of each program. `open_stream` then turns its socket into a stream."""
 
     def __init__(
         self, loop: PollLoop, is_used: Callable[[Key], bool], open_stream: Callable[[socket.socket, Key], VsockStream]
@@ -32,7 +32,7 @@ class HostHandshake:
         self._streams: set[VsockStream] = set()
 
     def accept(self, sock: socket.socket) -> None:
-        """A new one; it is ours now."""
+        """Take over a new connection, or close it if there are too many."""
         if len(self._greeting) + len(self._streams) >= MAX_CLIENTS:
             sock.close()
             return
@@ -41,13 +41,13 @@ class HostHandshake:
         self._loop.watch(sock.fileno(), READ, partial(self._read_line, sock, bytearray()))
 
     def discard(self, stream: VsockStream) -> bool:
-        """Whether it had come this way; it counts no more."""
+        """Stop counting a stream. Returns whether a program of the host had opened it."""
         mine = stream in self._streams
         self._streams.discard(stream)
         return mine
 
     def _read_line(self, sock: socket.socket, line: bytearray, _events: int) -> None:
-        """Takes the first line and not a byte more: what follows is the guest's."""
+        """Read the first line and not a byte more, because what follows is for the guest."""
         try:
             while not line.endswith(b"\n"):
                 byte = sock.recv(1)
@@ -60,11 +60,11 @@ class HostHandshake:
         except OSError:
             self._drop(sock)
             return
-        told = _CONNECT.fullmatch(line)
-        if told is None or int(told[1]) > U32:
+        match = _CONNECT.fullmatch(line)
+        if match is None or int(match[1]) > U32:
             self._drop(sock)
         else:
-            self._connect(sock, int(told[1]))
+            self._connect(sock, int(match[1]))
 
     def _connect(self, sock: socket.socket, port: int) -> None:
         self._greeting.pop(sock).cancel()

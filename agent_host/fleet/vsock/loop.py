@@ -1,4 +1,4 @@
-"""Waits for files and deadlines: one callback for each file, no walk over all of them."""
+"""A poll loop with one callback for each file, and timers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 _BROKEN = select.EPOLLERR | select.EPOLLHUP
 _EVENTS_A_TURN = 256
 Callback = Callable[[int], None]
-"""Told which of READ and WRITE are possible; a broken file is both, as its next call will say what is wrong."""
+"""Called with the possible operations, READ and WRITE. A broken file reports both, as the next call raises its
+error."""
 
 
 class LoopTimer:
-    """A deadline that can be taken back."""
+    """A timer that can be cancelled."""
 
     __slots__ = ("callback",)
 
@@ -37,8 +38,8 @@ class PollLoop:
         self._live_timers = 0
 
     def watch(self, handle: int, events: int, callback: Callback) -> None:
-        """Replaces what was watched of it before. Without events it is not watched at all: a hang-up that nobody
-        reads would be told over and over."""
+        """Watch a file for the events, in place of those watched so far. With no events stop watching it, because a
+        hang-up that no one reads would be reported forever."""
         if not events:
             self.forget(handle)
             return
@@ -49,7 +50,7 @@ class PollLoop:
         self._callbacks[handle] = callback
 
     def forget(self, handle: int) -> None:
-        """Before it is closed. Again is a no-op."""
+        """Stop watching a file; call before closing it. Idempotent."""
         if self._callbacks.pop(handle, None) is not None:
             self._epoll.unregister(handle)
 
@@ -61,10 +62,10 @@ class PollLoop:
         return timer
 
     def run_once(self, timeout: float | None = None) -> None:
-        """Waits for something, at most so many seconds, and calls who waits for it."""
+        """Poll once, up to `timeout` seconds (None: until an event), and run the ready callbacks."""
         for handle, events in self._epoll.poll(self._poll_timeout(timeout), _EVENTS_A_TURN):
             callback = self._callbacks.get(handle)
-            if callback is not None:  # else an earlier callback of this turn has closed it
+            if callback is not None:  # else an earlier callback has just closed it
                 callback(READ | WRITE if events & _BROKEN else events)
         while self._timers and self._timers[0][0] <= self._clock():
             timer = heapq.heappop(self._timers)[2]
@@ -84,7 +85,7 @@ class PollLoop:
         return due if timeout is None else min(due, timeout)
 
     def _drop_cancelled(self) -> None:
-        """Timers that were taken back must not gather behind a long one."""
+        """Remove cancelled timers, which would otherwise collect until a long timer is due."""
         self._timers = [entry for entry in self._timers if entry[2].callback is not None]
         heapq.heapify(self._timers)
         self._live_timers = len(self._timers)

@@ -1,4 +1,4 @@
-"""The guest's memory as the monitor shares it. What lies outside is never touched, whatever address the guest names."""
+"""The guest's memory, as the monitor shares it. No address that the guest names leads outside of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
 
 
 class BadMemory(Exception):
-    """An address or a region that cannot be used."""
+    """An address or a region is not usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +22,18 @@ class Region:
     guest_address: int
     size: int
     user_address: int
-    """Where it lies in the monitor's address space: rings are named that way."""
+    """Its address in the monitor's address space, which the addresses of rings refer to."""
     view: memoryview = field(repr=False)
 
 
 class GuestMemory:
-    """All regions; at most eight, so a look-up is a short walk."""
+    """All regions of one guest. There are at most eight, so a linear search is fast."""
 
     def __init__(self, regions: list[Region] | None = None) -> None:
         self._regions = regions or []
 
     def at_guest(self, address: int, size: int) -> memoryview:
-        """Raises BadMemory unless all of it lies in one region."""
+        """Return a view of the memory at a guest address. Raises BadMemory unless it is all in one region."""
         for region in self._regions:
             start = address - region.guest_address
             if 0 <= start <= region.size - size:
@@ -41,7 +41,7 @@ class GuestMemory:
         raise BadMemory(f"guest address {address:#x} + {size}")
 
     def at_user(self, address: int, size: int) -> memoryview:
-        """The same for the monitor's addresses."""
+        """Return a view of the memory at a monitor address. Raises BadMemory unless it is all in one region."""
         for region in self._regions:
             start = address - region.user_address
             if 0 <= start <= region.size - size:
@@ -50,7 +50,8 @@ class GuestMemory:
 
 
 def map_region(handle: int, guest: int, size: int, user: int, offset: int) -> Region:
-    """Raises BadMemory for a file that is too small, or could become so: touching what is gone would kill us."""
+    """Map a region from a file. Raises BadMemory if the file is too small or could shrink, because access to memory
+    beyond the end of the file would kill this process."""
     if not 0 < size <= LARGEST_REGION or not 0 <= offset <= LARGEST_REGION:
         raise BadMemory(f"a region of {size} bytes at {offset}")
     if os.fstat(handle).st_size < offset + size:

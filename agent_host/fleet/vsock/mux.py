@@ -1,7 +1,7 @@
-"""All streams of one machine: what each packet of the guest means, and what the guest has to be told.
+"""All streams of one machine: handle the guest's packets, and send packets to the guest.
 
-Bounds: so many streams from either side, 256 KiB for each, so many refusals that wait. When those are full nothing more
-is taken from the guest until it takes what there is for it, as the standard says.
+The number of streams in each direction, the 256 KiB buffer of a stream and the queue of refusals are bounded. While the
+queue of refusals is full, nothing is read from the guest until it accepts packets again, as the standard requires.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .stream import STREAM_BUFFER_BYTES, Key, State, VsockStream
 MOST_FROM_GUEST = 256
 MOST_REFUSALS = 256
 CLOSE_SECONDS = 10.0
-"""How long one that has ended on one side may take on the other."""
+"""How long a stream that is closed on one side may take to close on the other."""
 _READS_PER_TURN = 16
-"""Packets that one socket may fill before it is another's turn."""
+"""Most packets that are read from one socket before the others get their turn."""
 _OPS = (packet.REQUEST, packet.RESPONSE, packet.CREDIT_UPDATE, packet.SHUTDOWN)
-"""In the order in which they are told."""
+"""Control packets, in the order in which they are sent."""
 
 
 class Mux:
@@ -51,11 +51,11 @@ class Mux:
 
     @property
     def accepting(self) -> bool:
-        """Whether more may be taken from the guest."""
+        """Whether packets of the guest may be processed."""
         return len(self._refusals) < MOST_REFUSALS
 
     def reset(self) -> None:
-        """The guest has begun anew: it knows nothing of what there was."""
+        """Drop all streams, because the guest has reset the device and no longer knows them."""
         for stream in tuple(self._streams.values()):
             self._close_stream(stream)
         for queue in (self._refusals, self._op_queue, self._paused):
@@ -64,7 +64,7 @@ class Mux:
     # ---------------------------------------------------------------- from the guest
 
     def handle_packet(self, header: Header, data: list[memoryview] | None) -> None:
-        """What the guest has sent; without data its length was a lie."""
+        """Handle a packet of the guest. `data` is None if the packet was shorter than its header says."""
         if header.source_cid != self._cid:
             return
         key = (header.source_port, header.target_port)
@@ -91,7 +91,7 @@ class Mux:
         sock.setblocking(False)
         try:
             sock.connect(f"{self._uds}_{key[1]}")
-        except OSError:  # nobody listens, or its queue is full
+        except OSError:  # no program listens, or its backlog is full
             sock.close()
             self._refusals.append(key)
             return
@@ -134,7 +134,7 @@ class Mux:
             self._update_watch(stream)
 
     def _on_drained(self, stream: VsockStream) -> None:
-        """The host's program has all; ends what the guest has ended."""
+        """Close what the guest has closed, now that the host's program has received all data."""
         if stream.shutdown_flags == packet.NO_MORE_SEND | packet.NO_MORE_RECEIVE:
             self._reset_stream(stream)
             return
@@ -152,7 +152,7 @@ class Mux:
         return key in self._streams
 
     def _open_from_host(self, sock: socket.socket, key: Key) -> VsockStream:
-        """A host's program wants the guest's port."""
+        """Open a stream from a program of the host to a port of the guest."""
         stream = self._add_stream(sock, "asked", key)
         self._queue_op(stream, packet.REQUEST)
         return stream
@@ -174,7 +174,7 @@ class Mux:
             self._update_watch(stream)
 
     def _read_socket(self, stream: VsockStream) -> None:
-        """Into the guest's buffers, as far as there are any and it has given credit."""
+        """Read from the socket into the guest's buffers, as far as it has buffers and has given credit."""
         self.flush()
         for _ in range(_READS_PER_TURN):
             if not stream.credit:
@@ -203,7 +203,7 @@ class Mux:
     # ---------------------------------------------------------------- to the guest
 
     def flush(self) -> None:
-        """Tells the guest what it is owed, as far as it has room; then lets go on who waited for room."""
+        """Send waiting refusals and control packets, as far as the guest has buffers."""
         while self._refusals and self._rx_queue.has_buffers:
             self._rx_queue.put_packet(self._reset_packet(self._refusals.popleft()))
         while self._op_queue and self._rx_queue.has_buffers:
@@ -217,7 +217,7 @@ class Mux:
             self._rx_queue.put_packet(self._header(stream, op))
 
     def resume(self) -> None:
-        """Lets those read again who waited for room in the guest's queue."""
+        """Flush, then let streams that waited for the guest's buffers read again."""
         self.flush()
         if self._refusals or self._op_queue or not self._paused or not self._rx_queue.has_buffers:
             return
@@ -254,7 +254,7 @@ class Mux:
         return stream
 
     def _update_watch(self, stream: VsockStream) -> None:
-        """Watches the socket for what could be done with it now."""
+        """Watch the socket for the operations that are possible now."""
         events = WRITE if stream.out_buffer else 0
         reads = stream.state == "open" and not stream.host_ended and not stream.paused
         if reads and not stream.shutdown_flags & packet.NO_MORE_RECEIVE and stream.credit:
@@ -264,7 +264,7 @@ class Mux:
             self._loop.watch(stream.sock.fileno(), events, partial(self._on_socket_ready, stream))
 
     def _start_close_timer(self, stream: VsockStream) -> None:
-        """One side has ended: the other gets a while."""
+        """Limit the time until the other side closes, once one side has."""
         if stream.timer is not None:
             stream.timer.cancel()
         stream.timer = self._loop.call_later(CLOSE_SECONDS, partial(self._expire, stream))
@@ -274,7 +274,7 @@ class Mux:
             self._reset_stream(stream)
 
     def _reset_stream(self, stream: VsockStream) -> None:
-        """Ends it on both sides."""
+        """Close the stream on both sides."""
         self._refusals.append(stream.key)
         self._close_stream(stream)
 

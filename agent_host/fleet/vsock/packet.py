@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 HEADER = struct.Struct("<QQIIIHHIII")
 LONGEST_PAYLOAD = 64 << 10
-"""What a guest's kernel puts into one packet at most."""
+"""The largest payload that a guest's kernel puts into one packet, in bytes."""
 HOST_CID = 2
 STREAM = 1
 REQUEST, RESPONSE, RST, SHUTDOWN, RW, CREDIT_UPDATE, CREDIT_REQUEST = range(1, 8)
@@ -25,9 +25,9 @@ class Header(NamedTuple):
     op: int
     flags: int
     buf_alloc: int
-    """Bytes of the sender's buffer for this stream."""
+    """Size in bytes of the sender's receive buffer for this stream."""
     fwd_cnt: int
-    """Bytes that the sender's program has read of this stream, modulo 2**32."""
+    """Bytes of this stream that the sender's program has read, modulo 2**32."""
 
 
 def parse(raw: bytes) -> Header:

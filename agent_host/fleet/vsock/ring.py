@@ -1,7 +1,7 @@
-"""A split virtqueue, from the device's side. The guest may write anything into it at any moment.
+"""A split virtqueue, from the device's side. The guest may write anything into it at any time.
 
-Indexes are read and written through casts to native 16 and 32 bits, which are single loads and stores: `struct` goes
-byte by byte, and the guest would see halves.
+Indexes are accessed through memoryview casts to native 16 and 32 bits, which are single loads and stores. `struct`
+works byte by byte, so the guest could see half-written values.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ _DESCRIPTOR = struct.Struct("<QIHH")
 _NEXT, _WRITE, _INDIRECT = 1, 2, 4
 _NO_INTERRUPT = 1
 Chain = tuple[int, list[memoryview]]
-"""Its head, and the buffers in their order."""
+"""The index of a descriptor chain's head, and its buffers in order."""
 
 
 class RingBroken(Exception):
-    """The guest has broken the rules: nothing is taken from its rings before it resets the device."""
+    """The guest has broken the virtio rules. Its rings are ignored until it resets the device."""
 
 
 class Ring:
     def __init__(self, memory: GuestMemory, size: int, addresses: tuple[int, int, int], first: int) -> None:
-        """`addresses` of descriptors, used and available ring, in the monitor's space. Raises BadMemory."""
+        """`addresses`: of the descriptors, the used and the available ring, in the monitor's address space. `first`:
+        the index to start at. Raises BadMemory if size or addresses are invalid."""
         if not 0 < size <= MAX_RING_SIZE or size & (size - 1):
             raise BadMemory(f"a ring of {size} descriptors")
         descriptors, used, available = addresses
@@ -40,14 +41,14 @@ class Ring:
         self._barrier = threading.Lock()
 
     def pending(self) -> int:
-        """Chains that the guest has made available. Raises RingBroken."""
+        """Return the number of chains that the guest has made available. Raises RingBroken."""
         count = (self._available[1] - self.next) & 0xFFFF
         if count > self.size:
             raise RingBroken(f"{count} chains in a ring of {self.size}")
         return count
 
     def peek(self, *, writable: bool) -> Chain:
-        """The next chain; there must be one. Raises RingBroken."""
+        """Return the next chain without consuming it; there must be one. Raises RingBroken."""
         head = index = self._available[2 + (self.next & (self.size - 1))]
         buffers: list[memoryview] = []
         forbidden = _INDIRECT if writable else _INDIRECT | _WRITE
@@ -67,7 +68,7 @@ class Ring:
         raise RingBroken("a chain of descriptors has no end")
 
     def return_chain(self, head: int, written: int) -> None:
-        """Gives the chain that was peeked at back."""
+        """Consume the chain that `peek` returned, and give it back to the guest with `written` bytes."""
         self.next = (self.next + 1) & 0xFFFF
         at = 2 * (self._used_index & (self.size - 1))
         self._entries[at], self._entries[at + 1] = head, written
@@ -76,10 +77,10 @@ class Ring:
         self._dirty = True
 
     def interrupt_due(self) -> bool:
-        """Whether the guest wants to be told of what was given back since the last call."""
+        """Whether chains were given back since the last call and the guest wants an interrupt for that."""
         if not self._dirty:
             return False
         self._dirty = False
-        with self._barrier:  # a full fence: the index must be out before the guest's wish is read
+        with self._barrier:  # a full memory fence: publish the index before reading the guest's flag
             pass
         return not self._available[0] & _NO_INTERRUPT

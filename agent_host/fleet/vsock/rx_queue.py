@@ -1,4 +1,4 @@
-"""The guest's receive queue, as those see it who have something for the guest."""
+"""The guest's receive queue, for code that sends packets to the guest."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ MOST_BUFFERS = 64
 
 
 class RxQueue:
-    """Full while the guest is not there."""
+    """The queue. While the guest is not running it has no buffers."""
 
     def __init__(self) -> None:
         self.ring: Ring | None = None
 
     @property
     def has_buffers(self) -> bool:
-        """Raises RingBroken."""
+        """Whether the guest has made buffers available. Raises RingBroken."""
         return self.ring is not None and self.ring.pending() > 0
 
     def put_packet(self, packet: bytes) -> None:
-        """A packet without payload; there must be room. Raises RingBroken."""
+        """Send a packet without payload; there must be a buffer for it. Raises RingBroken."""
         ring = self._require_ring()
         head, buffers = ring.peek(writable=True)
         _write(buffers, packet)
         ring.return_chain(head, len(packet))
 
     def receive_from(self, sock: socket.socket, limit: int) -> tuple[int, list[memoryview], int]:
-        """Reads from the socket straight into the guest's next buffer, at most so many bytes: how many they are, and
-        what `finish_packet` wants. Raises BlockingIOError, other OSErrors, and RingBroken."""
+        """Read at most `limit` bytes from the socket directly into the guest's next buffers.
+
+        Returns the number of bytes, and the buffers and the head for `finish_packet`. Raises OSError (BlockingIOError
+        if there is no data) and RingBroken.
+        """
         head, buffers = self._require_ring().peek(writable=True)
         into = _slice_buffers(buffers, HEADER.size, limit)
         if not into:
@@ -38,7 +41,7 @@ class RxQueue:
         return sock.recvmsg_into(into)[0], buffers, head
 
     def finish_packet(self, header: bytes, count: int, buffers: list[memoryview], head: int) -> None:
-        """Makes a packet of what was read."""
+        """Complete the packet that `receive_from` has filled, by writing its header."""
         _write(buffers, header)
         self._require_ring().return_chain(head, len(header) + count)
 

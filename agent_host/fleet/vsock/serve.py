@@ -1,4 +1,4 @@
-"""The backend as a process: one machine, its monitor's socket and its programs' socket."""
+"""The backend process of one machine, with a socket for its monitor and one for programs of the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Backend:
-    """`monitor` and `host` listen already. A monitor that goes may come again, as after its restart."""
+    """Serves two listening sockets, `monitor` and `host`. A monitor may reconnect, for example after a restart."""
 
     def __init__(
         self, monitor: socket.socket, host: socket.socket, cid: int, uds: str, log: Callable[[str], None]
@@ -35,7 +35,7 @@ class Backend:
         self.loop.watch(host.fileno(), READ, self._accept_host_program)
 
     def run_once(self, timeout: float | None = None) -> None:
-        """Waits for something, does it."""
+        """Wait for events, at most `timeout` seconds, and process them."""
         more = self.device.process_rings()
         try:
             self.loop.run_once(0 if more else timeout)
@@ -51,7 +51,7 @@ class Backend:
         self.loop.close()
 
     def _accept_monitor(self, _events: int) -> None:
-        """One monitor at a time: another waits until the first has gone."""
+        """Accept a monitor, and no other until this one has disconnected."""
         try:
             sock, _ = self._monitor.accept()
         except OSError:
@@ -71,7 +71,7 @@ class Backend:
     def _drop_monitor(self, why: str) -> None:
         if self._monitor_connection is None:
             return
-        self._log(f"the monitor has gone: {why}")
+        self._log(f"the monitor has disconnected: {why}")
         self.loop.forget(self._monitor_connection.fileno())
         self._monitor_connection.close()
         self._monitor_connection = None
@@ -80,13 +80,13 @@ class Backend:
     def _accept_host_program(self, _events: int) -> None:
         try:
             sock, _ = self._host.accept()
-        except OSError:  # it has gone again, or there are too many files: the next turn tries once more
+        except OSError:  # it has disconnected, or too many files are open: poll again
             return
         self.device.mux.host_handshake.accept(sock)
 
 
 def bind(path: str) -> socket.socket:
-    """A socket that listens, for its owner alone. What a killed backend has left there is replaced."""
+    """Listen on a path that only the owner can access. A file left by a killed backend is replaced."""
     Path(path).unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
@@ -98,28 +98,28 @@ def bind(path: str) -> socket.socket:
     return sock
 
 
-def set_user(uid: int) -> None:  # pragma: no cover  of a process of its own
-    """A user without a name, from now on."""
+def set_user(uid: int) -> None:  # pragma: no cover  runs in its own process
+    """Become the user, with its own group and no others."""
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)
 
 
-def main() -> None:  # pragma: no cover  a process of its own
+def main() -> None:  # pragma: no cover  runs in its own process
     monitor, cid, uds, uid = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
     host, bound = os.getppid(), (bind(monitor), bind(uds))
-    os.chdir(os.path.dirname(uds))  # from here the doors are found whoever it is
+    os.chdir(os.path.dirname(uds))  # relative paths work even if the user cannot access the parents
     uds = os.path.basename(uds)
     if uid:
         set_user(int(uid))
-    if sys.platform == "linux":  # after the change of the user, which takes the leash off
+    if sys.platform == "linux":  # after setuid, which clears the parent-death signal
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != host:
             sys.exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201  its log
+        print(line, file=sys.stderr, flush=True)  # noqa: T201  the log
 
     backend = Backend(*bound, cid, uds, say)
     while True:

@@ -1,4 +1,4 @@
-"""One stream between a guest's port and a host program's socket: its two buffers' worth of credit."""
+"""One stream between a port of the guest and the socket of a host program, with the flow control of both directions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .loop import LoopTimer
 from .packet import U32
 
 STREAM_BUFFER_BYTES = 256 << 10
-"""Bytes that a guest may send ahead of the host's program: the most that one stream can make us hold."""
+"""Bytes that the guest may send before the host's program reads them, which bounds the memory of a stream."""
 Key = tuple[int, int]
-"""The guest's port and the host's."""
+"""The guest's port and the host's port."""
 State = Literal["greeting", "asked", "open"]
 
 
 class VsockStream:
-    """`greeting`: a host program has not said yet where to. `asked`: the guest has not answered yet."""
+    """The state of a stream. `asked`: opened by the host, and not yet answered by the guest."""
 
     __slots__ = (
         "events",
@@ -43,34 +43,34 @@ class VsockStream:
         self.key: Key = (0, 0)
         self.state: State = state
         self.out_buffer = bytearray()
-        """From the guest, for the host's program."""
+        """Data from the guest that the host's program has not read yet."""
         self.own_bytes = 0
-        """Bytes at the head of `out` that are ours, not the guest's: they give it no credit."""
+        """Bytes at the start of `out_buffer` that we wrote, not the guest, and that give it no credit."""
         self.tx_cnt = 0
         self.peer_buf_alloc = self.peer_fwd_cnt = 0
         self.fwd_cnt = self.last_fwd_cnt = 0
         self.shutdown_flags = 0
-        """What the guest has said that it will not do any more."""
+        """The directions that the guest has shut down."""
         self.host_ended = False
-        """The host's program has ended its side."""
+        """Whether the host's program has closed its side."""
         self.owed_ops = 0
-        """Bits of the operations that have to be told to the guest."""
+        """Bit set of the control packets that must be sent to the guest."""
         self.queued = self.paused = False
         self.events = 0
         self.timer: LoopTimer | None = None
 
     @property
     def credit(self) -> int:
-        """Bytes that the guest has room for, whatever nonsense it tells."""
+        """Bytes that the guest has room for; never negative, even if its counters are wrong."""
         return max(0, self.peer_buf_alloc - ((self.tx_cnt - self.peer_fwd_cnt) & U32))
 
     @property
     def credit_due(self) -> bool:
-        """Whether the guest should be told of its room before it runs out of what it knows of."""
+        """Whether to send the guest a credit update, before it runs out of the credit that it knows of."""
         return ((self.fwd_cnt - self.last_fwd_cnt) & U32) >= STREAM_BUFFER_BYTES // 4
 
     def deliver(self, data: list[memoryview], length: int) -> bool:
-        """Passes the guest's bytes on or keeps them; False: more than it may send. Raises OSError."""
+        """Pass on or buffer data of the guest. Returns False if it has exceeded its credit. Raises OSError."""
         if len(self.out_buffer) + length > STREAM_BUFFER_BYTES + self.own_bytes:
             return False
         passed = 0 if self.out_buffer else self._send(data)
@@ -81,7 +81,7 @@ class VsockStream:
         return True
 
     def drain(self) -> None:
-        """Passes on what was kept. Raises OSError."""
+        """Pass on buffered data. Raises OSError."""
         with memoryview(self.out_buffer) as whole:
             count = self._send([whole])
         del self.out_buffer[:count]

@@ -1,4 +1,4 @@
-"""The audit trail: a row for every frame and every decision. Rows are added and never changed."""
+"""The audit trail: one row for every frame and every decision of the host. Rows are never changed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .repeat_counter import RepeatCounter
 log = structlog.get_logger(__name__)
 _MOST_DETAIL = 2000
 AuditRow = tuple[Any, ...]
-"""The values of a row, in the order of the table `work_audit` without its id."""
+"""The values of a row, in the column order of the table `work_audit`, without the id."""
 
 
 class AuditWriter(Protocol):
-    """Writes rows of the trail. `LedgerWriter` is the one there is."""
+    """Writes rows of the trail to the database. `LedgerWriter` implements it."""
 
     def append_audit(self, row: AuditRow) -> None:
         """Write the row soon, in order."""
         ...
 
     def is_behind(self, workspace: str) -> bool:
-        """Whether so many rows of the workspace wait that no more of them should come."""
+        """Whether so many rows of the workspace wait that its agent should be read no further."""
         ...
 
 
@@ -41,10 +41,10 @@ class _Alarm:
 
 
 class AuditLog:
-    """Writes rows in order, at most about 50 ms after their frames."""
+    """Makes the rows of the audit trail, and raises alarms. A row is written within about 50 ms of its frame."""
 
     def __init__(self, *, writer: AuditWriter, metrics: Metrics, clock: Clock, timers: Timers, content: bool) -> None:
-        """`content`: keep the text of frames, and not only their hash."""
+        """`content`: store the text of frames besides their hash."""
         self._writer, self._metrics, self._clock, self._content = writer, metrics, clock, content
         self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._write_repeated)
 
@@ -60,7 +60,7 @@ class AuditLog:
         request_id: str | None = None,
         audit_ref: str | None = None,
     ) -> AuditRow:
-        """Count a frame that came (`in`) or goes (`out`), and return its row for `write`. `line` is without its end."""
+        """Count a frame from (`in`) or to (`out`) an agent, and return its row for `write`. `line` has no line end."""
         size, digest = len(line), hashlib.sha256(line).hexdigest()
         self._metrics.count_frame(direction, size + 1)
         content = _without_nul(line.decode("utf-8", "replace")) if self._content else None
@@ -68,11 +68,11 @@ class AuditLog:
         return now, workspace, epoch, connection, direction, kind, request_id, audit_ref, size, digest, None, content
 
     def write(self, row: AuditRow) -> None:
-        """Append a row that `make_row` has made."""
+        """Append a row made by `make_row`."""
         self._writer.append_audit(row)
 
     def is_behind(self, workspace: str) -> bool:
-        """Whether the workspace's agent should not be listened to until more of its trail is written."""
+        """Whether reading from the workspace's agent should wait until more of its rows are written."""
         return self._writer.is_behind(workspace)
 
     def event(
@@ -103,8 +103,8 @@ class AuditLog:
     ) -> None:
         """Report something that an operator should look at.
 
-        The first alarm of a code and workspace in a minute is written at once, and the others as one row with their
-        number: an agent or a stranger that repeats itself must not fill the disk.
+        The first alarm of a code and workspace in a minute is written at once; repetitions become one row with their
+        count, so that a peer cannot fill the disk.
         """
         self._metrics.count("alarms", code)
         alarm = _Alarm(detail[:_MOST_DETAIL], epoch, connection, request_id)
@@ -112,7 +112,7 @@ class AuditLog:
             self._write_alarm(code, workspace, alarm)
 
     def flush(self) -> None:
-        """Write the alarms that were only counted so far."""
+        """Write the repeated alarms that have only been counted so far."""
         self._alarms.flush()
 
     def _write_repeated(self, key: tuple[str, str | None], more: int, last: _Alarm) -> None:
@@ -135,5 +135,5 @@ class AuditLog:
 
 
 def _without_nul(text: str) -> str:
-    """The text as every database takes it."""
+    """Escape NUL characters, which not every database stores."""
     return text.replace("\0", "\\0")

@@ -1,4 +1,4 @@
-"""Count repetitions: the first is reported at once, the others of the same minute together."""
+"""Count repetitions: the first is reported at once, the rest of the minute together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class _Count(Generic[V]):
 
 
 class RepeatCounter(Generic[K, V]):
-    """Counts by key. `report` is called with a key, how many times it came since the last report, and the last value.
+    """Counts repetitions by key. `report` is called with the key, its count since the last report, and the last value.
 
-    A crash loses what was counted and not reported: at most a minute of repetitions.
+    A crash loses the counts that are not reported yet: at most a minute of repetitions.
     """
 
     def __init__(self, timers: Timers, report: Callable[[K, int, V], None]) -> None:
@@ -30,7 +30,7 @@ class RepeatCounter(Generic[K, V]):
         self._counts: dict[K, _Count[V]] = {}
 
     def add(self, key: K, value: V) -> bool:
-        """Count one, and return True if it is the first of its key in this minute: the caller then reports it."""
+        """Count one. Returns True if it is the first of its key in this minute; the caller then reports it."""
         known = self._counts.get(key)
         if known is None:
             self._counts[key] = _Count(0, value)
@@ -40,7 +40,7 @@ class RepeatCounter(Generic[K, V]):
         return False
 
     def _end_window(self, key: K) -> None:
-        """Report the repetitions of the minute that is over; without any the key is forgotten."""
+        """Report the repetitions of the minute that has ended. Without any, forget the key."""
         count = self._counts[key]
         if not count.more:
             del self._counts[key]
@@ -50,7 +50,7 @@ class RepeatCounter(Generic[K, V]):
         self._report(key, more, count.last)
 
     def flush(self) -> None:
-        """Report everything now, before the process ends."""
+        """Report all counts now, before the process ends."""
         for key, count in self._counts.items():
             if count.more:
                 more, count.more = count.more, 0

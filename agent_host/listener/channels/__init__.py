@@ -1,1 +1,1 @@
-"""State of each workspace's end of the channel, whether an agent is attached or not."""
+"""The host's state of each workspace's channel, whether an agent is attached or not."""

@@ -1,4 +1,4 @@
-"""State of one workspace's end of the channel, whether an agent is attached or not."""
+"""The host's state of one workspace's channel, whether an agent is attached or not."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Auth = Literal["hmac", "none"]
 Fence = Literal["quarantined", "halted"]
 AckStatus = Literal["pending", "acked", "hash_mismatch", "timeout", "halted"]
 SessionState = Literal["resuming", "constraining", "ready", "draining", "gone"]
-"""`resuming`: it has not said yet which work it still has. `constraining`: it owes the acknowledgement of constraints.
-`ready`: it may get work. `draining`: it ends what it has. `gone`: the connection is closed."""
+"""`resuming`: the agent has not yet listed the work that it still has. `constraining`: it has not yet acknowledged the
+constraints. `ready`: it may get work. `draining`: it finishes the work that it has. `gone`: the session has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class AckDeadlines:
-    """How long an agent may owe the acknowledgement of new constraints, in seconds while it is attached."""
+    """Deadlines for the acknowledgement of new constraints, in seconds during which the agent is attached."""
 
     alert: float
     halt: float
     runs_while_busy: bool
-    """Count also while the agent works; False: count from when it has nothing to do."""
+    """Whether the time counts while the agent has work. If False, it counts once the agent is idle."""
 
 
 ACK_DEADLINES: dict[Severity, AckDeadlines] = {
@@ -45,7 +45,7 @@ ACK_DEADLINES: dict[Severity, AckDeadlines] = {
 
 @dataclass(slots=True)
 class ConstraintSet:
-    """The constraints in force; their payload stays in the database."""
+    """The constraints in force, without their payload, which stays in the database."""
 
     version: int
     hash: str
@@ -54,23 +54,23 @@ class ConstraintSet:
     effective_at: str
     status: AckStatus = "pending"
     owed_seconds: float = 0.0
-    """Seconds in which the agent was attached and owed the acknowledgement."""
+    """Seconds for which the agent was attached without having acknowledged."""
     alerted: bool = False
 
     def is_matched_by(self, ack: ConstraintAck | None) -> bool:
-        """Whether the acknowledgement names this version and this hash."""
+        """Whether the acknowledgement has this version and this hash. None matches nothing."""
         return ack is not None and ack.version == self.version and ack.hash == self.hash
 
 
 @dataclass(slots=True, eq=False)
 class WorkspaceChannel:
-    """One workspace. Its durable fields are the columns of the table `channels`."""
+    """The channel of one workspace. Its durable fields are the columns of the table `channels`."""
 
     workspace: str
     dialect: Dialect
     auth: Auth
     listen: str | None
-    """The workspace's own address; None: its agent comes to the address that all share."""
+    """The workspace's own address, or None if its agent connects to the shared address."""
     key: bytes | None = field(repr=False)
     epoch: int
     fence: Fence | None
@@ -78,26 +78,26 @@ class WorkspaceChannel:
     drained: bool
     created_at: int
     rate_limiter: FrameRateLimiter = field(repr=False)
-    """What its agent may still say."""
+    """The rate limit for frames from its agent."""
     required: bool = False
-    """Whether its agent does nothing that takes effect while it has no channel."""
+    """Whether its agent performs no side effects while it is not connected."""
 
     offered_epochs: set[int] = field(default_factory=set[int])
-    """Epochs that were offered to connections which have not proved yet who they are."""
+    """Epochs that are reserved for connections whose handshake is not complete."""
     constraints: ConstraintSet | None = None
     ack_timers: list[Timer] = field(default_factory=list[Timer])
-    """Alert and halt, while the attached agent owes the acknowledgement of constraints."""
+    """The timers for alert and halt, while the attached agent has constraints to acknowledge."""
     ack_owed_since: float | None = None
-    """When those timers were started, by the monotonic clock; None while they do not run."""
+    """Monotonic time at which these timers were started; None while they do not run."""
     session: AttachedAgent | None = None
     address: Endpoint | None = None
-    """Where its own acceptor really listens."""
+    """The address that its own acceptor has bound; None if there is none."""
     queue: deque[OpenWork] = field(default_factory=deque[OpenWork])
     """Work that waits to be sent."""
     waiting_for_constraints: list[OpenWork] = field(default_factory=list[OpenWork])
-    """Work that names constraints which are not in force yet."""
+    """Work that requires constraints which are not in force yet."""
     lost: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
-    """Work that was sent over connections which broke; the next attachment tells what has become of it."""
+    """Work sent over connections that have broken, by request id; the agent reports on it when it next attaches."""
     paused: bool = False
     last_break: str | None = None
 
@@ -107,11 +107,11 @@ class WorkspaceChannel:
 
 
 class AttachedAgent(Protocol):
-    """One attachment of an agent to its workspace. `AgentSession` is the one over a connection."""
+    """One attachment of an agent to its workspace. `AgentSession` implements it over a connection."""
 
     state: SessionState
     acked: ConstraintAck | None
-    """The constraints that the agent has acknowledged last; None before it has acknowledged any."""
+    """The agent's last acknowledgement of constraints, or None."""
 
     @property
     def channel(self) -> WorkspaceChannel: ...
@@ -121,17 +121,17 @@ class AttachedAgent(Protocol):
 
     @property
     def slots(self) -> dict[str, OpenWork]:
-        """Work that the agent was given and has not called completed, by request id."""
+        """Work that was sent to the agent and that it has not reported as completed, by request id."""
         ...
 
     @property
     def window(self) -> int:
-        """How many slots the agent has."""
+        """Number of slots that the agent has."""
         ...
 
     @property
     def peer_max_line(self) -> int:
-        """Bytes of the longest line that the agent takes."""
+        """Bytes of the longest line that the agent accepts."""
         ...
 
     @property
@@ -141,20 +141,20 @@ class AttachedAgent(Protocol):
 
     @property
     def confirmed(self) -> bool:
-        """Whether the agent has answered the greeting, so that it knows its epoch."""
+        """Whether the agent has answered the greeting, and therefore knows its epoch."""
         ...
 
     @property
     def last_received_at(self) -> float:
-        """When the last byte came, by the monotonic clock."""
+        """Monotonic time of the last byte received, in seconds."""
         ...
 
     def mark_resumed(self) -> None:
-        """Both ends agree about the work of earlier connections."""
+        """Record that both ends agree on the work of earlier connections."""
         ...
 
     def mark_ready(self) -> bool:
-        """Become `ready` unless the session is ending, and return whether it has just become so."""
+        """Change the state to `ready`. Returns False if it is `ready` already, or if the session is ending."""
         ...
 
     def send(self, frame: Control | BaseModel, *, request_id: str | None = None, droppable: bool = False) -> None: ...
@@ -174,7 +174,7 @@ class AttachedAgent(Protocol):
         ...
 
     def abandon(self, work: OpenWork, why: str) -> None:
-        """Give up an attempt that the agent has not carried out in time, and end the session."""
+        """Give up an attempt that the agent has not finished in time, and end the session."""
         ...
 
     def freeze(self) -> None:
@@ -184,15 +184,15 @@ class AttachedAgent(Protocol):
     def thaw(self) -> None: ...
 
     def drain(self, seconds: float) -> None:
-        """Send no new work; the agent closes once it has ended what it has, at the latest after `seconds`."""
+        """Send no more work. The session ends once the agent has finished its work, at the latest after `seconds`."""
         ...
 
     def end(self, reason: str, *, abruptly: bool = False) -> None:
-        """End the attachment. Idempotent."""
+        """End the attachment. Idempotent. `abruptly`: drop frames that are not written yet."""
         ...
 
     def run_before_next_frame(self, job: Coroutine[Any, Any, None]) -> None:
-        """Run the job, and hold the agent's frames until it is done."""
+        """Run the job, and read no frame of the agent until it is done."""
         ...
 
     def record_event(self, kind: str, detail: str | None = None, request_id: str | None = None) -> None:

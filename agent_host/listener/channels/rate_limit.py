@@ -1,7 +1,7 @@
-"""Rate limit for the frames of attached agents: a faster agent waits in its connection, and delays no other.
+"""Rate limit for the frames of attached agents. Reading from an agent over its limit pauses; other agents do not wait.
 
-An allowance belongs to the workspace, so a new connection does not renew it. Work that is sent to the agent adds what
-its answer takes: however fast work is done, that never runs out.
+The allowance belongs to the workspace, so a new connection does not renew it. Each request sent to the agent adds
+enough for its answer, so an agent that works fast is never slowed down.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from agent_common.clock import Clock
 from agent_common.protocol.work import FrameFault
 
 BURST, RATE = 2000.0, 1000.0
-"""Most units that are saved for a burst, and units added each second. A unit is about the cost of a small frame."""
+"""The largest balance, and the units added each second. One unit is about the cost of a small frame."""
 MOST_DEBT = 10_000.0
-"""Most units that may be owed, so that nothing waits longer than ten seconds."""
+"""The largest overdraft, so that no wait exceeds ten seconds."""
 ANSWER_UNITS = 8.0
-"""Added for each request that goes out: its answer is three frames, and some progress."""
+"""Units added for each request that is sent: its answer is three frames and some progress."""
 ATTACH_UNITS = 50.0
 LOOKUP_UNITS = 10.0
-"""Cost of a query to the database."""
+"""Cost of a database query."""
 PUSH_UNITS = 100.0
 """Cost of sending the constraints again."""
 _FAULT_UNITS = 100.0
 _BYTES_PER_UNIT = 4096
 _VALUES_PER_UNIT = 128
-"""Bytes and JSON values of a long line that cost as much as one small frame."""
+"""A long line costs one unit for this many bytes, and one for this many JSON values."""
 
 
 class FrameRateLimiter:
-    """The allowance of one workspace."""
+    """The allowance of one workspace's agent."""
 
     __slots__ = ("_at", "_clock", "_left")
 
@@ -36,9 +36,9 @@ class FrameRateLimiter:
         self._left, self._at = BURST, clock.monotonic()
 
     def spend(self, units: float) -> float:
-        """Take units and return the seconds until the allowance is no longer overdrawn."""
+        """Take units, and return the seconds until the allowance is no longer overdrawn (0 if it is not)."""
         self._left -= units
-        if self._left >= 0:  # no need to read the clock
+        if self._left >= 0:  # not overdrawn: no need to read the clock
             return 0.0
         now = self._clock.monotonic()
         left = self._left + (now - self._at) * RATE
@@ -46,12 +46,12 @@ class FrameRateLimiter:
         return max(0.0, -self._left / RATE)
 
     def earn(self, units: float) -> None:
-        """Give units back, at most as many as are kept for a burst."""
+        """Add units, up to the largest balance."""
         self._left = min(BURST, self._left + units)
 
 
 def cost_of(line: bytes | FrameFault) -> float:
-    """The units of a line: one, and more for a long one by its bytes and values."""
+    """Return the cost of a line in units: one, and more for a long line."""
     if isinstance(line, FrameFault):
         return _FAULT_UNITS
     if len(line) < _BYTES_PER_UNIT:

@@ -1,4 +1,4 @@
-"""All channels: create, load, fence. The rows are the truth, and memory follows them."""
+"""Create, load and fence the channels of workspaces. The rows are authoritative; memory changes after them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .channel import AckStatus, Auth, ConstraintSet, Dialect, Fence, WorkspaceCh
 from .rate_limit import FrameRateLimiter
 
 MOST_PAYLOAD = 512 << 10
-"""Bytes; base64 and the frame around it must fit into a line."""
+"""Largest payload in bytes: in base64 and with its frame it must fit into a line."""
 
 
 class WorkspaceChannels:
-    """Channels by workspace."""
+    """All channels, by workspace."""
 
     def __init__(self, *, ledger_writer: LedgerWriter, clock: Clock, owner: WorkspaceOwner) -> None:
         self._ledger_writer, self._clock, self._owner = ledger_writer, clock, owner
         self._all: dict[str, WorkspaceChannel] = {}
         self._detached = asyncio.Event()
-        """Set whenever an agent has detached."""
+        """Set each time an agent has detached."""
 
     def __iter__(self) -> Iterator[WorkspaceChannel]:
         return iter(self._all.values())
@@ -42,7 +42,7 @@ class WorkspaceChannels:
         return self._all.get(workspace)
 
     def get(self, workspace: str) -> WorkspaceChannel:
-        """Raises NotFound."""
+        """Return the workspace's channel. Raises NotFound if it has none."""
         channel = self._all.get(workspace)
         if channel is None:
             raise NotFound(f"the workspace {workspace!r} has no mediation channel")
@@ -50,15 +50,15 @@ class WorkspaceChannels:
 
     @property
     def attached(self) -> int:
-        """How many agents are attached."""
+        """Number of attached agents."""
         return sum(channel.session is not None for channel in self._all.values())
 
     def on_detached(self) -> None:
-        """An agent has detached."""
+        """Wake `wait_all_detached` after an agent has detached."""
         self._detached.set()
 
     async def wait_all_detached(self, seconds: float) -> None:
-        """Wait until no agent is attached, or the time is up."""
+        """Wait until no agent is attached, at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.attached:
@@ -85,7 +85,7 @@ class WorkspaceChannels:
     async def create(
         self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
     ) -> WorkspaceChannel:
-        """Make a channel; with `hmac` it gets a key. Raises InvalidRequest and Conflict."""
+        """Create a channel; with `hmac` it gets a key. Raises InvalidRequest and Conflict as `check` does."""
         self.check(workspace, dialect, auth, listen)
         row = {
             "workspace": workspace,
@@ -105,12 +105,12 @@ class WorkspaceChannels:
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
-        """Raise InvalidRequest or Conflict if such a channel cannot be made."""
+        """Raise InvalidRequest if the arguments do not fit together, Conflict if the name or the address is taken."""
         if dialect == "loose" and auth == "hmac":
-            why = "must be none or left out: an agent that speaks the loose dialect can prove nothing"
+            why = "must be none or left out: an agent that speaks the loose dialect cannot prove its identity"
             raise InvalidRequest(f"auth {why}", faults=[("auth", why)])
         if auth == "none" and listen is None:
-            why = "is missing: without auth an address of its own is how the agent is known; as in tcp://127.0.0.1:9901"
+            why = "is missing: without auth the agent is known by an address of its own, such as tcp://127.0.0.1:9901"
             raise InvalidRequest(f"listen {why}", faults=[("listen", why)])
         if workspace in self._all:
             raise Conflict(f"the workspace {workspace!r} has a channel already", code="id_taken")
@@ -122,20 +122,20 @@ class WorkspaceChannels:
             raise Conflict(f"listen: {listen} is the address of the workspace {other!r}", code="address_taken")
 
     async def delete(self, workspace: str) -> None:
-        """Delete a channel that could not be opened."""
+        """Delete the channel of a workspace that could not be created."""
         self._all.pop(workspace, None)
         gone = channels.delete().where(channels.c.workspace == workspace)
         await self._ledger_writer.run(lambda connection: connection.execute(gone) and None)
 
     async def fence(self, channel: WorkspaceChannel, fence: Fence | None, reason: str | None) -> None:
-        """Store the fence, then enforce it. A fenced workspace has no tokens."""
+        """Store the fence, then enforce it; None lifts it. A fenced workspace has no tokens."""
         await self._update(channel, fence=fence, fence_reason=reason)
         channel.fence, channel.fence_reason = fence, reason
         if fence is not None:
             self._owner.on_fenced(channel.workspace)
 
     def save_epoch(self, channel: WorkspaceChannel, epoch: int, callback: Callable[[], None]) -> None:
-        """Store the number of an attachment, and call back once it is durable."""
+        """Store the epoch, and call back once it is durable."""
         self._ledger_writer.save_epoch(channel.workspace, epoch, callback)
 
     async def set_drained(self, channel: WorkspaceChannel, drained: bool) -> None:
@@ -164,9 +164,9 @@ class WorkspaceChannels:
         effective_at: str,
         payload_ref: str = "inline",
     ) -> tuple[ConstraintSet, bool]:
-        """Store new constraints, and return them and whether they were there already.
+        """Store new constraints, and return them and whether they were stored already.
 
-        Raises InvalidRequest and Conflict.
+        Raises InvalidRequest if the payload is too large, and Conflict if the version is not newer.
         """
         if len(payload) > MOST_PAYLOAD:
             why = f"is larger than {MOST_PAYLOAD} bytes"
@@ -176,7 +176,7 @@ class WorkspaceChannels:
             return current, True
         if current is not None and version <= current.version:
             raise Conflict(
-                f"version: {version} is not newer than {current.version}, which is in force; take a larger number",
+                f"version: {version} is not newer than {current.version}, which is in force; choose a larger number",
                 code="version_not_newer",
             )
         fresh = ConstraintSet(version, digest, payload_ref, severity, effective_at)
@@ -198,7 +198,7 @@ class WorkspaceChannels:
         return fresh, False
 
     async def read_payload(self, channel: WorkspaceChannel, version: int) -> bytes:
-        """The payload of a version. Raises NotFound."""
+        """Return the payload of a version. Raises NotFound if the version does not exist."""
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == version)
         query = select(constraint_sets.c.payload).where(mine)
         found = await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
@@ -207,7 +207,7 @@ class WorkspaceChannels:
         return bytes(found)
 
     async def save_ack_status(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
-        """Store how the guest has answered."""
+        """Store whether the agent has acknowledged the constraints."""
         constraints.status = status
         at = self._clock.now_ms() if status == "acked" else None
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == constraints.version)

@@ -1,1 +1,1 @@
-"""Connections of agents: sockets, handshake, sessions, parsing of frames."""
+"""Connections of agents: sockets, the handshake, sessions, and parsing of frames."""

@@ -1,4 +1,4 @@
-"""Accept connections, and keep those that have proved nothing few and short."""
+"""Accept connections, and limit the number and the time of those that have not proved who they are."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .socket import AgentConnection
 
 
 class Acceptor:
-    """Listens at one address."""
+    """Listens on one address."""
 
     def __init__(self, listening: ListeningSocket, *, backlog: int, connect: Callable[[], AgentConnection]) -> None:
-        """`connect` makes the protocol of each new connection."""
+        """`connect` returns the asyncio protocol for a new connection."""
         self._listening, self._backlog, self._connect = listening, backlog, connect
         self._server: asyncio.Server | None = None
 
     @property
     def address(self) -> Endpoint:
-        """The address with the port that was taken."""
+        """The address that is bound, with the actual port if port 0 was asked for."""
         return self._listening.endpoint
 
     async def open(self) -> None:
@@ -38,14 +38,14 @@ class Acceptor:
             self._server = await loop.create_unix_server(self._connect, sock=bound, backlog=self._backlog)
 
     def close(self) -> None:
-        """Accept no more connections; those that were accepted stay."""
+        """Stop accepting connections. Accepted connections stay open."""
         if self._server is not None:
             self._server.close()
         self._listening.close()
 
 
 class Acceptors:
-    """All addresses: the one that agents share, and those of single workspaces."""
+    """All listening addresses: one that agents share, and one for each workspace that has its own."""
 
     def __init__(self, pending: PendingConnections, *, backlog: int) -> None:
         self._pending, self._backlog = pending, backlog
@@ -53,16 +53,16 @@ class Acceptors:
 
     @property
     def shared_address(self) -> Endpoint | None:
-        """The address that agents share, with the port that was taken; None if there is none."""
+        """The bound address that agents share, or None if there is none."""
         acceptor = self._by_workspace.get(None)
         return acceptor.address if acceptor else None
 
     async def open(
         self, channel: WorkspaceChannel | None, address: Endpoint, bound: ListeningSocket | None = None
     ) -> None:
-        """Listen at the address of one workspace; with None as channel, at the one that all share.
+        """Listen on the address of one workspace, or on the shared address if `channel` is None.
 
-        `bound`: a socket that is bound already. Raises StartError.
+        `bound`: a socket that is already bound to the address. Raises StartError if the address cannot be bound.
         """
         if bound is None:
             bound = bind(address, self._backlog)
@@ -73,7 +73,7 @@ class Acceptors:
             channel.address = acceptor.address
 
     def is_open(self, workspace: str) -> bool:
-        """Whether the workspace's own address is listened at."""
+        """Whether the workspace has an address of its own that accepts connections."""
         return workspace in self._by_workspace
 
     def close(self, workspace: str) -> None:
@@ -88,7 +88,7 @@ class Acceptors:
 
 
 class PendingConnections:
-    """Connections that have proved nothing: few, and not for long."""
+    """Makes connections and limits those whose agent has not yet proved who it is."""
 
     def __init__(self, services: SessionServices, channels: WorkspaceChannels) -> None:
         self._services, self._channels = services, channels
@@ -99,11 +99,11 @@ class PendingConnections:
 
     @property
     def unproven(self) -> int:
-        """How many connections have proved nothing yet."""
+        """Number of connections whose agent has not proved who it is."""
         return len(self._unproven)
 
     def connect(self, channel: WorkspaceChannel | None) -> AgentConnection:
-        """Make the protocol of a new connection. `channel`: the workspace whose own address it came to, else None."""
+        """Return the protocol for a new connection. `channel`: the workspace it dialled, None on the shared address."""
         self._count += 1
         number = self._count
         self._services.metrics.count("connections")
@@ -119,14 +119,14 @@ class PendingConnections:
         return handshake.connection
 
     def close(self) -> None:
-        """Refuse all that have proved nothing, and those that still come."""
+        """Refuse all unproven connections, and every new one."""
         self._closed = True
         for handshake in tuple(self._unproven.values()):
             handshake.refuse("closing")
 
     async def abort_all(self) -> None:
-        """End all connections."""
+        """Abort all connections."""
         for connection in tuple(self._connections):
             connection.abort("closing")
-        for _ in range(3):  # the event loop reports an aborted connection in a later turn
+        for _ in range(3):  # the event loop calls `connection_lost` in a later iteration
             await asyncio.sleep(0)

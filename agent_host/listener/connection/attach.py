@@ -1,4 +1,4 @@
-"""An agent's claim to a workspace: what it offers, how it is proved, and how it replaces the attachment before."""
+"""Check an agent's claim to a workspace, and replace the workspace's earlier attachment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .socket import AgentConnection
 
 
 class AttachRefused(Exception):
-    """The agent may not attach."""
+    """The agent may not attach. `code` is stable, `detail` is for people."""
 
     def __init__(self, code: str, detail: str | None) -> None:
         super().__init__(code)
@@ -32,30 +32,34 @@ class AttachRefused(Exception):
 
 @dataclass(slots=True)
 class AttachClaim:
-    """An agent that says that it is a workspace's own."""
+    """The claim of a connected agent that it belongs to a workspace."""
 
     channel: WorkspaceChannel
     epoch: int
-    """The number that its attachment gets. Reserved among the channel's `offered_epochs` until `release`."""
+    """The number of its attachment, kept in the channel's `offered_epochs` until `release`."""
     offer: Offer | None
-    """Its extensions; None if it has offered none."""
+    """The extensions that the agent offers, or None."""
     challenge: str | None
-    """What it must answer to prove its identity; None if it has answered, or its address is the proof."""
+    """The challenge that the agent must answer. None once it has answered, or if its address is the proof."""
 
     @classmethod
     def from_ready(cls, channel: WorkspaceChannel, ready: LifecycleSignal) -> AttachClaim:
-        """The claim of an agent's first line. Raises AttachRefused."""
+        """Make the claim from an agent's `ready`, and reserve an epoch.
+
+        Raises AttachRefused if the workspace is fenced, or if the agent would have to prove itself and offers no
+        extensions.
+        """
         if channel.fence is not None:
             raise AttachRefused(f"attach_while_{channel.fence}", channel.fence_reason)
         offer = None if channel.loose else Offer.parse(ready.detail)
         if channel.auth == "hmac" and offer is None:
-            raise AttachRefused("unauthenticated", "it offers no extensions, so that it can prove nothing")
+            raise AttachRefused("unauthenticated", "the agent offers no extensions, so it cannot prove its identity")
         epoch = max(channel.epoch, *channel.offered_epochs, 0) + 1
         channel.offered_epochs.add(epoch)
         return cls(channel, epoch, offer, new_challenge() if channel.auth == "hmac" else None)
 
     def welcome(self, limits: ListenerLimits) -> Welcome:
-        """The host's greeting, with the challenge if there is one."""
+        """Return the host's greeting, with the challenge if there is one."""
         return Welcome(
             workspace=self.channel.workspace,
             agent_id=self.channel.workspace,
@@ -66,9 +70,10 @@ class AttachClaim:
         )
 
     def verify(self, attach: Attach) -> None:
-        """Check the answer to the challenge, which may be given once. Raises AttachRefused."""
+        """Check the answer to the challenge; there is only one try. Raises AttachRefused if it is wrong, or if the
+        workspace has been fenced."""
         challenge, self.challenge = self.challenge, None
-        assert self.offer is not None  # noqa: S101  it was challenged
+        assert self.offer is not None  # noqa: S101  only an agent with an offer is challenged
         assert challenge is not None  # noqa: S101
         good = attach.sid == self.offer.sid and verify_mac(
             attach.mac,
@@ -79,19 +84,19 @@ class AttachClaim:
             epoch=self.epoch,
         )
         if not good or not self.channel.key:
-            detail = "the answer to the challenge is not that of this workspace's key"
+            detail = "the answer to the challenge was not made with this workspace's key"
             raise AttachRefused("wrong_mac", detail)
         if self.channel.fence is not None:
             raise AttachRefused(f"attach_while_{self.channel.fence}", self.channel.fence_reason)
 
     def check_newest(self) -> None:
-        """Raise AttachRefused if a newer copy of the agent is or was attached."""
+        """Raise AttachRefused if a newer copy of the agent is attached or has been."""
         if self.epoch < self.channel.epoch or self._is_older_copy():
             raise AttachRefused("superseded", f"epoch {self.channel.epoch} was attached already")
 
     def _is_older_copy(self) -> bool:
-        """Whether the attached guest is newer: of two copies (a fork, a restored snapshot) the older one offers an
-        epoch from before the one in which the other works."""
+        """Whether this agent is an older copy (a fork, a restored snapshot) of the attached one: its offer names an
+        epoch before the attached agent's."""
         attached, known = self.channel.session, self.offer.epoch if self.offer is not None else 0
         return attached is not None and attached.confirmed and 0 < known < attached.epoch
 
@@ -103,8 +108,11 @@ class AttachClaim:
         ack: ConstraintAck | None,
         broken_before: str | None,
     ) -> AgentSession:
-        """End the session before, and start one over this connection. `ack` and `broken_before`: what the agent has
-        said of its constraints and of its last connection; None if nothing."""
+        """End the workspace's current session, and start one on this connection.
+
+        `ack`: the constraints that the agent says it has. `broken_before`: why its last connection broke, in its words.
+        Both are None if it has not said.
+        """
         before = self.channel.session
         if before is not None:
             services.metrics.count("superseded")
@@ -122,5 +130,5 @@ class AttachClaim:
         return session
 
     def release(self) -> None:
-        """The epoch is given, or is not needed any more."""
+        """Give up the reservation of the epoch: the agent has attached with it, or was refused."""
         self.channel.offered_epochs.discard(self.epoch)

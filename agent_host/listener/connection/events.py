@@ -1,4 +1,4 @@
-"""Events of a session, and what all sessions of a listener share."""
+"""The events of a session, and the services that all sessions of a listener share."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .parsing import FrameParser
 
 
 class SessionEvents(Protocol):
-    """Decides what follows from the events of sessions. The methods are called directly and must not wait."""
+    """Receives the events of sessions and decides what follows. Called in the event loop, so methods must not block."""
 
     def on_resume(self, session: AttachedAgent, resume: Resume) -> None:
-        """The agent has named the work that it still has; it waits for the verdicts."""
+        """The agent has listed the work that it still has, and waits for a verdict on each."""
         ...
 
     def on_resumed(self, session: AttachedAgent) -> None:
-        """Both ends agree about the work of earlier connections."""
+        """Both ends agree on the work of earlier connections."""
         ...
 
     def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
-        """The agent begins work."""
+        """The agent has started a request."""
         ...
 
     def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
-        """The agent has ended work, and its slot is free."""
+        """The agent has finished a request; its slot is free."""
         ...
 
     def on_result(self, session: AttachedAgent, result: WorkResult) -> None: ...
@@ -45,23 +45,23 @@ class SessionEvents(Protocol):
     def on_constraint_ack(self, session: AttachedAgent, ack: ConstraintAck) -> None: ...
 
     def on_constraints_outdated(self, session: AttachedAgent) -> None:
-        """The agent says that its constraints are not those in force."""
+        """The agent reports that its constraints are not those in force."""
         ...
 
     def on_slot_freed(self, session: AttachedAgent) -> None: ...
 
     def on_abandoned(self, session: AttachedAgent, work: OpenWork, why: str) -> None:
-        """An attempt was given up; the session ends next."""
+        """The host has given up an attempt; the session ends next."""
         ...
 
     def on_detached(self, session: AttachedAgent, slots: dict[str, OpenWork]) -> None:
-        """The session is over. `slots`: the work that the agent still had."""
+        """The session has ended. `slots`: the work that the agent still had."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionServices:
-    """One object for all connections of a listener, of which there may be thousands: each holds one reference."""
+    """The services that connections use. Thousands of connections share one object, so each holds only a reference."""
 
     events: SessionEvents
     parser: FrameParser

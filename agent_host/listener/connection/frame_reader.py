@@ -1,4 +1,4 @@
-"""Read an attached agent's frames: pace, parse, record, and report each as an event."""
+"""Read an attached agent's frames: limit their rate, parse them, audit them, and report each as an event."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class FrameReader:
         self._channel = session.channel
         self._bad_lines = BadLines(services.clock)
         self._pause_timer: Timer | None = None
-        """Runs until the agent may be listened to again."""
+        """Runs while reading is paused; None if it has never been."""
         self._frame_task: asyncio.Task[None] | None = None
-        """Must end before the next frame is heard."""
+        """The job that must end before the next frame is read, or None."""
 
     def close(self) -> None:
-        """Stop the pause and the task, if there are any."""
+        """Cancel the pause and the job, if there are any."""
         if self._pause_timer is not None:
             self._pause_timer.cancel()
         if self._frame_task is not None:
@@ -83,7 +83,7 @@ class FrameReader:
             self._handle_frame(line, frame)
 
     async def _parse_long(self, line: bytes) -> None:
-        """Read a long line in a thread, so that only this connection waits for it and not all agents."""
+        """Parse a long line in a thread, so that other agents do not wait for it."""
         try:
             frame = await run_by_size(len(line), partial(self._services.parser.parse, self._channel, line))
         except FrameFault as fault:
@@ -112,12 +112,12 @@ class FrameReader:
         if handle is None:
             self._on_bad_line(FrameFault("wrong_direction", f"{kind}: only a host sends this"))
         elif isinstance(frame, Control) and not session.negotiated:
-            self._on_bad_line(FrameFault("not_negotiated", f"{kind}: no control frames were agreed on"))
+            self._on_bad_line(FrameFault("not_negotiated", f"{kind}: the two ends have not agreed on control frames"))
         else:
             handle(self, frame)
 
     def _on_bad_line(self, fault: FrameFault) -> None:
-        """Answer and count a line that is no frame. Too many of them end the session."""
+        """Count a line that is not a valid frame and answer with `nack`. Too many such lines end the session."""
         self._services.metrics.count("bad_lines", fault.code)
         self._session.record_event(f"bad_line.{fault.code}", str(fault), fault.request_id)
         if self._bad_lines.add_and_check():
@@ -134,7 +134,7 @@ class FrameReader:
             case "completed":
                 self._services.events.on_completed(self._session, signal)
             case "quarantined":
-                detail = signal.detail or "only a host can say that; ignored"
+                detail = signal.detail or "only a host may quarantine; the signal is ignored"
                 self._session.alarm("guest_says_quarantined", detail)
             case "constraints_outdated":
                 self._services.events.on_constraints_outdated(self._session)
@@ -165,7 +165,7 @@ class FrameReader:
             self._services.events.on_nack(self._session, nack)
 
     def _ignore(self, _: object) -> None:
-        """A frame of a newer protocol, or of no consequence; the audit trail has it."""
+        """Do nothing with the frame: it needs no action, or its kind is newer than this host. It is audited."""
 
     _HANDLERS: ClassVar[dict[type, Callable[[FrameReader, Any], None]]] = {
         LifecycleSignal: _on_signal,
@@ -179,17 +179,17 @@ class FrameReader:
         IdentityRevision: _ignore,
         UnknownControl: _ignore,
     }
-    """The frames that an agent may send."""
+    """The kinds of frame that an agent may send."""
 
     # ---------------------------------------------------------------- pace
 
     def _pause(self) -> None:
-        """Stop reading until the allowance is no longer overdrawn and the trail is written in time."""
+        """Stop reading until the agent is within its rate limit and the audit trail has caught up."""
         if self._session.state == "gone":
             return
         wait = self._channel.rate_limiter.spend(0)
         if wait and not self._connection.holding:
-            self._session.alarm("too_fast", "it says more than it may, and is listened to less often")
+            self._session.alarm("too_fast", "the agent exceeds its rate limit; its frames are read more slowly")
         self._connection.hold()
         wait = max(_SHORTEST_PAUSE_SECONDS, wait)
         if self._pause_timer is None:
@@ -198,7 +198,7 @@ class FrameReader:
             self._pause_timer.reschedule(wait, self.resume)
 
     def resume(self) -> None:
-        """Read again, unless there is still a reason not to."""
+        """Read again, unless a job runs, the agent is over its rate limit or the audit trail is behind."""
         if self._session.state == "gone" or self._frame_task is not None:
             return
         channel = self._channel
@@ -208,7 +208,7 @@ class FrameReader:
             self._connection.release()
 
     def run_before_next_frame(self, job: Coroutine[Any, Any, None]) -> None:
-        """Run the job, and hold the connection's frames until it is done: a connection has one such job at a time."""
+        """Run the job, and read no frame until it is done. At most one such job runs at a time."""
         self._connection.hold()
         self._frame_task = asyncio.create_task(job, name=f"frame-{self._channel.workspace}")
         self._frame_task.add_done_callback(self._on_job_done)
@@ -216,6 +216,6 @@ class FrameReader:
     def _on_job_done(self, job: asyncio.Task[None]) -> None:
         if not job.cancelled() and (error := job.exception()) is not None:
             log.error("frame_failed", workspace=self._channel.workspace, exc_info=error)
-        if self._frame_task is job:  # else the job has started another one
+        if self._frame_task is job:  # else the job itself has started the next one
             self._frame_task = None
             self.resume()

@@ -1,10 +1,10 @@
-"""Greet a new connection until the host knows which agent it is (docs/protocols/mediation.md#24-order).
+"""Find out which agent has connected, and attach it (docs/protocols/mediation.md#24-order).
 
-The host is silent until the guest's first line. A connection that closes without a byte is a readiness probe: it is
-counted and has no other effect.
+The host sends nothing before the guest's first line. A connection that closes without a byte is a readiness probe: it
+is counted and has no other effect.
 
-What a stranger does is counted and not written: its frames get their rows once it is attached, and only an agent that
-has proved who it is raises a workspace's epoch.
+An agent that has not proved who it is cannot fill the disk or raise a workspace's epoch: its frames are audited only
+once it is attached, and the epoch is stored only after the proof.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .parsing import kind_of
 from .socket import AgentConnection
 
 _MOST_EARLY = 64
-"""Lines that an agent may send before it is attached."""
+"""Number of lines that an agent may send before it is attached."""
 _MOST_BYTES = 256 << 10
-"""Bytes of those lines."""
+"""Number of bytes that an agent may send before it is attached."""
 
 
 class Handshake:
-    """A connection that has proved nothing yet."""
+    """The handshake of one connection, from its first byte until it is attached, refused or lost."""
 
     __slots__ = (
         "_ack",
@@ -66,19 +66,19 @@ class Handshake:
         *,
         on_finished: Callable[[], object],
     ) -> None:
-        """`channel`: the workspace whose own address the connection came to, else None. `number`: of the connection.
-        `on_finished` is called once the connection is attached, refused or lost."""
+        """`channel`: the workspace that the agent dialled, None on the shared address. `number` names the connection in
+        the audit trail. `on_finished` is called once, when the connection is attached, refused or lost."""
         self._services, self._channels, self._channel = services, channels, channel
         self._on_finished = on_finished
         self._ack: ConstraintAck | None = None
         self._broken_before: str | None = None
-        """Why the agent's last connection broke, as it says."""
+        """Why the agent's last connection broke, in its words; None if it has not said."""
         self._early_lines: list[bytes] = []
-        """Lines that came before the agent was attached; read afterwards."""
+        """Lines that came after the greeting and before the attachment; handled after it."""
         self._claim: AttachClaim | None = None
-        """None until the agent has said who it is."""
+        """None until the agent has sent `ready`."""
         self._audit_rows: list[AuditRow] = []
-        """Written once the agent is attached."""
+        """Rows for the audit trail, written once the agent is attached."""
         self._greeted = self._finished = False
         limits, timers = services.limits, services.timers
         self._timer: Timer = timers.call_later(limits.first_line_timeout, lambda: self.refuse("no_first_line"))
@@ -95,9 +95,9 @@ class Handshake:
             self._services.metrics.count("bad_lines", fault.code)
             self.refuse("bad_first_line", str(fault))
             return
-        assert isinstance(line, bytes)  # noqa: S101  a fault was raised
+        assert isinstance(line, bytes)  # noqa: S101  a fault was refused above
         if len(self._audit_rows) >= _MOST_EARLY or self.connection.received_bytes > _MOST_BYTES:
-            self.refuse("too_much", "it says too much before it has proved who it is")
+            self.refuse("too_much", "the agent sends too much before it has proved who it is")
             return
         self._add_audit_row("in", kind_of(frame), line)
         match frame:
@@ -110,16 +110,16 @@ class Handshake:
             case Attach() if self._claim is not None and self._claim.challenge is not None:
                 self._on_attach(self._claim, frame)
             case _ if self._greeted:
-                self._early_lines.append(line)  # it did not wait for our greeting: read once it is attached
+                self._early_lines.append(line)  # sent without waiting for the greeting: handled once attached
             case _:
-                self.refuse("out_of_order", f"{kind_of(frame)} before it has said who it is")
+                self.refuse("out_of_order", f"{kind_of(frame)} came before `ready`")
 
     def _on_ready(self, ready: LifecycleSignal) -> None:
-        """The agent has said who it is: challenge it, unless its address is the proof."""
+        """Challenge the agent that `ready` names, or attach it at once if its address is the proof."""
         self._greeted = True
         channel = self._channel or self._channels.find(ready.agent_id)
         if channel is None or (self._channel is None and channel.auth == "none"):
-            self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} is known at this address")
+            self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} uses this address")
             return
         self._channel = channel
         try:
@@ -128,7 +128,7 @@ class Handshake:
             self.refuse(refused.code, refused.detail)
             return
         if claim.challenge is None:
-            self._take_epoch(claim)
+            self._claim_epoch(claim)
         else:
             self._send(claim.welcome(self._services.limits))
             self._set_timeout("no_attach")
@@ -139,13 +139,13 @@ class Handshake:
         except AttachRefused as refused:
             self.refuse(refused.code, refused.detail)
         else:
-            self._take_epoch(claim)
+            self._claim_epoch(claim)
 
     # ---------------------------------------------------------------- proved
 
-    def _take_epoch(self, claim: AttachClaim) -> None:
-        """The agent has proved who it is: store its epoch, then attach it. An agent that attaches again and again waits
-        for its allowance."""
+    def _claim_epoch(self, claim: AttachClaim) -> None:
+        """Store the epoch of an agent that has proved who it is, then attach it. An agent that attaches too often waits
+        until its rate limit allows it."""
         try:
             claim.check_newest()
         except AttachRefused as refused:
@@ -165,7 +165,7 @@ class Handshake:
         self._channels.save_epoch(claim.channel, claim.epoch, lambda: self._attach(claim))
 
     def _attach(self, claim: AttachClaim) -> None:
-        """Hand the connection over to a session: the epoch is on the disk."""
+        """Hand the connection over to a session, once the epoch is stored."""
         if self._finished or self.connection.closed:
             return
         try:
@@ -186,7 +186,7 @@ class Handshake:
     # ---------------------------------------------------------------- out
 
     def refuse(self, code: str, detail: str | None = None) -> None:
-        """End the connection. It is an alarm if the peer has sent anything."""
+        """End the connection, with an alarm if the peer has sent anything."""
         if self._finished:
             return
         self._services.metrics.count("refused_attachments", code)
@@ -194,7 +194,7 @@ class Handshake:
         if self.connection.received_bytes and code != "closing":
             self._services.audit_log.alarm(
                 code,
-                detail or "a connection was refused",
+                detail or "the connection was refused",
                 workspace=workspace,
                 epoch=self._claim.epoch if self._claim else 0,
                 connection=self.connection.number,

@@ -1,4 +1,4 @@
-"""Heartbeat of a session: pings, and the end of an agent that stays silent."""
+"""Ping an attached agent, and end its session when it stays silent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .socket import AgentConnection
 
 
 class Heartbeat:
-    """Pings one agent, and ends its session when it answers none of a few."""
+    """Pings one agent, and ends its session after too many pings without an answer."""
 
     __slots__ = ("_clock", "_connection", "_limits", "_missed", "_pinged_at", "_pings", "_session", "_timer", "_timers")
 
@@ -38,7 +38,7 @@ class Heartbeat:
         return self._timers.call_later(self._limits.heartbeat, self._on_due)
 
     def _on_due(self) -> None:
-        """Count pings without an answer, and not seconds: a host that was suspended itself has heard nothing either."""
+        """Count unanswered pings rather than seconds, because a host that was itself suspended has received nothing."""
         paused = self._session.channel.paused
         silent = self._connection.last_received_at < self._pinged_at and not paused and not self._connection.holding
         self._missed = self._missed + 1 if silent else 0

@@ -1,4 +1,4 @@
-"""Parse lines as frames, name their kinds, count bad lines."""
+"""Parse lines into frames, name the kinds of frames, and count bad lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _KINDS: dict[type, str] = {
 
 
 class BadLines:
-    """Counts the lines of the last minute that were no frames."""
+    """Counts the bad lines of the last minute."""
 
     __slots__ = ("_clock", "_times")
 
@@ -51,7 +51,7 @@ class BadLines:
         self._times: deque[float] | None = None  # most agents never send one
 
     def add_and_check(self) -> bool:
-        """Count one more, and return whether there were too many."""
+        """Count one more bad line, and return whether there are too many now."""
         now = self._clock.monotonic()
         if self._times is None:
             self._times = deque()
@@ -62,7 +62,7 @@ class BadLines:
 
 
 def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
-    """The frame's name in the audit trail."""
+    """Return the name that the frame's kind has in the audit trail."""
     if isinstance(frame, LifecycleSignal):
         return f"signal.{frame.signal}"
     if isinstance(frame, (Control, UnknownControl)):
@@ -71,7 +71,7 @@ def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
 
 
 def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, str | None]:
-    """`request_id` and `audit_ref` of a frame; None where frames of its kind have no such field."""
+    """Return `request_id` and `audit_ref` of a frame, each None if frames of its kind have no such field."""
     said: Any = frame
     request_id, audit_ref = _ref_fields(type(frame))
     return said.request_id if request_id else None, said.audit_ref if audit_ref else None
@@ -79,19 +79,19 @@ def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, st
 
 @cache
 def _ref_fields(kind: type) -> tuple[bool, bool]:
-    """Whether a kind of frame has the two fields. Cached: asking a model for a missing attribute is slow."""
+    """Whether frames of this kind have the two fields. Cached, because pydantic is slow on missing attributes."""
     fields = kind.model_fields if issubclass(kind, BaseModel) else {}
     return "request_id" in fields, "audit_ref" in fields
 
 
 class FrameParser:
-    """Reads lines as frames, in the dialect of their workspace."""
+    """Parses lines into frames, in the dialect of their workspace."""
 
     def __init__(self, *, ledger: WorkLedger, clock: Clock) -> None:
         self._ledger, self._clock = ledger, clock
 
     def parse(self, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
-        """The frame of a line; `channel` is None until the agent has said who it is. Raises FrameFault."""
+        """Parse a line. `channel` is None until the agent has sent `ready`. Raises FrameFault if it is not a frame."""
         if isinstance(line, FrameFault):
             raise line
         value = decode(line)

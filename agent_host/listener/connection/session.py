@@ -1,5 +1,5 @@
 """One attachment of an agent, from the proof of its identity to the end of its connection
-(docs/protocols/mediation.md#24-order). It reports events and decides nothing about work."""
+(docs/protocols/mediation.md#24-order). A session reports events; `SessionEvents` decides what follows for work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .socket import AgentConnection
 
 
 class AgentSession:
-    """State of an attachment, the agent's slots, and what is sent to it."""
+    """An attached agent: the state of its attachment, its slots of work, and the sending of frames."""
 
     __slots__ = (
         "_heartbeat",
@@ -53,8 +53,8 @@ class AgentSession:
         offer: Offer | None,
         broken_before: str | None,
     ) -> None:
-        """`offer`: the agent's extensions, None if it has offered none. `broken_before`: why its last connection broke,
-        as it says; None if it has said nothing."""
+        """`offer`: the extensions that the agent offers, or None. `broken_before`: why its last connection broke, in
+        its words, or None if it has not said."""
         self._services, self.channel, self.connection = services, channel, connection
         self.epoch, self.offer, self.broken_before = epoch, offer, broken_before
         self.negotiated = offer is not None
@@ -66,14 +66,14 @@ class AgentSession:
         self.confirmed = False
         self.attached_at = services.clock.monotonic()
         self._timer: Timer | None = None
-        """Ends the session when the agent does not resume, or does not close after a drain."""
+        """Ends the session if the agent does not resume in time, or does not close in time after a drain."""
         self._heartbeat: Heartbeat | None = None
         self.reader = FrameReader(services, self, connection)
 
     # ---------------------------------------------------------------- states
 
     def start(self, ack: ConstraintAck | None) -> None:
-        """Take over the connection. `ack`: the constraints that the agent has, as its greeting says."""
+        """Take over the connection. `ack`: the constraints that the agent says it has, or None."""
         self.acked = ack
         self.connection.handler = self.reader
         limits, timers = self._services.limits, self._services.timers
@@ -87,7 +87,7 @@ class AgentSession:
             self.mark_resumed()
 
     def mark_resumed(self) -> None:
-        """Both ends agree about the work of earlier connections."""
+        """Record that both ends agree on the work of earlier connections."""
         self.confirmed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -95,14 +95,14 @@ class AgentSession:
         self._services.events.on_resumed(self)
 
     def mark_ready(self) -> bool:
-        """Become `ready` unless the session is ending, and return whether it has just become so."""
+        """Change the state to `ready`. Returns False if it is `ready` already, or if the session is ending."""
         if self.state not in ("resuming", "constraining"):
             return False
         self.state = "ready"
         return True
 
     def drain(self, seconds: float) -> None:
-        """Send no new work. The agent closes once it has ended what it has, at the latest after `seconds`."""
+        """Send no more work. The session ends once the agent has finished its work, at the latest after `seconds`."""
         if self.state in ("draining", "gone"):
             return
         self.state = "draining"
@@ -113,12 +113,12 @@ class AgentSession:
         self._end_when_idle()
 
     def _end_when_idle(self) -> None:
-        """End a drained session whose agent cannot be asked to close."""
+        """End a drained session that has no work left, if its agent does not know the frame that asks it to close."""
         if self.state == "draining" and not self.negotiated and not self.slots:
             self.end("drained")
 
     def end(self, reason: str, *, abruptly: bool = False) -> None:
-        """End the attachment; its work may be retried. Idempotent. `abruptly`: drop what is not written yet."""
+        """End the attachment; its work may be retried. Idempotent. `abruptly`: drop frames that are not written yet."""
         if self.state == "gone":
             return
         drained, self.state = self.state == "draining", "gone"
@@ -150,33 +150,33 @@ class AgentSession:
         self._services.events.on_slot_freed(self)
 
     def abandon(self, work: OpenWork, why: str) -> None:
-        """Give up an attempt that the agent has not carried out in time, and end the session."""
+        """Give up an attempt that the agent has not finished in time, and end the session."""
         self.slots.pop(work.id, None)
         work.abandoned = True
         self._services.events.on_abandoned(self, work, why)
         self.end(why)
 
     def run_before_next_frame(self, job: Coroutine[Any, Any, None]) -> None:
-        """Run the job, and hold the agent's frames until it is done."""
+        """Run the job, and read no frame of the agent until it is done."""
         self.reader.run_before_next_frame(job)
 
     # ---------------------------------------------------------------- time
 
     @property
     def last_received_at(self) -> float:
-        """When the last byte came, by the monotonic clock."""
+        """Monotonic time of the last byte received, in seconds."""
         return self.connection.last_received_at
 
     def freeze(self) -> None:
-        """Stop the deadlines of the connection and of the work in the slots: the agent's machine is paused."""
+        """Stop the deadlines of the connection and of the work in the slots while the agent's machine is paused."""
         self.connection.freeze()
         for work in self.slots.values():
             if work.timer is not None:
                 work.timer.freeze()
 
     def thaw(self) -> None:
-        """Continue the deadlines with the time that was left."""
-        self.connection.last_received_at = self._services.clock.monotonic()  # a paused agent could say nothing
+        """Run the deadlines again, with the time that was left."""
+        self.connection.last_received_at = self._services.clock.monotonic()  # a paused agent could not send
         self.connection.thaw()
         for work in self.slots.values():
             if work.timer is not None:
@@ -185,7 +185,7 @@ class AgentSession:
     # ---------------------------------------------------------------- out
 
     def send(self, frame: Control | BaseModel, *, request_id: str | None = None, droppable: bool = False) -> None:
-        """Send a frame, in order. Control frames are left out unless both ends have agreed on them."""
+        """Send a frame, in order. Control frames are not sent unless both ends have agreed on them."""
         if isinstance(frame, Control) and not self.negotiated:
             return
         self.send_line(encode(frame), kind_of(frame), request_id=request_id, droppable=droppable)

@@ -1,6 +1,6 @@
-"""One connection: bytes to lines, frames to bytes. It does not know what they mean.
+"""One connection: split received bytes into lines, and write lines. Their meaning is left to the handler.
 
-It never closes one direction only: the bridge between us and the guest tears down both when the host does that.
+A connection is never half-closed, because the bridge between host and guest then closes both directions.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class LineHandler(Protocol):
-    """Understands the lines of a connection."""
+    """Handles the lines of a connection."""
 
     def on_line(self, line: bytes | FrameFault) -> None: ...
 
     def on_lost(self, reason: str) -> None:
-        """The connection is gone; called once."""
+        """Called once, when the connection has closed."""
         ...
 
 
 class AgentConnection(asyncio.Protocol):
-    """Reads lines for its handler, and writes what it is given in order."""
+    """The asyncio protocol of one connection: gives lines to its handler, and writes lines in order."""
 
     __slots__ = (
         "__weakref__",
@@ -73,15 +73,15 @@ class AgentConnection(asyncio.Protocol):
         self.closed = False
         self.received_bytes = 0
         self.last_received_at = clock.monotonic()
-        """When the last byte came, by the monotonic clock."""
+        """Monotonic time of the last byte received, in seconds."""
 
     @property
     def queued_frames(self) -> int:
-        """How many frames wait to be written."""
+        """Number of frames that wait to be written."""
         return len(self._outbox)
 
     def set_max_line(self, max_line: int) -> None:
-        """Allow longer lines: the peer has proved who it is."""
+        """Allow longer lines, once the peer has proved who it is."""
         self._lines.soft = max_line
 
     # ---------------------------------------------------------------- in
@@ -119,17 +119,17 @@ class AgentConnection(asyncio.Protocol):
 
     @property
     def holding(self) -> bool:
-        """Whether lines wait and nothing is read."""
+        """Whether reading is paused and received lines are kept."""
         return self._holding
 
     def hold(self) -> None:
-        """Keep lines until `release`: the handler waits for the disk, or the peer says too much."""
+        """Stop reading and keep received lines until `release`, while the disk is slow or the peer is too fast."""
         self._holding = True
         if self._transport is not None and not self.closed:
             self._transport.pause_reading()
 
     def release(self) -> None:
-        """Deliver the kept lines, and read again."""
+        """Give the kept lines to the handler, and read again."""
         self._holding = False
         while self._held_lines and not self._holding and not self.closed:
             self.handler.on_line(self._held_lines.popleft())
@@ -137,8 +137,8 @@ class AgentConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def eof_received(self) -> bool | None:
-        self._reason = self._reason or "the peer has closed it"
-        return False  # half a connection is of no use: close all of it
+        self._reason = self._reason or "the peer closed the connection"
+        return False  # a half-closed connection is of no use: close both directions
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -151,7 +151,7 @@ class AgentConnection(asyncio.Protocol):
     # ---------------------------------------------------------------- out
 
     def send(self, line: bytes, *, droppable: bool = False) -> None:
-        """Write in order. A peer that reads too slowly loses droppable frames first, and then the connection."""
+        """Write a line, in order. If the peer reads too slowly, drop droppable lines first, then the connection."""
         if self.closed:
             return
         self._outbox.append((line, droppable))
@@ -169,7 +169,7 @@ class AgentConnection(asyncio.Protocol):
         kept = deque(entry for entry in self._outbox if not entry[1])
         self._outbox, self._outbox_bytes = kept, sum(len(line) for line, _ in kept)
         if len(kept) > self._limits.queue_frames or self._outbox_bytes > self._limits.queue_bytes:
-            self.abort("the peer does not read, and too much waits for it")
+            self.abort("the peer does not read, and its queue is full")
 
     def _flush(self) -> None:
         self._flushing = False
@@ -197,7 +197,7 @@ class AgentConnection(asyncio.Protocol):
         self._flush()
 
     def freeze(self) -> None:
-        """The peer's machine is paused: until `thaw` it may read nothing."""
+        """Do not count the time until `thaw` as a stall: the peer's machine is paused."""
         self._frozen = True
         if self._stall_timer is not None:
             self._stall_timer.freeze()
@@ -213,7 +213,7 @@ class AgentConnection(asyncio.Protocol):
     # ---------------------------------------------------------------- end
 
     def close(self, reason: str) -> None:
-        """Close once what was sent is written, at the latest after `close_timeout`."""
+        """Close once all queued lines are written, at the latest after `close_timeout`."""
         if self.closed:
             return
         self._flush()
@@ -227,7 +227,7 @@ class AgentConnection(asyncio.Protocol):
             self._timers.call_later(self._limits.close_timeout, transport.abort)
 
     def abort(self, reason: str) -> None:
-        """Close at once, and drop what is not written."""
+        """Close at once, and drop the lines that are not written."""
         self.closed = True
         self._reason = self._reason or reason
         if self._transport is not None:

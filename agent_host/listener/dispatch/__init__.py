@@ -1,1 +1,1 @@
-"""Decisions about work: when it is sent, what an agent's answers mean, when it is tried again."""
+"""Decide when work is sent, what an agent's answers mean, and when work is retried."""

@@ -1,7 +1,7 @@
 """Deadlines for the acknowledgement of constraints (docs/reference/mediation-host.md#what-an-operator-does).
 
-An agent that does not acknowledge in time raises an alarm and is then halted. Only the time in which it is attached and
-owes the acknowledgement counts: a break does not reset it, and an unreachable host is not the agent's fault.
+If an agent does not acknowledge in time, the watch raises an alarm and later halts the workspace. It counts only time
+in which the agent is attached: a broken connection does not reset the count, and time without one does not add to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..timers import Timers
 
 
 class AckWatch:
-    """Runs the deadlines, raises the alarm, and halts the workspace."""
+    """Runs the acknowledgement deadlines of all workspaces, raises the alarm, and halts."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class AckWatch:
         self._tasks, self._timers, self._clock = tasks, timers, clock
 
     def start(self, session: AttachedAgent, current: ConstraintSet) -> None:
-        """Run the deadlines, unless they run already or the agent may first finish its work."""
+        """Start the deadlines, unless they run already or the severity lets the agent finish its work first."""
         deadlines, channel = ACK_DEADLINES[current.severity], session.channel
         if channel.ack_timers or channel.paused or (session.slots and not deadlines.runs_while_busy):
             return
@@ -48,18 +48,18 @@ class AckWatch:
             )
 
     def start_if_owed(self, session: AttachedAgent) -> None:
-        """Run the deadlines if the agent still owes the acknowledgement: its machine runs again."""
+        """Start the deadlines if the agent still owes the acknowledgement. Called when its machine runs again."""
         current = session.channel.constraints
         if session.state == "constraining" and current is not None:
             self.start(session, current)
 
     def start_if_idle(self, session: AttachedAgent) -> None:
-        """Run the deadlines if the agent owes the acknowledgement and has nothing else to do."""
+        """Start the deadlines if the agent owes the acknowledgement and has no work left."""
         if not session.slots:
             self.start_if_owed(session)
 
     def pause(self, channel: WorkspaceChannel) -> None:
-        """Stop the deadlines, and keep the time that was used up. Idempotent."""
+        """Stop the deadlines, and add the elapsed time to the constraints' `owed_seconds`. Idempotent."""
         for timer in channel.ack_timers:
             timer.cancel()
         channel.ack_timers = []
@@ -68,7 +68,7 @@ class AckWatch:
         channel.ack_owed_since = None
 
     def save_status(self, channel: WorkspaceChannel, current: ConstraintSet, status: AckStatus) -> None:
-        """Store how the agent has answered, if that is new."""
+        """Store the status in the background, if it has changed."""
         if current.status != status:
             self._tasks.spawn(self._write_status(channel, current, status))
 
@@ -76,7 +76,7 @@ class AckWatch:
         try:
             await self._channels.save_ack_status(channel, current, status)
         except RequestError:
-            return  # it is in memory, and the audit trail has the frame
+            return  # the status is still in memory, and the frame is in the audit trail
 
     def _on_alert_due(self, session: AttachedAgent, current: ConstraintSet) -> None:
         current.alerted = True
@@ -88,10 +88,10 @@ class AckWatch:
         self._tasks.spawn(self._halt(channel, current))
 
     async def _halt(self, channel: WorkspaceChannel, current: ConstraintSet) -> None:
-        """Fence the workspace and cut the channel. Work that its agent had waits for an operator."""
+        """Fence the workspace and end its session. Work that its agent had waits for an operator."""
         reason = f"constraints {current.version} ({current.severity}) were not acknowledged"
         self._audit_log.alarm("halted", reason, workspace=channel.workspace)
-        channel.fence, channel.fence_reason = "halted", reason  # in force even if the database fails
+        channel.fence, channel.fence_reason = "halted", reason  # holds even if the database fails
         if channel.session is not None:
             channel.session.end("halted", abruptly=True)
         self._owner.on_halt(channel.workspace)

@@ -1,4 +1,4 @@
-"""Cancel work, wherever it is."""
+"""Cancel work, whether it is queued or an agent has it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .deadlines import WorkDeadlines
 
 
 class WorkCanceller:
-    """Ends work at once where no agent has it, and else asks the agent to."""
+    """Ends work at once if no agent has it; otherwise asks the agent to cancel it."""
 
     def __init__(
         self, *, ledger: WorkLedger, channels: WorkspaceChannels, deadlines: WorkDeadlines, limits: ListenerLimits
@@ -21,14 +21,18 @@ class WorkCanceller:
         self._ledger, self._channels, self._deadlines, self._limits = ledger, channels, deadlines, limits
 
     def cancel(self, work: OpenWork, reason: str) -> None:
-        """Cancel the work. Work that an agent has ends when the agent says so, or has not in time. Idempotent."""
+        """Cancel the work. Idempotent.
+
+        Work that an agent has ends when the agent answers, or when it has not answered within `cancel_grace`. An agent
+        that does not know the frame cannot be asked: its work ends at once, and its slot stays taken until it is done.
+        """
         if work.cancel_reason is not None or not work.active:
             return
         session = self._channels.get(work.workspace).session
         sent = session is not None and session.slots.get(work.id) is work
         if not sent or session is None or not session.negotiated:
             self._ledger.finish(work, "cancelled", error=f"cancelled: {reason}")
-            if sent and session is not None:  # it cannot be asked, and its slot is not free until it is done
+            if sent and session is not None:  # the agent still works on it
                 self._deadlines.arm(work, self._limits.run_timeout, lambda: session.end("slot_timeout"))
             return
         work.cancel_reason = reason

@@ -35,7 +35,7 @@ class ConstraintEnforcer:
         self._audit_log, self._tasks = audit_log, tasks
 
     def ensure_acknowledged(self, session: AttachedAgent) -> None:
-        """Let the session become ready at once, or push the constraints and wait for their acknowledgement."""
+        """Make the session ready if its agent has acknowledged the constraints in force; otherwise push them."""
         current = session.channel.constraints
         if session.channel.loose or current is None or current.is_matched_by(session.acked):
             if current is not None and session.acked is not None:
@@ -50,17 +50,17 @@ class ConstraintEnforcer:
         self._push(session, current)
 
     def enforce_new(self, channel: WorkspaceChannel) -> None:
-        """New constraints are in force: an attached agent must acknowledge them before it gets more work."""
+        """Require an attached agent to acknowledge constraints that are newly in force before it gets more work."""
         session = channel.session
         if session is not None and session.state in ("ready", "constraining"):
             self._watch.pause(channel)
             self.ensure_acknowledged(session)
 
     def on_outdated(self, session: AttachedAgent) -> None:
-        """The agent says that its constraints are not those in force: push them again."""
+        """Push the constraints again, because the agent reports that it does not have those in force."""
         current = session.channel.constraints
         if current is None or session.state != "ready" or session.channel.loose:
-            return  # there are none to push, or they are on their way already
+            return  # nothing to push, or already pushed
         session.acked = None
         session.channel.rate_limiter.spend(PUSH_UNITS)
         self._watch.pause(session.channel)
@@ -86,11 +86,11 @@ class ConstraintEnforcer:
             )
 
     def freeze(self, channel: WorkspaceChannel) -> None:
-        """Stop the deadlines for the acknowledgement: the agent's machine is paused."""
+        """Stop the acknowledgement deadlines while the agent's machine is paused."""
         self._watch.pause(channel)
 
     def thaw(self, session: AttachedAgent) -> None:
-        """Continue the deadlines, if the agent still owes the acknowledgement."""
+        """Run the deadlines again, if the agent still owes the acknowledgement."""
         self._watch.start_if_owed(session)
 
     def _make_ready(self, session: AttachedAgent) -> None:
@@ -99,29 +99,29 @@ class ConstraintEnforcer:
 
     def _report_mismatch(self, session: AttachedAgent, current: ConstraintSet, ack: ConstraintAck) -> None:
         self._watch.save_status(session.channel, current, "hash_mismatch")
-        session.alarm("constraints_hash", f"version {ack.version}: it has {ack.hash}, and {current.hash} is in force")
+        session.alarm("constraints_hash", f"version {ack.version}: the agent has {ack.hash}, not {current.hash}")
 
     # ---------------------------------------------------------------- out
 
     def _push(self, session: AttachedAgent, current: ConstraintSet) -> None:
-        """Send the constraints, and run the deadlines for their acknowledgement."""
+        """Send the constraints in the background, and start the deadlines for their acknowledgement."""
         self._tasks.spawn(self._send(session, current))
         self._watch.start(session, current)
 
     async def _send(self, session: AttachedAgent, current: ConstraintSet) -> None:
-        """Send the payload first, so that the agent need not fetch it."""
+        """Send the constraints, with the payload first so that the agent need not fetch it."""
         channel = session.channel
         try:
             payload = await self._channels.read_payload(channel, current.version) if session.negotiated else b""
         except RequestError:
-            return  # the deadlines run; the next attachment tries again
+            return  # the deadlines are running; the next attachment tries again
         if session.state == "gone" or channel.constraints is not current:
             return
         if session.negotiated and current.payload_ref == "inline":
             b64 = base64.b64encode(payload).decode()
             session.send(ConstraintsPayload(version=current.version, b64=b64, severity=current.severity))
         elif current.payload_ref == "inline":
-            session.alarm("constraints_undeliverable", "the agent takes no payload on the channel; name a payload_ref")
+            session.alarm("constraints_undeliverable", "the agent accepts no payload on the channel; set payload_ref")
             return
         session.send(
             Constraints(

@@ -1,4 +1,4 @@
-"""How long each state of a request may last. A request has one deadline at a time.
+"""Deadlines for the states of a request. A request has one deadline at a time.
 
 See docs/reference/mediation-host.md#limits.
 """
@@ -19,7 +19,7 @@ from ..timers import Timers
 
 
 class WorkDeadlines:
-    """Sets deadlines, and acts on those that pass."""
+    """Sets the deadlines of requests, and acts when one passes."""
 
     def __init__(
         self, *, ledger: WorkLedger, audit_log: AuditLog, timers: Timers, clock: Clock, limits: ListenerLimits
@@ -28,42 +28,42 @@ class WorkDeadlines:
         self._timers, self._clock, self._limits = timers, clock, limits
 
     def arm(self, work: OpenWork, seconds: float, call: Callable[[], None]) -> None:
-        """Set the one deadline that the work has; it replaces the one before."""
+        """Set the deadline of the work; it replaces the current one. `call` runs when it passes."""
         work.arm(self._timers, seconds, call)
 
     # ---------------------------------------------------------------- waiting
 
     def fix_expiry(self, work: OpenWork) -> float:
-        """When the work expires, by the monotonic clock. Computed once, so that the wall clock may jump afterwards."""
+        """Return the monotonic time at which the work expires, computed once so that the wall clock may jump later."""
         if work.expires_monotonic is None:
             work.expires_monotonic = self._clock.monotonic() + (work.expires_at - self._clock.now_ms()) / 1000
         return work.expires_monotonic
 
     def arm_expiry(self, work: OpenWork) -> None:
-        """Limit how long the work may wait to be begun."""
+        """Limit how long the work may wait to be started."""
         seconds = self.fix_expiry(work) - self._clock.monotonic()
         work.arm(self._timers, seconds, lambda: self._on_expired(work))
 
     def _on_expired(self, work: OpenWork) -> None:
         if work.status == "queued":
-            self._ledger.finish(work, "expired", error="expired: nobody could begin it in time")
+            self._ledger.finish(work, "expired", error="expired: no agent could start it in time")
         elif work.status == "retry_wait":
             self._ledger.finish(work, "dead", error="no_agent: the agent that had it did not come back in time")
 
     # ---------------------------------------------------------------- at the agent
 
     def arm_accept(self, session: AttachedAgent, work: OpenWork) -> None:
-        """The request went out: limit the time until the agent accepts it."""
+        """Limit the time from sending the request until the agent accepts it."""
         work.arm(self._timers, self._limits.accept_timeout, lambda: session.abandon(work, "accept_timeout"))
 
     def arm_run(self, session: AttachedAgent, work: OpenWork) -> None:
-        """The agent works on it: limit the time until its result."""
+        """Limit the time from the agent's acceptance until its result."""
         bound = work.request.bounds.max_duration_seconds if work.request.bounds else None
         seconds = self._limits.run_timeout if bound is None else bound + self._limits.run_grace
         work.arm(self._timers, seconds, lambda: self._on_run_timeout(session, work))
 
     def _on_run_timeout(self, session: AttachedAgent, work: OpenWork) -> None:
-        """Ask the agent to cancel; without an answer in time, or where it cannot be asked, give the attempt up."""
+        """Ask the agent to cancel. Give up the attempt if it does not answer in time or cannot be asked."""
         self._audit_log.event("overdue", workspace=work.workspace, epoch=work.epoch, request_id=work.id)
         if not session.negotiated:
             session.abandon(work, "run_timeout")
@@ -72,5 +72,5 @@ class WorkDeadlines:
         work.arm(self._timers, self._limits.cancel_grace, lambda: session.abandon(work, "run_timeout"))
 
     def arm_slot(self, session: AttachedAgent, work: OpenWork) -> None:
-        """The result is there: limit the time until `completed`, after which the slot counts as free."""
+        """Limit the time from the result until `completed`, after which the slot counts as free."""
         work.arm(self._timers, self._limits.slot_timeout, lambda: session.free_slot(work.id))

@@ -1,4 +1,4 @@
-"""Send queued work to agents: on the disk first, then on the wire.
+"""Send queued work to agents. The row of a request is durable before the request is sent.
 
 See docs/reference/mediation-host.md#limits.
 """
@@ -18,7 +18,7 @@ from .gate import SendGate
 
 
 class Dispatcher:
-    """Keeps the queues of work, and sends from them."""
+    """Queues the work of all workspaces and sends it."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Dispatcher:
     # ---------------------------------------------------------------- queue
 
     def enqueue(self, work: OpenWork) -> None:
-        """Append work that waits for nothing but its turn, and send what may be sent."""
+        """Append the work to its workspace's queue, and send as much of the queue as the gate allows."""
         self._deadlines.fix_expiry(work)
         channel = self._channels.get(work.workspace)
         channel.queue.append(work)
@@ -44,44 +44,44 @@ class Dispatcher:
             self._deadlines.arm_expiry(work)
 
     def requeue(self, work: OpenWork) -> None:
-        """Put work whose pause is over first in the queue, and send what may be sent."""
+        """Put work first in its queue, because its pause is over, and send as much of the queue as the gate allows."""
         self._deadlines.arm_expiry(work)
         channel = self._channels.get(work.workspace)
         channel.queue.appendleft(work)
         self.send_queued(channel)
 
     def requeue_waiting(self, channel: WorkspaceChannel) -> None:
-        """New constraints are in force: work that has waited for them takes its turn."""
+        """Queue the work that has waited for constraints which are now in force."""
         channel.queue.extendleft(reversed(channel.waiting_for_constraints))
         channel.waiting_for_constraints.clear()
         self.send_queued(channel)
 
     def send_queued(self, channel: WorkspaceChannel) -> None:
-        """Send queued work for as long as the gate is open."""
+        """Send queued work while the gate is open."""
         while channel.queue and self._gate.blocked_by(channel) is None:
             work = channel.queue.popleft()
             if work.status not in ("queued", "retry_wait") or work.lost or work.refused:
-                continue  # it has ended or gone another way meanwhile
+                continue  # it has ended since, or waits elsewhere
             if self._check_version(channel, work):
                 assert channel.session is not None  # noqa: S101  the gate is open
                 self._dispatch(channel, channel.session, work)
 
     def _check_version(self, channel: WorkspaceChannel, work: OpenWork) -> bool:
-        """Whether the constraints in force are those that the caller has named, or the caller has named none."""
+        """Whether the caller named the constraints in force, or named none. Otherwise the work waits or ends."""
         current, wanted = channel.constraints, work.request.constraints_version
         if not work.pinned or current is None or current.version == wanted:
             return True
         if wanted > current.version:
             channel.waiting_for_constraints.append(work)
         else:
-            error = f"constraints_superseded: it names version {wanted}, and {current.version} is in force"
+            error = f"constraints_superseded: the request names version {wanted}, {current.version} is in force"
             self._ledger.finish(work, "dead", error=error)
         return False
 
     # ---------------------------------------------------------------- out
 
     def _dispatch(self, channel: WorkspaceChannel, session: AttachedAgent, work: OpenWork) -> None:
-        """Give the work a slot and write its row; the request goes out when the row is durable."""
+        """Give the work a slot and write its row. The request is sent when the row is durable."""
         work.attempts += work.next_is_attempt
         work.next_is_attempt, work.begun, work.abandoned, work.not_before = False, False, False, None
         work.deliveries += 1
@@ -89,7 +89,7 @@ class Dispatcher:
         request = work.outgoing(work.version)
         line = encode(to_loose(request) if channel.loose else request)
         if len(line) > session.peer_max_line:
-            error = f"too_large: the request has {len(line)} bytes, and the agent takes {session.peer_max_line}"
+            error = f"too_large: the request has {len(line)} bytes, the agent accepts {session.peer_max_line}"
             self._ledger.finish(work, "dead", error=error)
             return
         delivery = work.deliveries
@@ -116,7 +116,7 @@ class Dispatcher:
             work.notify()
 
     def _requeue_unsent(self, session: AttachedAgent, work: OpenWork) -> None:
-        """The request never went out: put it first in the queue."""
+        """Put a request that was never sent first in the queue."""
         del session.slots[work.id]
         self._ledger.change_status(work, "queued")
         self._deadlines.arm_expiry(work)
@@ -124,8 +124,8 @@ class Dispatcher:
 
 
 def _version_to_send(channel: WorkspaceChannel, session: AttachedAgent, work: OpenWork) -> int:
-    """The version of the constraints in the request. A request that was sent before keeps its version: the guest
-    recognizes it by that."""
+    """Return the version of the constraints to put into the request. A request that was sent before keeps its version,
+    because the guest recognizes the request by it."""
     if work.pinned:
         return work.request.constraints_version
     if work.version is not None and work.deliveries > 1:

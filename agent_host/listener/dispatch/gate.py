@@ -7,13 +7,13 @@ from ..owner import WorkspaceOwner
 
 
 class SendGate:
-    """Open while the workspace runs and its agent may be given work."""
+    """The one check of whether a workspace's agent may be sent work."""
 
     def __init__(self, owner: WorkspaceOwner) -> None:
         self._owner = owner
 
     def blocked_by(self, channel: WorkspaceChannel) -> str | None:
-        """The first reason why the workspace gets no work now, as a stable code; None when it may get some."""
+        """Return the first reason why the workspace may get no work now, as a stable code, or None if it may."""
         if channel.fence is not None:
             return channel.fence
         if channel.drained:

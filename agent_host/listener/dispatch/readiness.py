@@ -1,4 +1,4 @@
-"""Report whether a workspace can be given work, from end to end: an open address proves only half of it."""
+"""Report whether a workspace can be given work. An open address is not enough: an agent must be attached and ready."""
 
 from __future__ import annotations
 
@@ -19,27 +19,30 @@ _ERRORS = {"target_unreachable": "required mediation target is unreachable"}
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`ready`, `detail` and `error` say what the microVM supervisor's own `mediationReady` does, in its words."""
+    """Whether a workspace can be given work, and why not.
+
+    `ready`, `detail` and `error` use the words of the microVM supervisor's own `mediationReady`.
+    """
 
     ready: bool
-    """Work would be sent now, but for a full window."""
+    """Whether work would be sent now. A full window does not count against it."""
     observed_at: str
     detail: str
-    """The declaration of the channel, and its state."""
+    """How the channel is declared, and its state."""
     error: str | None
-    """Set for a required channel that is not ready, else None."""
+    """Set if the channel is required and not ready, else None."""
     code: str | None
     """Why the channel is not ready, as a stable code; None when it is."""
     target: str | None
     target_reachable: bool
-    """The address accepts connections: all that a supervisor can tell."""
+    """Whether the address accepts connections, which is all that a supervisor can check."""
     attached: bool
-    """An agent is connected and has proved who it is."""
+    """Whether an agent is connected and has proved who it is."""
     epoch: int
     acked_version: int | None
-    """The constraints that the agent has acknowledged; None if there are none."""
+    """The version of the constraints that the agent has acknowledged, or None."""
     heartbeat_age_s: float | None
-    """Seconds since the agent's last byte; None when none is attached."""
+    """Seconds since the agent's last byte; None if no agent is attached."""
     in_flight: int
     queued: int
 
@@ -47,8 +50,7 @@ class Readiness:
 def build_readiness(
     channel: WorkspaceChannel, address: Endpoint | None, *, reachable: bool, gate: SendGate, clock: Clock
 ) -> Readiness:
-    """The readiness of a workspace. `address`: where its agent comes to, None if nowhere. `reachable`: it
-    accepts connections."""
+    """Report on a workspace. `address`: of its agent's channel, or None. `reachable`: it accepts connections."""
     session = channel.session
     blocked = gate.blocked_by(channel)
     code = None if blocked == "window_full" else blocked
@@ -82,13 +84,13 @@ def _detail(channel: WorkspaceChannel, address: Endpoint | None, reachable: bool
 def gauges(
     channels: WorkspaceChannels, *, unproven: int, open_requests: int, commits: int
 ) -> dict[str, tuple[str, float]]:
-    """The metrics that are read at this moment: name to meaning and value."""
+    """Return the current values of the gauges, as name to help text and value."""
     sessions = [channel.session for channel in channels if channel.session is not None]
     return {
         "attached": ("Agents that are attached.", len(sessions)),
         "ready": ("Agents that may be given work.", sum(session.state == "ready" for session in sessions)),
-        "unproven": ("Connections that have proved nothing yet.", unproven),
+        "unproven": ("Connections whose agent has not proved who it is.", unproven),
         "open_requests": ("Requests that are not over.", open_requests),
         "in_flight": ("Requests that agents have.", sum(len(session.slots) for session in sessions)),
-        "commits": ("Commits of the ledger in this life.", commits),
+        "commits": ("Commits of the ledger since the host started.", commits),
     }

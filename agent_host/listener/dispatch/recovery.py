@@ -1,4 +1,4 @@
-"""Take up the work that an earlier process of the host has left open."""
+"""Restore the work that was open when the host last stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .retries import WorkRetries
 
 
 class WorkRecovery:
-    """Puts each open request where it was."""
+    """Restores each open request to the state that it was in."""
 
     def __init__(
         self,
@@ -31,14 +31,14 @@ class WorkRecovery:
         self._deadlines, self._clock, self._limits = deadlines, clock, limits
 
     async def run(self) -> None:
-        """Read the open work, and queue it, wait for its agent, or end it."""
+        """Read the open work. Each request is queued, waits for its agent, or ends."""
         for work in await self._ledger.load():
             self._restore(work)
 
     def _restore(self, work: OpenWork) -> None:
         channel = self._channels.find(work.workspace)
         if channel is None:
-            self._ledger.finish(work, "dead", error="no_workspace: its workspace is gone")
+            self._ledger.finish(work, "dead", error="no_workspace: its workspace no longer exists")
         elif work.lost:
             if work.cancel_reason is not None:
                 self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")

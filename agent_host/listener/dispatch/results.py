@@ -1,4 +1,4 @@
-"""Act on what an agent says about a request: it begins, this is the result, its slot is free."""
+"""Act on what an agent reports about a request: it has started, its result, it is complete, or it is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTERRUPTED = "interrupted"
 
 
 class ResultHandler:
-    """Accepts results and refusals, once for each request."""
+    """Records results and refusals, once for each request."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ResultHandler:
     def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
         work = session.slots.get(signal.request_id or "")
         if work is None:
-            session.alarm("accepting_unknown", "it accepts what it was not given", signal.request_id)
+            session.alarm("accepting_unknown", "the agent accepts a request that it does not have", signal.request_id)
         elif work.status == "dispatched":
             work.begun = True
             self._ledger.change_status(work, "accepted")
@@ -48,16 +48,16 @@ class ResultHandler:
             work.notify()
 
     def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
-        """Free the slot, however the request has ended."""
+        """Free the slot of the request, and retry a request that has completed without a result."""
         work = session.slots.get(signal.request_id or "")
         if work is None or work.status == "dispatched":
-            return  # it belongs to an earlier attempt: this one was not even accepted
+            return  # about an earlier attempt: the agent has not accepted this one
         if work.status == "accepted":
             self._retries.retry(work, "no_result")
         session.free_slot(work.id)
 
     def on_result(self, session: AttachedAgent, result: WorkResult) -> None:
-        """Record the result, once; or find out why it is none of this agent's open work."""
+        """Record the first result of a request. Acknowledge duplicates; refuse results for another agent's request."""
         work = self._ledger.active.get(result.request_id)
         if work is None:
             session.channel.rate_limiter.spend(LOOKUP_UNITS)
@@ -102,7 +102,7 @@ class ResultHandler:
             session.free_slot(work.id)
 
     def _retry_or_resend(self, session: AttachedAgent, work: OpenWork, why: str) -> None:
-        """Try again: the agent has refused or lost the work for a reason that may pass."""
+        """Try again after the agent refused or lost the work for a temporary reason."""
         session.channel.lost.pop(work.id, None)
         if why in _NOT_BEGUN:
             self._retries.resend(work, why)
@@ -112,11 +112,11 @@ class ResultHandler:
         session.free_slot(work.id)
 
     def on_nack(self, session: AttachedAgent, nack: Nack) -> None:
-        """The agent has refused a frame that names a request."""
+        """End or resend the request, because the agent has refused a frame that names it."""
         work = session.slots.get(nack.request_id or "")
         if work is None or not work.active:
             return
-        if nack.code == "unknown_request":  # answers a cancel: the result is on its way, or the agent has no such work
+        if nack.code == "unknown_request":  # the answer to a cancel, if the agent has no such work
             if work.cancel_reason is None:
                 return
             error = f"cancelled: {work.cancel_reason}; the agent does not have it"
@@ -124,18 +124,18 @@ class ResultHandler:
         elif nack.code in _NOT_BEGUN:
             self._retries.resend(work, nack.code)
         else:
-            error = f"refused: {nack.code}: {nack.detail or 'the agent takes no such frame'}"
+            error = f"refused: {nack.code}: {nack.detail or 'the agent does not accept the frame'}"
             self._ledger.finish(work, "dead", error=error)
         session.free_slot(work.id)
 
     # ---------------------------------------------------------------- not open
 
     async def _on_late_result(self, session: AttachedAgent, result: WorkResult) -> None:
-        """The request is over, or never existed: ask the database."""
+        """Look up in the database whose request the result is for: it is over, or has never existed."""
         try:
             owner = await self._ledger.owner(result.request_id)
         except Unavailable:
-            return  # without an acknowledgement it comes again with the next attachment
+            return  # without an acknowledgement the agent sends it again when it next attaches
         if session.state == "gone":
             return
         if owner == session.channel.workspace:

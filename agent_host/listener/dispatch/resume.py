@@ -1,7 +1,7 @@
-"""Answer `resume`: a verdict for each request that the agent still has of earlier connections
+"""Answer `resume` with a verdict for each request that the agent still has from earlier connections
 (docs/protocols/mediation.md#27-reconnects-and-ids).
 
-The host's ledger decides, because a guest that was restored from a snapshot may remember work that ended long ago.
+The ledger is authoritative, because a guest that was restored from a snapshot may remember work that ended long ago.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .retries import WorkRetries
 
 
 class ResumeHandler:
-    """Compares what the agent still has with the ledger."""
+    """Compares the work that an agent still has with the ledger."""
 
     def __init__(
         self, *, ledger: WorkLedger, retries: WorkRetries, deadlines: WorkDeadlines, limits: ListenerLimits
@@ -25,7 +25,7 @@ class ResumeHandler:
         self._ledger, self._retries, self._deadlines, self._limits = ledger, retries, deadlines, limits
 
     def on_resume(self, session: AttachedAgent, resume: Resume) -> None:
-        """Send the verdicts, and bind the work that continues to this session."""
+        """Send the verdicts, and give work that continues a slot in this session."""
         verdicts: dict[str, Verdict] = {}
         for request_id in resume.unacked:
             verdicts[request_id] = self._verdict_for_unacked(session, request_id)
@@ -33,17 +33,17 @@ class ResumeHandler:
             verdicts[request_id] = self._verdict_for_running(session, request_id)
         frame = ResumeOk(verdicts=verdicts)
         if len(encode(frame)) > session.peer_max_line:
-            # Without a verdict work continues or its result is sent again, which does no harm.
+            # Without a verdict the agent continues the work or sends its result again, which does no harm.
             frame = ResumeOk(verdicts={name: verdict for name, verdict in verdicts.items() if verdict == "cancel"})
         session.send(frame)
 
     def _find_own_work(self, session: AttachedAgent, request_id: str) -> OpenWork | None:
-        """The work, if this agent was given it and it is not over; else None."""
+        """Return the open work if it was sent to this agent, else None."""
         work = self._ledger.active.get(request_id)
         if work is None or not work.active:
             return None
         if work.workspace != session.channel.workspace or work.deliveries == 0:
-            session.alarm("foreign_resume", "it claims a request that was never given to it", request_id)
+            session.alarm("foreign_resume", "the agent claims a request that was never given to it", request_id)
             return None
         return work
 
@@ -61,12 +61,12 @@ class ResumeHandler:
         return "continue"
 
     def _verdict_for_unacked(self, session: AttachedAgent, request_id: str) -> Verdict:
-        """The agent has a result: it is to send it now, or may forget it."""
+        """Decide whether the agent sends a result again that the host has not acknowledged, or forgets it."""
         work = self._find_own_work(session, request_id)
         if work is None:
             return "forget"
         session.channel.lost.pop(request_id, None)
-        work.lost = True  # it is not sent again while its result is on its way
+        work.lost = True  # do not dispatch it again while its result is on the way
         timeout = self._limits.accept_timeout
         self._deadlines.arm(work, timeout, lambda: self._retries.retry_if_lost(work, "result_not_resent"))
         return "resend"

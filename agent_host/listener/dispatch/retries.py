@@ -1,4 +1,7 @@
-"""Begin work again, or send it again, after a pause; or end it when it was tried often enough."""
+"""Start or send work again after a pause, or end it once it has been tried too often.
+
+A retry is a new attempt at work that may have been started. A resend repeats an attempt that was never started.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from .dispatcher import Dispatcher
 
 
 class RetryPauses:
-    """How long work waits before it goes out again."""
+    """Computes how long work waits before it is sent again."""
 
     def __init__(self, *, limits: ListenerLimits, draw: Draw) -> None:
         self._limits, self._draw = limits, draw
@@ -24,14 +27,14 @@ class RetryPauses:
         self._resend = Backoff(first=0.04, most=limits.resend_max, jitter=1.0, draw=draw)
 
     def before_retry(self, work: OpenWork) -> float | None:
-        """Seconds before the next attempt; None: there were enough."""
+        """Return the seconds until the next attempt, or None if there may be no more attempts."""
         if work.attempts >= self._limits.attempts:
             return None
         least, longest = self._limits.retry_min, self._retry.longest(work.attempts)
         return self._draw(least, min(self._limits.retry_max, max(least, longest)))
 
     def before_resend(self, work: OpenWork) -> float | None:
-        """Seconds before the same attempt is sent again; None: it was sent often enough."""
+        """Return the seconds until the same attempt is sent again, or None if it may not be sent again."""
         if work.deliveries >= self._limits.deliveries:
             return None
         if work.deliveries < 2:
@@ -40,7 +43,7 @@ class RetryPauses:
 
 
 class WorkRetries:
-    """Decides what follows an attempt that came to nothing."""
+    """Decides what follows an attempt that has ended without a result."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class WorkRetries:
     # ---------------------------------------------------------------- once more
 
     def retry(self, work: OpenWork, why: str) -> None:
-        """Begin a further attempt after a pause, or end the work when there were enough."""
+        """Start another attempt after a pause, or end the work if there may be no more."""
         if work.cancel_reason is not None:
             self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
             return
@@ -73,7 +76,7 @@ class WorkRetries:
         self._schedule(work, pause, why)
 
     def resend(self, work: OpenWork, why: str) -> None:
-        """Send the same attempt again: the agent has not begun it."""
+        """Send the same attempt again after a pause, because the agent has not started it."""
         if work.cancel_reason is not None:
             self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
             return
@@ -97,7 +100,7 @@ class WorkRetries:
     # ---------------------------------------------------------------- breaks
 
     def on_detached(self, channel: WorkspaceChannel, slots: dict[str, OpenWork]) -> None:
-        """The connection broke. The agent may continue what it has begun: its next attachment tells."""
+        """Keep the work of a broken connection: the agent may still do it, and reports on it when it next attaches."""
         for work in slots.values():
             if work.status not in ("dispatched", "accepted"):
                 continue
@@ -110,13 +113,13 @@ class WorkRetries:
             work.notify()
 
     def mark_lost(self, channel: WorkspaceChannel, work: OpenWork) -> None:
-        """Keep work until the next attachment tells what has become of it, or it expires."""
+        """Keep the work until its agent attaches again and reports on it, or until it expires."""
         work.lost = True
         channel.lost[work.id] = work
         self._deadlines.arm_expiry(work)
 
     def retry_lost(self, channel: WorkspaceChannel) -> None:
-        """The agent is back: it has lost the work that it has not named."""
+        """Retry the kept work that the agent has not listed after it attached again: it has lost that work."""
         lost, channel.lost = channel.lost, {}
         for work in lost.values():
             if work.status != "retry_wait" or not work.lost:
@@ -127,6 +130,6 @@ class WorkRetries:
                 self.resend(work, "lost")
 
     def retry_if_lost(self, work: OpenWork, why: str) -> None:
-        """Retry work that is still lost; work whose result has come meanwhile is left alone."""
+        """Retry the work unless its result has come in the meantime."""
         if work.status == "retry_wait" and work.lost:
             self.retry(work, why)

@@ -1,4 +1,4 @@
-"""What follows from each event of a session, in one place. Implements `SessionEvents` of the connection."""
+"""The one place that maps each event of a session to the class that handles it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .retries import WorkRetries
 
 
 class SessionEventHandler:
-    """Hands each event to those who decide."""
+    """Implements `SessionEvents`: passes each event to the class that decides."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The classes that decide about work, wired from bottom to top."""
+"""Construct the classes of this package and connect them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .session_events import SessionEventHandler
 
 
 class Dispatch:
-    """Everything in this package, for the listener: it is the only one that sees more than one piece of it."""
+    """All classes of this package, constructed for the listener."""
 
     def __init__(
         self,
@@ -92,5 +92,5 @@ class Dispatch:
         )
 
     async def close(self, seconds: float) -> None:
-        """Wait up to `seconds` for the rows that are being written in the background."""
+        """Wait up to `seconds` for rows that are written in the background."""
         await self._tasks.close(seconds)

@@ -39,7 +39,7 @@ async def submit(
     body: SubmitWork,
     idempotency_key: Annotated[str | None, Header(max_length=200, pattern=REQUEST_ID)] = None,
 ) -> Response:
-    """Take work. The same work again: 200 with its record; other content under the same id: 409."""
+    """Submit work. The same work again returns 200 with its record; other content under the same id returns 409."""
     listener = _listener(request)
     request_id = body.request.request_id or idempotency_key or new_request_id()
     filled = body.request.to_work_request(request_id, listener.clock.now_ms())
@@ -52,32 +52,32 @@ async def submit(
 
 @router.get("/work/{request_id}")
 async def work(request: Request, request_id: str) -> WorkRecord:
-    """The status of a request, and its result."""
+    """Read the status of a request, and its result."""
     return WorkRecord.from_record(await _listener(request).get(request_id))
 
 
 @router.get("/work/{request_id}/stream")
 async def stream(request: Request, request_id: str) -> Response:
-    """Send server-sent events: `status` at each change, `progress`, and `result` at the end."""
+    """Stream a request's server-sent events: `status` at each change, `progress`, and `result` at the end."""
     return await work_events(_listener(request), request_id)
 
 
 @router.post("/work/{request_id}/cancel")
 async def cancel(request: Request, request_id: str, body: CancelWork = _CANCEL) -> WorkRecord:
-    """Cancel a request. No effect if it is over."""
+    """Cancel a request. No effect if it has ended."""
     return WorkRecord.from_record(await _listener(request).cancel(request_id, body.reason))
 
 
 @router.post("/workspaces/{workspace_id}/drain")
 async def drain(request: Request, workspace_id: str, body: DrainWorkspace = _DRAIN) -> dict[str, Any]:
-    """Send no new work until the workspace is started again; its agent ends what it has."""
+    """Send no more work until the workspace is started again. Its agent finishes the work that it has."""
     await _listener(request).drain(workspace_id, body.deadline_s)
     return {"workspace": workspace_id, "drained": True}
 
 
 @router.post("/workspaces/{workspace_id}/constraints")
 async def constraints(request: Request, workspace_id: str, body: PushConstraints) -> ConstraintsView:
-    """Put new constraints in force: they are pushed at once, and no work goes out until they are acknowledged."""
+    """Put new constraints in force. They are pushed at once, and no work is sent until they are acknowledged."""
     listener = _listener(request)
     digest = await listener.push_constraints(
         workspace_id,
@@ -106,7 +106,7 @@ async def audit(
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """The listener's metrics, for Prometheus."""
+    """Return the listener's metrics, for Prometheus."""
     return Response(_listener(request).render_metrics(), media_type=_METRICS)
 
 

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers over HTTP."""
+"""Bodies of HTTP requests and responses."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from ..ledger.work import LedgerRecord
 
 VERIFIED_BY = "operator-token"
 REQUEST_ID = r"^[^\x00-\x1f\x7f/]+$"
-"""No slash: it becomes part of a path."""
+"""No slash, because the id becomes part of a path."""
 _WEEK = 7 * 86_400
 Text = Annotated[str, StringConstraints(max_length=MAX_BODY)]
-"""Any text. The limit makes pydantic read it, so that halves of surrogate pairs are refused."""
+"""Any text. The length limit makes pydantic decode it, so that lone surrogates are refused."""
 
 
 class Given(Inbound):
-    """A strict body. Its model is built at once, as FastAPI requires."""
+    """Base of the strict bodies. The model is built at once, because FastAPI requires it."""
 
     model_config = ConfigDict(defer_build=False)
 
 
 class GivenPrincipal(Given):
-    """Who asks, as the operator says. The host has checked the operator's token, and vouches for it."""
+    """Who asks, according to the operator. The host vouches for it, because it has checked the operator's token."""
 
     name: Id = "operator"
     """Name of the principal."""
@@ -59,7 +59,7 @@ class GivenPrincipal(Given):
 
 
 class GivenRequest(Given):
-    """A WorkRequest; missing fields are filled in."""
+    """A WorkRequest whose missing fields the host fills in."""
 
     request_id: Id | None = Field(default=None, pattern=REQUEST_ID)
     """Names the work; the same id and content again is the same work. No slash: it becomes part of a path."""
@@ -146,15 +146,15 @@ class PushConstraints(Given):
     """A path in the guest, for agents that take no payload on the channel."""
 
     def payload_bytes(self) -> bytes:
-        """The payload as it is hashed and pushed. Raises InvalidRequest."""
+        """Return the payload as it is hashed and pushed. Raises InvalidRequest if it cannot be encoded."""
         try:
             if isinstance(self.payload, str):
                 return self.payload.encode()
             return json.dumps(self.payload, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError:
-            message = "holds half of a surrogate pair"
+            message = "contains a lone surrogate"
         except (ValueError, RecursionError):
-            message = "holds NaN, Infinity or too many levels: no agent takes that as JSON"
+            message = "contains NaN, Infinity or too many levels: no agent accepts that as JSON"
         raise InvalidRequest(f"payload {message}", faults=[("payload", message)])
 
 
@@ -167,11 +167,11 @@ class WorkRecord(BaseModel):
     workspace: str
     status: ShownStatus
     attempts: int
-    """How often an agent was to begin it."""
+    """Number of attempts at the work."""
     result: WorkResult | None = None
-    """How it ended."""
+    """The result, once there is one."""
     error: str | None = None
-    """Why there is no result: a code, a colon and words."""
+    """Why there is no result: a code, a colon and an explanation."""
     submitted_at: int
     """Epoch milliseconds."""
     finished_at: int | None = None

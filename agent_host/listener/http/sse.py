@@ -1,4 +1,4 @@
-"""Server-sent events of a request. A reader that does not keep up is dropped."""
+"""Server-sent events of a request. A reader that does not keep up is disconnected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class _Events(StreamingResponse):
-    """Ends when the reader takes nothing for too long."""
+    """A stream that ends when the reader accepts nothing for too long."""
 
     async def stream_response(self, send: Send) -> None:
         async def in_time(message: Message) -> None:
@@ -35,7 +35,7 @@ class _Events(StreamingResponse):
 
 
 async def work_events(listener: Listener, request_id: str) -> StreamingResponse:
-    """The events of a request. Raises NotFound."""
+    """Stream the events of a request. Raises NotFound if there is no such request."""
     await listener.ledger.read(request_id)
     return _Events(_event_stream(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
 

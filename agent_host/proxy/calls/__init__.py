@@ -1,1 +1,1 @@
-"""Model calls: the endpoint, checks of requests, the relay of answers, usage."""
+"""Model calls: the endpoint, checks of requests, the relay of answers, and usage."""

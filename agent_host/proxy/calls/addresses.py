@@ -1,7 +1,6 @@
-"""Refuses what would make a provider fetch an address: a guest without network could send data out by it.
+"""Refuse requests that make a provider fetch an address, by which a guest without network could send data out.
 
-Instead of the many shapes of parts that providers know, every text in a request is looked at that is not words for the
-model.
+Providers know many shapes of message parts, so every string in a request is checked unless it is text for the model.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _WORDS = frozenset((
     "role", "type", "id", "name", "text", "content", "refusal", "thinking", "reasoning", "reasoning_content", "title",
     "signature", "description", "model", "user", "tool_call_id", "stop", "prompt_cache_key", "safety_identifier",
 ))
-"""Members whose texts are never fetched; `text` and `content` in messages and in parts of `_TEXTS` only."""
+"""Members whose strings are never fetched; for `text` and `content` only in messages and in parts of `_TEXTS`."""
 _PARTS = ("text", "content")
 _TEXTS = frozenset((
     "None", "text", "input_text", "output_text", "refusal", "thinking", "reasoning", "tool_result", "content",
@@ -30,7 +29,7 @@ _OTHERS = frozenset((
     "function", "functions", "arguments", "args", "parameters", "input_schema", "response_format", "annotations",
     "metadata",
 ))
-"""Members that are words for the model altogether, such as schemas and the arguments of calls."""
+"""Members that are text for the model with all their content, such as schemas and the arguments of calls."""
 # fmt: on
 _NAMED = re.compile(r"ur[il]s?\Z", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]{0,30}:[/\\]{2}|(?:https?|ftps?|s3|gs|file):)", re.IGNORECASE)
@@ -38,7 +37,7 @@ _DATA = re.compile(r"[\x00-\x20]*data:", re.IGNORECASE)
 
 
 def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
-    """Raises InvalidRequest that names the first member with an address that no provider may be asked to fetch."""
+    """Raise InvalidRequest, naming the first member with an address that providers may not be asked to fetch."""
     where = _find_forbidden(payload, "any", allowed)
     if where is not None:
         where = where.removeprefix(".")
@@ -51,7 +50,7 @@ def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
 
 
 def _find_forbidden(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
-    """Where in the value of a member the first address is that is not allowed; none: there is none."""
+    """Return the path of the first address in a member's value that is not allowed, or None."""
     if isinstance(value, str):
         fetched = kind == "address" or (kind == "any" and _ADDRESS.match(value))
         return "" if fetched and not _may_be_fetched(value, allowed) else None
@@ -61,7 +60,7 @@ def _find_forbidden(value: Any, kind: _Kind, allowed: HostPatterns) -> str | Non
             if name in _OTHERS or (
                 type(member) is str and name in _WORDS and (name not in _PARTS or "type" not in owner)
             ):
-                continue  # most of a request
+                continue  # the common case
             if (inner := _find_forbidden(member, _kind(name, owner), allowed)) is not None:
                 return f".{name}{inner}"
     elif isinstance(value, list):

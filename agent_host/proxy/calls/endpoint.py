@@ -1,6 +1,6 @@
-"""`/v1/chat/completions` and `/v1/embeddings`: the hot path of every turn, so one plain ASGI app for both.
+"""`/v1/chat/completions` and `/v1/embeddings`. They are the hot path of every turn, so each is a plain ASGI app.
 
-A request is parsed once and written once; a stream's bytes pass through.
+A request is parsed once and serialized once; the bytes of a stream are passed through.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from .relay import Relay
 from .usage import cost_of
 
 READ_ON_SECONDS = 3.0
-"""How long a provider is read from after the client has gone."""
+"""How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
-"""Embeddings may be asked for as lists of tokens, with hundreds of thousands of them."""
+"""The number of values allows for embeddings of token lists, which hold hundreds of thousands of tokens."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCallOrder:
-    """A request that was understood: whose, for which model, and the call to make."""
+    """A checked request: its caller, its model, and the call to make."""
 
     caller: HostCaller
     request_id: str
@@ -55,12 +55,12 @@ class ModelCallOrder:
     call: ProviderCall
     hide_usage: bool
     size: int
-    """Bytes of the request."""
+    """Size of the request in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProxy:
-    """What both operations share."""
+    """The services of both operations, and the steps of a model call."""
 
     guard: AccessGuard
     catalog: HostCatalog
@@ -69,22 +69,25 @@ class ModelProxy:
     clock: Clock
     calls: ShareCounter
     held: ShareCounter
-    """Bytes of answers in memory."""
+    """Bytes of answers in memory, by agent."""
     media: HostPatterns
     """Hosts whose addresses a provider may be asked to fetch."""
 
     @asynccontextmanager
     async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
-        """A place for one call of the caller. Raises RequestError."""
+        """Authenticate the caller and reserve one of its concurrent calls for the block.
+
+        Raises Unauthorized, or TooMany if the agent has too many connections or calls.
+        """
         caller = await self.guard.authenticate(scope)
-        with self.calls.hold(caller.agent_id) as place:
-            if not place:
-                text = "you have your share of the host's model calls; try again when one of yours has ended"
+        with self.calls.hold(caller.agent_id) as reserved:
+            if not reserved:
+                text = "you have too many model calls at a time; try again when one of them has ended"
                 raise TooMany(text, code="too_many_calls")
             yield caller
 
     async def read_order(self, caller: HostCaller, request: Request, operation: Operation) -> ModelCallOrder:
-        """Reads and checks a request. Raises RequestError."""
+        """Read and check a request. Raises RequestError if it is refused."""
         self.ledger.check_capacity()
         body, key = await request.body(), _idempotency_key(caller, request.headers)
         model, call, hide_usage = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
@@ -93,7 +96,7 @@ class ModelProxy:
     def _parse_call(
         self, body: bytes, operation: Operation, key: str | None
     ) -> tuple[CatalogModel, ProviderCall, bool]:
-        """The model, the call, and whether its usage is hidden. Raises RequestError."""
+        """Return the model, the call, and whether to hide usage from the client. Raises RequestError."""
         payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
@@ -104,7 +107,7 @@ class ModelProxy:
         return model, ProviderCall(operation, to_json(payload), streamed, key), hide_usage
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
-        """Makes the call, sends its answer and records it, whatever becomes of it."""
+        """Make the call, send its answer, and record the call in any case."""
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         last: list[Message] = []
         try:
@@ -119,7 +122,7 @@ class ModelProxy:
 
 
 class ModelEndpoint:
-    """One operation as an ASGI app. A client that goes away ends the provider's call soon after."""
+    """One operation as an ASGI app. When the client disconnects, the provider's call ends soon after."""
 
     def __init__(self, proxy: ModelProxy, operation: Operation) -> None:
         self._proxy = proxy
@@ -145,7 +148,7 @@ class ModelEndpoint:
 
 
 async def _cancel_on_disconnect(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:
-    """Ends the call a moment after its client has gone: usage comes last, and would be missed without that."""
+    """Cancel the call some time after its client has disconnected, because providers report usage last."""
     while (await receive())["type"] != "http.disconnect":
         pass
     relay.client_gone = True
@@ -156,11 +159,11 @@ async def _cancel_on_disconnect(receive: Receive, relay: Relay, scope: anyio.Can
 
 
 def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
-    """The body as a JSON object whose fields we look at are sound; the others are the provider's business."""
+    """Parse the body, and check the types of the fields that the host reads. Other fields are left to the provider."""
     try:
         payload = as_object(read_json(body, BODY_LIMITS))
     except JsonRefused as refusal:
-        kind = "no JSON" if refusal.code in ("invalid_json", "invalid_utf8") else "refused"
+        kind = "not JSON" if refusal.code in ("invalid_json", "invalid_utf8") else "refused"
         raise _invalid(f"the body is {kind}: {refusal}") from refusal
     if not payload:
         raise _invalid("the body must be a JSON object")
@@ -168,7 +171,7 @@ def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
     if not isinstance(payload.get("model"), str):
         raise _invalid("model: must be the name of a model, such as 'default'; GET /v1/models lists them", "model")
     if not payload.get(needed):
-        raise _invalid(f"{needed}: must be given and not be empty", needed)
+        raise _invalid(f"{needed}: is required and must not be empty", needed)
     if operation == "chat" and not isinstance(payload["messages"], list):
         raise _invalid("messages: must be a list of messages", "messages")
     if not isinstance(payload.get("stream"), bool | None):
@@ -185,7 +188,7 @@ def _invalid(message: str, param: str | None = None) -> InvalidRequest:
 
 
 def _force_usage(payload: dict[str, Any]) -> bool:
-    """Asks for the usage of a stream; True when the client did not ask for it."""
+    """Ask the provider for the usage of a stream. Returns True if the client did not ask for it."""
     options: dict[str, Any] = payload.get("stream_options") or {}
     payload["stream_options"] = {**options, "include_usage": True}
     return not options.get("include_usage")
@@ -197,7 +200,7 @@ def _request_id(headers: Mapping[str, str]) -> str:
 
 
 def _idempotency_key(caller: HostCaller, headers: Mapping[str, str]) -> str | None:
-    """All agents share the provider's account: each has keys of its own there, and none can name another's."""
+    """Return the key for the provider, or None. It is made unique to the agent, because agents share one account."""
     given = headers.get("idempotency-key")
     return sha256(f"{caller.agent_id}\n{given}".encode()).hexdigest() if given else None
 
@@ -226,7 +229,7 @@ def _record(order: ModelCallOrder, relay: Relay, began_at: int, duration_ms: int
 
 
 def _estimate(order: ModelCallOrder, output: int) -> Usage:
-    """Usage of a call whose provider reported none: four bytes of the request are a token."""
+    """Estimate the usage of a call whose provider reported none, at four bytes of the request for a token."""
     most = order.model.context_limit or order.size
     usage = Usage(input=min(order.size // 4, most), output=output)
     pricing = order.model.pricing

@@ -1,7 +1,7 @@
-"""Refuses fields of a request by which a provider would do more than answer with the model that the catalog names.
+"""Refuse fields that make a provider do more than answer with the model that the catalog names.
 
-A guest without network could send data out by a provider's own tools, and a model that the catalog does not name would
-be paid for at another one's price.
+By tools that the provider runs, a guest without network could send data out; a model that the catalog does not name
+would be billed at the wrong price.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from ..catalog.catalog import CatalogModel
 from ..json_access import as_list, as_object
 
 HOSTED_TOOLS = "hosted_tools"
-"""A model that has it may be given tools that its provider runs."""
+"""The capability of models that may be given tools which their provider runs."""
 _RUN_BY_THE_AGENT = ("function", "custom")
 _OTHER_MODELS = re.compile(r"models?_.*|models|fallbacks?|.*_fallbacks|route|preset|provider|engine|deployment.*", re.I)
 _HOSTED = re.compile(
     r"(?!use_beam_search).*(?:search|plugin|mcp|connector|retriev|grounding|brows).*|tool_resources|tool_servers", re.I
 )
 _WRAPPED = re.compile(r"extra_(?:body|headers|query)|api_(?:base|key|type|version)|base_url|headers", re.I)
-"""What gateways take for the request that they make themselves."""
+"""Fields by which gateways let a caller change the request that they send on."""
 
 
 def check_fields(payload: dict[str, Any], model: CatalogModel) -> None:
-    """Raises InvalidRequest that names the first field that is not allowed."""
+    """Raise InvalidRequest, naming the first field that is not allowed."""
     hosted = HOSTED_TOOLS in model.capabilities
     for name in payload:
         if _OTHER_MODELS.fullmatch(name) or _WRAPPED.fullmatch(name):
-            raise _not_allowed(name, "which model answers, and where, is for the host's catalog to say")
+            raise _not_allowed(name, "the host's catalog decides which model answers, and where")
         if not hosted and _HOSTED.fullmatch(name):
             raise _not_allowed(name, _hosted_tool_fault(model))
     if hosted:
@@ -41,7 +41,7 @@ def check_fields(payload: dict[str, Any], model: CatalogModel) -> None:
 
 def _hosted_tool_fault(model: CatalogModel) -> str:
     return (
-        f"the provider would run this itself; tools must have the type {' or '.join(_RUN_BY_THE_AGENT)}, unless the "
+        f"the provider would run this tool; tools must have the type {' or '.join(_RUN_BY_THE_AGENT)}, unless the "
         f"catalog gives the model {model.name!r} the capability {HOSTED_TOOLS}"
     )
 

@@ -1,4 +1,4 @@
-"""The memory that answers of models take until their client has read them."""
+"""Limit the memory of model answers that their clients have not read yet."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ _PIECE = 256 * 1024
 
 
 class HeldAnswers:
-    """The bytes of one call's answer, of its agent's share."""
+    """Counts the bytes of one call's answer against the agent's share of memory."""
 
     def __init__(self, shares: ShareCounter, agent_id: str) -> None:
         self._shares, self._agent_id = shares, agent_id
         self._size = 0
 
     def reserve(self, size: int) -> None:
-        """Count bytes that came. Raises ProviderFailed when the agent has its share."""
+        """Count bytes. Raises ProviderFailed if the agent's share is used up."""
         if not self._shares.acquire(self._agent_id, size):
-            error = ProviderFailed("your calls have too many bytes under way; read the answers", code="too_many_bytes")
+            error = ProviderFailed("your unread answers take too much memory; read them", code="too_many_bytes")
             error.status = 429
             raise error
         self._size += size
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Release all counted bytes."""
         if self._size:
             self._shares.release(self._agent_id, self._size)
             self._size = 0
 
 
 async def send_in_pieces(send: Send, message: Message) -> None:
-    """Send a message whose body may be large: the server waits for the client between pieces, so the call ends, and
-    gives its bytes back, only when nearly all is read."""
+    """Send a message, a large body in pieces. The server waits for the client between pieces, so the call ends and
+    releases its bytes only when the client has read nearly all of them."""
     body: bytes = message.get("body", b"")
     last = max(0, len(body) - 1) // _PIECE * _PIECE
     for at in range(0, last, _PIECE):

@@ -1,4 +1,4 @@
-"""Carries a provider's answer to the client: a stream as it comes, anything else whole."""
+"""Pass a provider's answer on to the client: streams as they arrive, other answers as a whole."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from .usage_filter import UsageFilter
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
 _ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
-_QUOTED = 500  # characters of a provider's own words in our error
+_QUOTED = 500  # characters of the provider's message that our error quotes
 
 
 @dataclass(slots=True)
 class RelayOutcome:
-    """What became of the call; until it says otherwise, the client is gone."""
+    """How the call ended. The default is `client_gone`, which stays if the call is cancelled."""
 
     status: CallStatus = "client_gone"
     http_status: int | None = None
     usage: Usage | None = None
     code: str | None = None
-    """Why it failed, as the client was told."""
+    """The error code that the client received, or None."""
     error: str | None = None
-    """The same in words."""
+    """The error message, or None."""
 
 
 class Relay:
-    """One call. `forward` returns the messages that are still to be sent, so that its row can be written before."""
+    """Relays one call. `forward` returns the last messages unsent, so that the call's row is recorded before them."""
 
     def __init__(
         self, send: Send, request_id: str, pricing: Pricing | None, held: HeldAnswers, *, hide_usage: bool
@@ -52,12 +52,12 @@ class Relay:
         self._streaming = False
         self._size = 0
         self.client_gone = False
-        """Set by whoever watches the client: what comes now is read for its usage alone."""
+        """Set once the client has disconnected. The rest of the answer is then read only for its usage."""
         self.outcome = RelayOutcome()
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the answer has had so far."""
+        """Estimated number of tokens of the answer so far."""
         return self._usage_filter.tokens or self._size // 4
 
     async def forward(self, provider: Provider, call: ProviderCall) -> list[Message]:
@@ -98,7 +98,7 @@ class Relay:
         return self._reply(answer.status, body, answer)
 
     def _add_cost(self, body: bytes, status: int) -> bytes:
-        """Note the usage of an answer, and add its cost."""
+        """Record the usage of an answer, and add its cost to the body."""
         try:
             reply: Any = from_json(body)
         except ValueError as error:
@@ -112,7 +112,7 @@ class Relay:
         return body
 
     def _add_cost_unparsed(self, body: bytes) -> bytes:
-        """Do the same for a large answer, which would take a multiple of its bytes if it were parsed."""
+        """Record usage and add the cost without parsing the body, because parsing takes a multiple of its memory."""
         reported, end = find_usage(body)
         if reported:
             self.outcome.usage = read_usage(reported, self._pricing)
@@ -123,7 +123,7 @@ class Relay:
     async def _read(self, answer: ProviderAnswer) -> bytes:
         declared = answer.headers.get("content-length", "")
         counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
-        self._held.reserve(counted)  # all of it or nothing: of many answers at once some get through
+        self._held.reserve(counted)  # all at once, so that some of many concurrent answers succeed
         body = bytearray()
         async for data in answer.body:
             body += data
@@ -135,12 +135,12 @@ class Relay:
         return bytes(body)
 
     def _set_status(self, status: CallStatus) -> None:
-        """For who has gone, the call ended with that."""
+        """Set the status, unless the client has disconnected."""
         if not self.client_gone:
             self.outcome.status = status
 
     async def _forward_error(self, answer: ProviderAnswer) -> list[Message]:
-        """Status and words of the provider as they are; its words take OpenAI's shape if they have not."""
+        """Forward the provider's status and error body; a body that is not in OpenAI's shape is converted."""
         body = await self._read(answer)
         self.outcome.status = "failed"
         if answer.status < 400:
@@ -155,7 +155,7 @@ class Relay:
         if not self._streaming:
             self._set_status("failed")
             return self._reply(error.status, to_json(openai_error(error)))
-        # The status line is out: an event of its own tells that the stream did not end as it should have.
+        # The status line has been sent, so the failure is reported as an event of the stream.
         self._set_status("dropped")
         return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
 
@@ -172,11 +172,11 @@ class Relay:
 
 
 def _not_json(status: int, body: bytes) -> ProviderFailed:
-    return ProviderFailed(f"the provider answered {status} with no JSON: {_quote(body)}")
+    return ProviderFailed(f"the provider answered {status} without JSON: {_quote(body)}")
 
 
 def _error_code(body: bytes) -> str | None:
-    """The provider's own code of its refusal."""
+    """Return the error code in the provider's body, or None."""
     try:
         error = as_object(as_object(read_json(body, _ERROR_LIMITS)).get("error"))
     except ValueError:
@@ -190,7 +190,7 @@ def _is_openai_error(body: bytes) -> bool:
 
 
 def _error_message(body: bytes) -> Any:
-    """What is at the place of OpenAI's message; none when the body is another kind of error."""
+    """Return the `message` of an error in OpenAI's shape, or None if the body has another shape."""
     try:
         return as_object(as_object(read_json(body, _ERROR_LIMITS)).get("error")).get("message")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a model call used and cost, from what a provider reports in OpenAI's terms."""
+"""Compute the usage and cost of a model call from the usage that a provider reports in OpenAI's shape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_common.protocol import Pricing, Usage
 
 from ..json_access import as_object
 
-_MOST = 2**40  # tokens; more is no count, and a database has no room for every number that JSON has
+_MOST = 2**40  # tokens; larger numbers are not counts, and may not fit into a database column
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _LONGEST_USAGE = 4096
 _MOST_TRIES = 100
@@ -19,14 +19,14 @@ _DECODER = json.JSONDecoder()
 
 
 def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
-    """Five disjoint buckets from OpenAI's overlapping ones, with the cost when the model is priced.
+    """Convert OpenAI's overlapping counts into five disjoint ones, with the cost if the model has a price.
 
-    OpenAI counts cached tokens into `prompt_tokens` and reasoning into `completion_tokens`. A provider is a peer: what
-    is missing or no number counts as 0, no bucket goes below it, and no count is taken for more than 2**40.
+    OpenAI includes cached tokens in `prompt_tokens` and reasoning in `completion_tokens`. The report is not trusted: a
+    missing or invalid number counts as 0, and every count is limited to 0 to 2**40.
     """
     prompt = as_object(reported.get("prompt_tokens_details"))
     completion = as_object(reported.get("completion_tokens_details"))
-    # DeepSeek and Anthropic have names of their own for what OpenAI nests.
+    # DeepSeek and Anthropic use other names for the fields that OpenAI nests.
     cache_read = _count(prompt, "cached_tokens") or _count(reported, "prompt_cache_hit_tokens")
     cache_write = _count(prompt, "cache_write_tokens") or _count(reported, "cache_creation_input_tokens")
     reasoning = _count(completion, "reasoning_tokens")
@@ -41,8 +41,10 @@ def read_usage(reported: Mapping[str, Any], pricing: Pricing | None) -> Usage:
 
 
 def find_usage(body: bytes) -> tuple[dict[str, Any], int]:
-    """The last object named `usage` in a JSON document that is too large to be parsed, and where its `}` is. Empty when
-    there is none. In a string the quotes would be escaped, so no text of a model is taken for it."""
+    """Return the last object named `usage` in a JSON document that is too large to parse, and the position of its `}`.
+
+    The object is empty if there is none. Text of a model cannot match, because quotes in a string are escaped.
+    """
     at = len(body)
     for _ in range(_MOST_TRIES):
         at = body.rfind(b'"usage"', 0, at)
@@ -61,7 +63,7 @@ def find_usage(body: bytes) -> tuple[dict[str, Any], int]:
 
 
 def cost_of(usage: Usage, pricing: Pricing) -> float:
-    """US dollars. Reasoning is paid as output; cache prices that are unknown are those of input."""
+    """Return the cost in US dollars. Reasoning is priced as output; an unknown cache price is that of input."""
     cache_read = pricing.input if pricing.cache_read is None else pricing.cache_read
     cache_write = pricing.input if pricing.cache_write is None else pricing.cache_write
     millionths = (

@@ -1,4 +1,4 @@
-"""Finds usage in an event stream that passes by, and opens no event that carries none."""
+"""Find usage in an event stream as it passes, without parsing events that have none."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...errors import ProviderFailed
 from ..json_access import as_object
 from .usage import read_usage
 
-# Inside a JSON string the quotes would be escaped, so text that speaks of usage does not match.
+# Quotes inside a JSON string are escaped, so text about usage does not match.
 LONGEST_LINE = 8 * 1024 * 1024
 EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
-"""A larger event is passed on unopened."""
+"""A larger event is passed on without being parsed."""
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 
 
 class UsageFilter:
-    """Bytes go in as they come and out by whole lines.
+    """Takes bytes as they arrive and returns whole lines.
 
-    `pricing` adds `usage.cost_usd` to what passes. `hidden` takes out the closing event of usage alone, which the
-    client did not ask for.
+    With `pricing`, `usage.cost_usd` is added to the stream. `hidden` removes the last event that has only usage, for a
+    client that has not asked for it.
     """
 
     def __init__(self, pricing: Pricing | None, *, hidden: bool) -> None:
@@ -38,11 +38,11 @@ class UsageFilter:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens have passed: each event is one, or four bytes of what it has more than the first."""
+        """Estimated number of tokens so far: one for each event, more for events larger than the first."""
         return max(self._events, (self._bytes - self._events * self._first_event_bytes) // 4)
 
     def feed(self, data: bytes) -> bytes:
-        """What may go on to the client now. Raises ProviderFailed for a line without end."""
+        """Add bytes, and return those to send to the client now. Raises ProviderFailed if a line is too long."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._buffer(data)
@@ -53,7 +53,7 @@ class UsageFilter:
         return self._filter_lines(lines)
 
     def finish(self) -> bytes:
-        """What is left when the stream has ended without a line break."""
+        """Return the rest, once the stream has ended without a line break."""
         rest = bytes(self._partial_line)
         self._partial_line.clear()
         return self._filter_lines(rest)

@@ -1,1 +1,1 @@
-"""The catalog of models and the providers' keys."""
+"""The catalog of models, and the keys of providers."""

@@ -1,4 +1,4 @@
-"""The models an agent may name, and which provider answers for each."""
+"""The models that an agent may name, and the provider of each."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ProviderSpec:
     base_url: str = ""
     api_key: str | None = field(default=None, repr=False)
     stream_usage: bool = True
-    """Ask for usage in streams; off for endpoints that refuse `stream_options`."""
+    """Whether to ask for usage in streams. False for endpoints that refuse `stream_options`."""
     set_by: str = ""
-    """What an operator sets to give it a key."""
+    """The setting by which an operator gives the provider its key, for error messages."""
 
     @property
     def shown_url(self) -> str:
@@ -35,12 +35,12 @@ class ProviderSpec:
 
 @dataclass(frozen=True, slots=True)
 class CatalogModel:
-    """One name and what stands behind it. `None` is unknown."""
+    """A model name that agents may use, and the model that it means. None means unknown."""
 
     name: str
     provider: str
     upstream: str
-    """The provider's own name for it."""
+    """The provider's own name for the model."""
     context_limit: int | None = None
     max_output_tokens: int | None = None
     pricing: Pricing | None = None
@@ -48,7 +48,7 @@ class CatalogModel:
     caching: Caching = "none"
 
     def card(self) -> dict[str, Any]:
-        """Its entry in `/v1/models`: OpenAI's fields and ours."""
+        """Return the entry for `/v1/models`, with OpenAI's fields and ours."""
         card = ModelCard(
             id=self.name,
             context_limit=self.context_limit,
@@ -69,13 +69,13 @@ class HostCatalog:
     providers: Mapping[str, ProviderSpec]
 
     def resolve(self, name: str, operation: Operation) -> CatalogModel:
-        """The model of that name; `default` is `embedding` where that alone embeds.
+        """Return the model of that name. `default` means `embedding` if the default model cannot embed.
 
-        Raises NotFound, or InvalidRequest when the model does not offer the operation.
+        Raises NotFound, or InvalidRequest if the model does not offer the operation.
         """
         model = self.find(name)
         if operation == "embeddings" and name == "default" and operation not in model.capabilities:
-            # Who names no model wants whatever the host has for the purpose.
+            # A caller that names no specific model gets one that fits the operation.
             model = self.models.get("embedding", model)
         if operation not in model.capabilities:
             offered = ", ".join(model.capabilities) or "nothing"
@@ -86,12 +86,12 @@ class HostCatalog:
         return model
 
     def find(self, name: str) -> CatalogModel:
-        """The model of that name. Raises NotFound."""
+        """Return the model of that name. Raises NotFound if there is none."""
         if name not in self.models:
             known = ", ".join(sorted(self.models))
             raise NotFound(f"there is no model {name!r}; there are {known}", code="model_not_found", param="model")
         return self.models[name]
 
     def used_kinds(self) -> set[Kind]:
-        """The kinds of provider that some model needs."""
+        """Return the kinds of provider that the models use."""
         return {self.providers[model.provider].kind for model in self.models.values()}

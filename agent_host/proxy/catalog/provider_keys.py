@@ -1,4 +1,4 @@
-"""Where the providers' keys come from. They go upstream in a header and nowhere else."""
+"""Read the providers' keys, which are used only as a header of upstream requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def read_key(name: str) -> str | None:
-    """The secret in environment variable `name`, or in the file that `{name}_FILE` names; None when neither is set."""
+    """Return the secret in variable `name`, or in the file that `{name}_FILE` names; None if neither is set."""
     if value := os.environ.get(name, "").strip():
         return value
     path = os.environ.get(f"{name}_FILE")

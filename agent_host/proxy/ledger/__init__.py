@@ -1,1 +1,1 @@
-"""The ledger of model calls, its report, and the log lines."""
+"""The ledger of model calls, its report, and its log lines."""

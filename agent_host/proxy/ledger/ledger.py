@@ -1,4 +1,4 @@
-"""The ledger of model calls: one row a call, written behind the call's back."""
+"""The ledger of model calls: one row for each call, written in the background."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLUSH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One model call that went, or tried to go, to a provider."""
+    """One model call that was sent to a provider, or that failed on the way."""
 
     request_id: str
     agent_id: str
@@ -37,17 +37,17 @@ class CallRecord:
     upstream_model: str
     streamed: bool
     status: CallStatus
-    """`failed`: the provider refused or could not be reached; `dropped`: its answer ended half-way; `client_gone`:
-    the client left before the end."""
+    """`failed`: the provider refused or could not be reached; `dropped`: its answer broke off; `client_gone`: the
+    client disconnected before the end."""
     http_status: int | None
-    """What the provider answered; None when it did not."""
+    """The provider's status; None if it did not answer."""
     started_at: int
     """Epoch milliseconds."""
     duration_ms: int
     usage: Usage | None
-    """None when the provider refused the call or could not be reached."""
+    """None if the provider refused the call or could not be reached."""
     estimated: bool = False
-    """The usage is our own estimate: the provider said none, or the client had gone before it did."""
+    """Whether the usage is our estimate, because the provider did not report any before the call ended."""
 
     def row(self) -> dict[str, Any]:
         names = ("input", "output", "reasoning", "cache_read", "cache_write", "cost_usd")
@@ -57,12 +57,12 @@ class CallRecord:
 
 
 class ModelCallLedger:
-    """Rows wait in memory until one task has written them, a batch a transaction.
+    """Queues rows in memory, and writes them in batches from one task, one transaction for each batch.
 
-    What may be lost: a process that is killed loses the rows that were not written yet, as a rule those of the last
-    tenth of a second. A stop in good order loses none. A database that fails loses none while the process lives: the
-    writer tries again, and once `limit` rows wait, new calls are refused, so that none goes unrecorded. A row that no
-    database would take is dropped and logged, so that it holds up no other.
+    A process that is killed loses the rows that are not written yet, usually those of the last 0.1 s. An orderly stop
+    loses none. If the database fails, the writer retries; once `limit` rows wait, new calls are refused, so that no
+    call goes unrecorded. A row that the database can never accept is dropped and logged, so that the others can be
+    written.
     """
 
     def __init__(self, database: HostDatabase, limit: int = 10_000, retry_seconds: float = 1.0) -> None:
@@ -75,11 +75,11 @@ class ModelCallLedger:
         self._idle.set()
         self._closing = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._failure: str | None = None  # the last write failed
+        self._failure: str | None = None  # why the last write failed
 
     @property
     def failing(self) -> str | None:
-        """Why rows are not written; None when they are."""
+        """Why rows cannot be written, or None if they can."""
         if self._writer is not None and self._writer.done() and not self._closing.is_set():
             return "the ledger's writer has ended"
         return self._failure
@@ -88,27 +88,27 @@ class ModelCallLedger:
         self._writer = asyncio.create_task(self._write_all(), name="ledger-writer")
 
     def check_capacity(self) -> None:
-        """Raises Unavailable when there is no room for another call's row."""
+        """Raise Unavailable if the queue of rows is full."""
         if len(self._waiting) >= self._limit:
             raise Unavailable(
-                "the usage ledger cannot be written and is full, so no model call is taken",
+                "the usage ledger cannot be written and its queue is full, so no model call is accepted",
                 code="ledger_full",
                 headers={"retry-after": "5"},
             )
 
     def record(self, call: CallRecord) -> None:
-        """Takes the row; it is written soon."""
+        """Queue the call's row for writing."""
         self._waiting.append(call)
         self._idle.clear()
         self._arrived.set()
 
     async def flush(self, seconds: float = 2.0) -> None:
-        """Waits until no row waits, at most so long."""
+        """Wait until all rows are written, at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), seconds)
 
     async def close(self) -> None:
-        """Writes what waits, within ten seconds, and ends the writer."""
+        """Write the queued rows, within ten seconds, and end the writer."""
         self._closing.set()
         self._arrived.set()
         if self._writer is not None:
@@ -127,7 +127,7 @@ class ModelCallLedger:
         await self._drain()
 
     async def _drain(self) -> None:
-        """Writes until nothing waits; when the ledger closes, a failure is not tried again."""
+        """Write until the queue is empty. A failure is retried, unless the ledger is closing."""
         while self._waiting:
             if not await self._write_batch():
                 if self._closing.is_set():
@@ -135,7 +135,7 @@ class ModelCallLedger:
                 await self._pause(self._retry_seconds)
 
     async def _pause(self, seconds: float) -> None:
-        """Sleeps, unless the ledger closes."""
+        """Sleep, at most until the ledger closes."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), seconds)
 
@@ -147,7 +147,7 @@ class ModelCallLedger:
 
         try:
             await self._database.run(write)
-        except Exception as error:  # noqa: BLE001  whatever it is: without the writer no call is taken any more
+        except Exception as error:  # noqa: BLE001  without the writer no call would be accepted any more
             why = (str(error) or type(error).__name__).splitlines()[0]
             if not _is_bad_value(error):
                 self._failure = why
@@ -170,7 +170,7 @@ class ModelCallLedger:
 
 
 def _is_bad_value(error: Exception) -> bool:
-    """Another attempt would end the same: a value was refused, by the driver or by the database."""
+    """Whether the driver or the database has refused a value, so that another attempt would fail as well."""
     if isinstance(error, DBAPIError):
         return isinstance(error, DataError | IntegrityError)
     return isinstance(error, StatementError | ArithmeticError | ValueError | TypeError)

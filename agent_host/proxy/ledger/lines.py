@@ -1,4 +1,4 @@
-"""The log lines of model calls: one for each that went to a provider, and of those that were refused one a second."""
+"""Log lines of model calls: one for each call to a provider, and at most one a second about refused calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .ledger import CallRecord
 
 log = structlog.get_logger(__name__)
 REFUSALS_EVERY = 1.0
-"""Seconds between two lines about refusals of one agent: it may ask as often as it likes."""
+"""Seconds between two lines about refusals of one agent, because an agent may repeat a refused call without limit."""
 
 
 def log_call(call: CallRecord, code: str | None, error: str | None) -> None:
-    """One call that has ended. `request_id` is also in the agent's own line, and in the ledger."""
+    """Log a call that has ended. The agent's own log and the ledger have the same `request_id`."""
     facts = {
         "request_id": call.request_id,
         "agent_id": call.agent_id,
@@ -38,10 +38,10 @@ def log_call(call: CallRecord, code: str | None, error: str | None) -> None:
 
 
 class RefusalLog:
-    """Calls that never reached a provider."""
+    """Logs calls that were refused before they reached a provider."""
 
     def __init__(self, clock: Clock) -> None:
-        self._seldom = Seldom(REFUSALS_EVERY, clock.monotonic)  # agents hold tokens: the operator bounds their number
+        self._seldom = Seldom(REFUSALS_EVERY, clock.monotonic)  # bounded: only agents with a token get here
 
     def log(self, agent_id: str, error: RequestError) -> None:
         skipped = self._seldom.count_event(agent_id)

@@ -1,4 +1,4 @@
-"""Reads the ledger for people: sums by agent and model, and the latest calls."""
+"""Report on the ledger: sums by agent and model, and the latest calls."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class UsageSum(BaseModel):
     model: str
     calls: int
     not_complete: int
-    """Calls that failed, were dropped, or had nobody left to listen."""
+    """Calls that failed, were dropped, or whose client disconnected."""
     usage: Usage
-    """Sums over the calls whose provider reported usage; the cost is null when none of them has a known price."""
+    """Sums over the calls whose provider reported usage; the cost is null if none of them has a known price."""
     without_usage: int
     """Calls whose provider reported none."""
     without_price: int
-    """Calls with usage whose model had no known price: their cost is missing from the sum."""
+    """Calls with usage whose model had no known price. Their cost is missing from the sum."""
     estimated: int
-    """Calls whose usage is the host's estimate: the agent hung up before the provider reported it."""
+    """Calls whose usage is the host's estimate, because the agent disconnected before the provider reported it."""
 
 
 class CallEntry(BaseModel):
@@ -46,7 +46,7 @@ class CallEntry(BaseModel):
     duration_ms: int
     usage: Usage | None
     estimated: bool
-    """The usage is the host's estimate."""
+    """Whether the usage is the host's estimate."""
 
 
 class LedgerReport(BaseModel):
@@ -58,7 +58,7 @@ class LedgerReport(BaseModel):
 
 
 def read_report(connection: Connection, agent: str | None, limit: int) -> LedgerReport:
-    """The report over all agents or over one."""
+    """Return the report on one agent, or on all if `agent` is None, with the `limit` latest calls."""
     table = model_calls.c
     mine = table.agent_id == agent if agent else table.id > 0
     sums = (

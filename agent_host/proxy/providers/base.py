@@ -1,4 +1,4 @@
-"""The seam between the proxy and whatever answers for a model."""
+"""The interface between the proxy and the providers that answer model calls."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ..catalog.catalog import Operation
 
 @dataclass(frozen=True, slots=True)
 class ProviderCall:
-    """One model call, as the provider shall see it."""
+    """One model call, as it is sent to the provider."""
 
     operation: Operation
     content: bytes
-    """OpenAI's request body as JSON, with the provider's own name for the model. Bytes, and not the values that they
-    hold: those take a multiple of the memory, for as long as the call lasts."""
+    """OpenAI's request body as JSON, with the provider's own name for the model. It is kept as bytes, because the
+    parsed values take a multiple of the memory during the whole call."""
     streamed: bool = False
     idempotency_key: str | None = None
-    """Made from the agent's id and its own key; never that key itself."""
+    """Derived from the agent's id and the agent's key; never the agent's key itself. None if the agent sent none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """What a provider answers: any status, and the body's bytes as they come."""
+    """A provider's answer with any status; the body's bytes are read as they arrive."""
 
     status: int
     headers: Mapping[str, str]
-    """Lower-case names."""
+    """Headers, with lower-case names."""
     body: AsyncIterator[bytes]
 
 
 class Provider(Protocol):
-    """Answers model calls. Leaving the context of a call ends it, finished or not."""
+    """Answers model calls. Leaving the context of a call ends it, even if it is not finished."""
 
     def call(self, call: ProviderCall) -> AbstractAsyncContextManager[ProviderAnswer]:
-        """Raises ProviderFailed, on entry or while the body is read."""
+        """Make the call. Raises ProviderFailed on entry, or while the body is read."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's HTTP: the real thing, a gateway, a server on the next machine."""
+"""Providers that speak OpenAI's HTTP API: OpenAI itself, a gateway, or a local server."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
 class OpenAICompatible:
-    """One endpoint behind one pool of connections, opened with the first call.
+    """One endpoint, with a connection pool that is opened by the first call.
 
-    The way there may lead through the proxies that the environment names. `inside` is for a server in this very
-    process: no proxy, and a new connection for each call.
+    Proxies that the environment names are used. `in_process` is for a server in this process: it uses no proxy, and a
+    new connection for each call.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OpenAICompatible:
         except httpx2.TransportError as error:
             code = "provider_dropped" if reached else "provider_unreachable"
             what = "broke off its answer" if reached else "cannot be reached"
-            # Our own request was at fault: such an error may quote it, the key included.
+            # An error about our own request may quote it with the key, so its text is not passed on.
             why = "" if isinstance(error, httpx2.LocalProtocolError) else str(error)
             text = f"{self._name} {what}: {why or type(error).__name__} ({self._spec.shown_url})"
             raise ProviderFailed(text, code=code) from error
@@ -70,9 +70,9 @@ class OpenAICompatible:
         return self._open_client
 
     def _request(self, call: ProviderCall) -> httpx2.Request:
-        """Made by hand: the client's way from defaults to a request costs a third of a small call."""
-        # Only these headers go upstream: what else the agent sent, its own bearer first of all, stays here.
-        # Events must come through unpacked, or usage could not be found in them.
+        """Build the request directly: the client's own method takes a third of the time of a small call."""
+        # Only these headers are sent upstream, and none of the agent's, such as its bearer token.
+        # The answer must not be compressed, or usage could not be found in its events.
         headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "agent-host"}
         if self._spec.api_key:
             headers["authorization"] = f"Bearer {self._spec.api_key}"
@@ -82,11 +82,11 @@ class OpenAICompatible:
         return httpx2.Request("POST", url, headers=headers, content=call.content, extensions={"timeout": self._timeout})
 
     def _check_key(self, status: int) -> None:
-        # Not passed on as it came: to the agent a 401 means that its own token is wrong.
+        # A 401 is not passed on, because to the agent it would mean that its own token is wrong.
         if status in (401, 403):
-            refused = "refused the host's key" if self._spec.api_key else "wants a key, and the host has none"
-            mend = f"the operator must set {self._spec.set_by} to one that it takes"
-            raise ProviderFailed(f"{self._name} {refused} (HTTP {status}); {mend}", code="provider_auth")
+            refused = "refused the host's key" if self._spec.api_key else "requires a key, and the host has none"
+            remedy = f"the operator must set {self._spec.set_by} to a valid key"
+            raise ProviderFailed(f"{self._name} {refused} (HTTP {status}); {remedy}", code="provider_auth")
 
 
 def _trusted_authorities() -> ssl.SSLContext | bool:

@@ -1,4 +1,4 @@
-"""Opens the providers of a catalog, each with its first call, and closes them all."""
+"""Open the providers of a catalog, each for its first call, and close them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .openai_compatible import OpenAICompatible
 
 
 class Providers:
-    """Providers by name."""
+    """The open providers, by name."""
 
     def __init__(self, catalog: HostCatalog, settings: HostSettings, clock: Clock) -> None:
         self._specs = catalog.providers
@@ -22,7 +22,7 @@ class Providers:
         self._open: dict[str, Provider] = {}
 
     def get(self, name: str) -> Provider:
-        """The provider of that name, which the catalog has."""
+        """Return the provider of that name, which must be in the catalog."""
         if name not in self._open:
             self._open[name] = self._make(self._specs[name])
         return self._open[name]

@@ -1,4 +1,4 @@
-"""OpenAI's answers, for providers that make them here: chunks for a stream, one object otherwise."""
+"""Build answers in OpenAI's shape, for providers that run in this process: chunks of a stream, or one object."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ProviderToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:
-    """What a model says: text, then perhaps one tool call.
+    """A model's answer: text, and optionally one tool call.
 
-    Usage is counted by one rule: a word of the text or a 32-character piece of the arguments is a token, and so are
-    four bytes of the request's messages and tools.
+    Its usage is computed, not measured: a token is one word of the text, 32 characters of the arguments, or four bytes
+    of the request's messages and tools.
     """
 
     model: str
@@ -42,9 +42,9 @@ class ChatCompletion:
     words: Sequence[str]
     call: ProviderToolCall | None = None
     truncated: bool = False
-    """The text was cut at the caller's `max_tokens`."""
+    """Whether the text was cut at the caller's `max_tokens`."""
     reported_usage: dict[str, Any] | None = None
-    """Usage that was measured and not counted."""
+    """Measured usage, which replaces the computed one; None if there is none."""
 
     @property
     def id(self) -> str:
@@ -67,7 +67,7 @@ class ChatCompletion:
 
 
 def make_completion(payload: dict[str, Any], text: str, call: ProviderToolCall | None, created: int) -> ChatCompletion:
-    """A reply to a request, within its `max_tokens`: what goes beyond is cut, and a call is not made by halves."""
+    """Make the answer to a request, cut at its `max_tokens`. A tool call that does not fit is left out."""
     words = _WORD.findall(text)
     most: Any = payload.get("max_completion_tokens") or payload.get("max_tokens")
     prompt = -(-len(to_json([payload.get("messages"), payload.get("tools")])) // 4)
@@ -77,7 +77,7 @@ def make_completion(payload: dict[str, Any], text: str, call: ProviderToolCall |
 
 
 def to_answer(payload: dict[str, Any], streamed: bool, completion: ChatCompletion) -> ProviderAnswer:
-    """The reply as the request wants it."""
+    """Encode the completion as a stream or as one object, as the request asks."""
     if streamed:
         with_usage = bool(as_object(payload.get("stream_options")).get("include_usage"))
         return ProviderAnswer(200, STREAM_HEADERS, body_parts(_events(completion, with_usage)))
@@ -90,12 +90,12 @@ async def body_parts(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 
 def event(value: dict[str, Any]) -> bytes:
-    """One server-sent event."""
+    """Encode a server-sent event."""
     return b"data: " + to_json(value) + b"\n\n"
 
 
 def chunk(completion: ChatCompletion, delta: dict[str, Any], finish: str | None = None) -> bytes:
-    """One chunk of a stream."""
+    """Encode one chunk of a stream."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     return event({**_envelope(completion, "chat.completion.chunk"), "choices": [choice]})
 

@@ -1,4 +1,4 @@
-"""Web search for agents: engines behind one Protocol, and the desk that counts and times what they are asked."""
+"""Web search for agents: the providers of search, and the service that limits the number and time of searches."""
 
 from .loading import load_search
 from .provider import SearchProvider

@@ -1,4 +1,4 @@
-"""Which search there is: what `MESH_SEARCH` says."""
+"""Choose the search provider that `MESH_SEARCH` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .web import DdgsSearch
 
 
 def load_search(text: str) -> SearchProvider | None:
-    """The provider; none when search is off. Raises StartError."""
+    """Return the provider, or None if search is off. Raises StartError if the setting is invalid."""
     if text == "off":
         return None
     if text == "ddgs":

@@ -1,4 +1,4 @@
-"""The seam between the desk and the engines that search."""
+"""The interface of search providers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Protocol
 from agent_common.protocol import SearchHit
 
 MAX_CONCURRENT = 16
-"""Searches of all agents together."""
+"""Most concurrent searches of all agents together."""
 
 
 class SearchProvider(Protocol):
     async def search(self, query: str, most: int, session: str) -> Sequence[SearchHit]:
-        """What was found, best first. The same session gets the same engine. Raises RequestError."""
+        """Return at most `most` hits, best first. One session always uses the same engine. Raises RequestError if the
+        engine fails."""
         ...
 
     def close(self) -> None: ...

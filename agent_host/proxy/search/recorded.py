@@ -1,4 +1,4 @@
-"""Answers from a file: for tests, and where there is no network.
+"""Answer searches from a file, for tests and for hosts without network.
 
 queries:
   python release:
@@ -22,14 +22,14 @@ class _File(BaseModel):
 
     queries: dict[str, list[SearchHit]] = Field(default_factory=dict)
     otherwise: list[SearchHit] = Field(default_factory=list[SearchHit])
-    """What any other query finds."""
+    """The hits of any other query."""
 
 
 class RecordedSearch:
-    """Queries are the same whatever their capitals and blanks."""
+    """Answers from the file. Queries match regardless of case and white space."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ValueError that says what is wrong with the file; it may be YAML or JSON."""
+        """Read the file, YAML or JSON. Raises ValueError that says what is wrong with it."""
         try:
             file = _File.model_validate(yaml.safe_load(path.read_text()))
         except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The HTTP face of search."""
+"""The HTTP route of search."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ router = APIRouter(route_class=JsonRoute)
 
 
 class Wanted(SearchRequest):
-    """What to search for."""
+    """The query and its options."""
 
-    model_config = ConfigDict(defer_build=False)  # FastAPI needs it whole
+    model_config = ConfigDict(defer_build=False)  # FastAPI needs the complete model
 
 
 @router.post("/v1/search")
 async def search(request: Request, wanted: Wanted, caller: Annotated[HostCaller, Depends(identify)]) -> SearchResults:
-    """Searches the web."""
+    """Search the web."""
     desk: SearchService = request.app.state.search
     return SearchResults(results=list(await desk.search(caller.agent_id, wanted)))

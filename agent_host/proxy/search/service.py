@@ -1,4 +1,4 @@
-"""Takes searches: counts them by session, and ends those that take too long."""
+"""Run searches, with limits on their number in a session and on their time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ...errors import ProviderFailed, RequestError, TooMany, Unavailable
 from .provider import MAX_CONCURRENT, SearchProvider
 
 SEARCH_SECONDS = 14.0
-"""One less than an agent waits, so that it hears why."""
+"""One second less than an agent waits, so that the agent receives the reason."""
 MAX_SEARCHES = 25
-"""Searches of one session."""
+"""Most searches of one session."""
 MAX_SESSIONS = 10_000
-"""Sessions whose searches are counted."""
+"""Most sessions whose searches are counted; the oldest is forgotten first."""
 
 
 class SearchService:
-    """`provider` none: search is off."""
+    """Runs searches of agents. Search is off if `provider` is None."""
 
     def __init__(
         self, provider: SearchProvider | None, *, seconds: float = SEARCH_SECONDS, most: int = MAX_SEARCHES
@@ -31,12 +31,12 @@ class SearchService:
         self._shares = ShareCounter(MAX_CONCURRENT)
 
     async def search(self, agent_id: str, request: SearchRequest) -> Sequence[SearchHit]:
-        """Raises RequestError."""
+        """Search, and return the hits. Raises RequestError if search is off, over a limit, too slow, or fails."""
         if self._provider is None:
             raise Unavailable("search is off on this host (MESH_SEARCH)", code="search_off")
-        with self._shares.hold(agent_id) as place:
-            if not place:
-                raise TooMany("you have your share of searches; try again when one has ended", code="too_many_searches")
+        with self._shares.hold(agent_id) as reserved:
+            if not reserved:
+                raise TooMany("you have too many searches at a time; try again later", code="too_many_searches")
             self._count(agent_id, request.session)
             try:
                 async with asyncio.timeout(self._seconds):

@@ -1,4 +1,4 @@
-"""The engines of the web, by `ddgs`. It blocks, so it runs in threads of its own."""
+"""Search the web with `ddgs`, which blocks and therefore runs in its own threads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .provider import MAX_CONCURRENT
 log = structlog.get_logger(__name__)
 
 ENGINE_SECONDS = 8
-"""For each request to an engine."""
+"""Timeout of each request to an engine."""
 _LIBRARIES = frozenset({"grokipedia", "wikipedia"})
-"""Engines that know only themselves."""
+"""Engines of ddgs that search only their own site."""
 _TITLE, _SNIPPET, _URL = 300, 1000, 2000
 
 
 class DdgsSearch:
-    """One engine a session, chosen by a hash of its id. `proxy` and `verify` are those of `ddgs.DDGS`."""
+    """Uses one engine for each session, chosen by a hash of its id. `proxy` and `verify` are as in `ddgs.DDGS`."""
 
     def __init__(self, proxy: str | None = None, *, verify: bool | str = True, seconds: int = ENGINE_SECONDS) -> None:
         self._options: dict[str, Any] = {"proxy": proxy, "verify": verify, "timeout": seconds}
@@ -61,20 +61,20 @@ class DdgsSearch:
                 f"the search engine {engine} cannot be reached", code="provider_unreachable"
             ) from error
         except Exception as error:
-            # It reads pages that change without notice; what it makes of them must not look like a fault of ours.
+            # ddgs parses pages that change without notice; its errors must not look like an internal error of the host.
             log.warning("search_broke", engine=engine, error=repr(error))
-            raise ProviderFailed(f"the search engine {engine} answered something that cannot be read") from error
+            raise ProviderFailed(f"the answer of the search engine {engine} cannot be parsed") from error
 
 
 def engine_of(session: str, engines: Sequence[str]) -> str:
-    """The engine of a session: always the same while there are the same engines."""
+    """Return the engine of a session, always the same for the same list of engines."""
     usable = sorted(set(engines) - _LIBRARIES) or sorted(engines)
     number = int.from_bytes(hashlib.sha256(session.encode(errors="replace")).digest()[:8])
     return usable[number % len(usable)]
 
 
 def hits(found: Sequence[Mapping[str, Any]], most: int) -> list[SearchHit]:
-    """What ddgs found, without what is no page, and cut to size."""
+    """Return at most `most` results of ddgs that are web pages, with long texts cut."""
     pages = [one for one in found if str(one.get("href", "")).startswith(("http://", "https://"))]
     return [
         SearchHit(

@@ -1,4 +1,4 @@
-"""`/chat`: a person's message in; the reply as one JSON object or as the AI SDK's stream."""
+"""`/chat`: takes a person's message; returns the reply as one JSON object or as the AI SDK's stream."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ from . import use_chat
 
 router = APIRouter(tags=["chat"])
 _STATUSES = {"unknown_model": 422, "deadline_exceeded": 504}
-"""Of turns that failed, by error code, where it is not 500, or 502 for the model's part."""
+"""HTTP status of failed turns by error code; others are 500, or 502 for failures of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ReplyOptions:
-    """How the caller wants the reply."""
+    """The form of the reply that the caller wants."""
 
     wait_seconds: float
     stream: bool
     through_waits: bool = True
-    """A stream stays open while the turn waits for a person."""
+    """Whether a stream stays open while the turn waits for a person."""
 
 
 @router.post("/chat")
 async def chat(request: Request) -> Response:
-    """Sends a message. The reply is a stream when the caller asks for one, else JSON."""
+    """Send a message. The reply is a stream if the caller accepts one, else JSON."""
     return await _chat(request, stream="text/event-stream" in request.headers.get("accept", ""))
 
 
 @router.post("/chat/stream")
 async def chat_stream(request: Request) -> Response:
-    """Sends a message; the reply is always a stream."""
+    """Send a message; the reply is always a stream."""
     return await _chat(request, stream=True)
 
 
 @router.post("/chat/steer")
 async def steer(request: Request) -> Response:
-    """Sends a message that joins the running turn at its next step; with none running it is an ordinary message."""
+    """Send a message that joins the running turn at its next step. If none is running, it is an ordinary message."""
     at = require_accepting(request)
     asked = await read_body(request, ChatRequest)
     if "on_busy" in asked.model_fields_set and asked.on_busy != "steer":
-        raise InvalidRequest("this route steers", faults=[("on_busy", "remove it, or post to /chat")])
+        raise InvalidRequest("this route always steers", faults=[("on_busy", "remove it, or post to /chat")])
     await _check_model(at, asked)
     sent = await at.chats.send(_incoming(request, asked.model_copy(update={"on_busy": "steer"})))
     stream = "text/event-stream" in request.headers.get("accept", "")
@@ -71,7 +71,7 @@ async def steer(request: Request) -> Response:
 
 @router.post("/chat/reset")
 async def reset(request: Request) -> Response:
-    """Archives a session (the main one unless named) and begins its successor."""
+    """Archive a session (the main one unless named) and begin its successor."""
     at = require_accepting(request)
     asked = await read_body(request, ResetRequest)
     fresh, archived = await at.chats.reset(principal(request, asked.user), asked.session_id)
@@ -80,8 +80,8 @@ async def reset(request: Request) -> Response:
 
 
 FAST_ROUTES = {"/chat": chat, "/chat/stream": chat_stream}
-"""Served without FastAPI's own machinery, of which they use nothing and which costs a twentieth of a turn; it goes on
-describing them."""
+"""Served without FastAPI's own dispatch, which they do not need and which costs a twentieth of a turn. FastAPI still
+describes them."""
 
 
 async def _chat(request: Request, *, stream: bool) -> Response:
@@ -101,7 +101,7 @@ async def _chat(request: Request, *, stream: bool) -> Response:
 
 
 async def _check_model(services: Services, asked: ChatRequest) -> None:
-    """Nothing is admitted for a model that does not exist."""
+    """Refuse a model that does not exist before anything is admitted."""
     if asked.model is not None:
         await services.models.require(asked.model)
 
@@ -121,7 +121,7 @@ def _incoming(request: Request, own: ChatRequest) -> IncomingMessage:
 async def _submit_answers(
     request: Request, services: Services, posted: UseChatRequest, options: _ReplyOptions
 ) -> Response:
-    """An assistant's message as the last one carries answers; the stream goes on with that very message."""
+    """Submit the answers in an assistant's message; the stream continues that message."""
     given = tuple(use_chat.answers(posted.messages[-1]))
     if not given:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
@@ -139,14 +139,14 @@ async def _reply(sent: Turn | CompletedTurn, services: Services, options: _Reply
     if not options.stream:
         return await _respond_json(sent, services, options.wait_seconds, path)
     if isinstance(sent, Turn):
-        return live_stream(sent, services.loop_services.admission, through_waits=options.through_waits)
+        return live_stream(sent, services.loop.admission, through_waits=options.through_waits)
     return recorded_stream(sent.reply, sent.outcome.get("error"))
 
 
 async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: float, path: str) -> Response:
-    """The reply as JSON; 202 when it takes longer than the caller waits, a problem when the turn failed."""
+    """Return the reply as JSON; 202 if it takes longer than the caller waits, a problem if the turn failed."""
     if isinstance(sent, CompletedTurn):
-        if "status" not in sent.outcome:  # its end is not on record yet
+        if "status" not in sent.outcome:  # its end is not recorded yet
             return model_response(ChatPending(status="running", pending=[], **sent.public_ids), 202)
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
@@ -168,7 +168,7 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
 
 def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPending:
     status = "waiting" if turn.state == "waiting" else "queued" if turn.state == "queued" else "running"
-    return ChatPending(**names, status=status, pending=services.loop_services.admission.queues.pending(turn))
+    return ChatPending(**names, status=status, pending=services.loop.admission.queues.pending(turn))
 
 
 def _finished_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:

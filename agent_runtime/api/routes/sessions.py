@@ -32,27 +32,27 @@ PIECE = 64 * 1024
 
 @router.get("/sessions")
 async def sessions(request: Request) -> Response:
-    """The caller's sessions, the one that changed last first."""
+    """List the caller's sessions, the one that changed last first."""
     asked = parse_query(request, SessionsQuery)
     return model_response(await get_services(request).sessions.page(principal(request), asked))
 
 
 @router.post("/sessions/import", status_code=201)
 async def take_in(request: Request) -> Response:
-    """Stores a session that was exported, here or elsewhere."""
+    """Store a session that was exported here or elsewhere."""
     at = require_accepting(request)
     return _made(await at.sessions.import_session(principal(request), io.BytesIO(await request.body())))
 
 
 @router.get("/sessions/{session_id}")
 async def session(request: Request, session_id: str) -> Response:
-    """One session: how it stands, what waits in it, what it has used."""
+    """Return one session: its status, its queue and its usage."""
     return model_response(await get_services(request).sessions.get(principal(request), session_id))
 
 
 @router.patch("/sessions/{session_id}")
 async def patch(request: Request, session_id: str) -> Response:
-    """Changes title, metadata, model, or whether it is archived."""
+    """Change title, metadata or model, or archive and unarchive the session."""
     at = require_accepting(request)
     asked = await read_body(request, SessionPatch)
     if "model" in asked.model_fields_set:
@@ -62,20 +62,20 @@ async def patch(request: Request, session_id: str) -> Response:
 
 @router.delete("/sessions/{session_id}")
 async def archive(request: Request, session_id: str) -> Response:
-    """Puts the session away and stops what runs in it; nothing is deleted."""
+    """Archive the session and stop its turns. Nothing is deleted."""
     return model_response(await get_services(request).sessions.archive(principal(request), session_id))
 
 
 @router.get("/sessions/{session_id}/messages")
 async def messages(request: Request, session_id: str) -> Response:
-    """The messages as an AI SDK frontend holds them, oldest first."""
+    """List the messages in the shape of the AI SDK's frontends, oldest first."""
     asked = parse_query(request, MessagesQuery)
     return model_response(await get_services(request).sessions.messages(principal(request), session_id, asked))
 
 
 @router.get("/sessions/{session_id}/export")
 async def export(request: Request, session_id: str) -> Response:
-    """All rows of the session: JSON Lines, or one JSON document."""
+    """Export all rows of the session, as JSON Lines or as one JSON document."""
     whole = parse_query(request, ExportQuery).format == "json"
     file = await get_services(request).sessions.export(principal(request), session_id, whole=whole)
     return StreamingResponse(_pieces(file), media_type="application/json" if whole else JSONL)
@@ -83,23 +83,23 @@ async def export(request: Request, session_id: str) -> Response:
 
 @router.get("/sessions/{session_id}/prompt")
 async def prompt(request: Request, session_id: str) -> Response:
-    """What the model sees, as the next call would send it."""
+    """Return the prompt, tools and messages as the next model call would send them."""
     seen = await get_services(request).sessions.prompt_view(principal(request), session_id)
     known = {"session_id": session_id, "digest": seen.digest, "prompt": seen.prompt, "model": seen.model}
     head = to_json({**known, "context_tokens": seen.context_tokens, "tools": seen.tools})
-    whole = b"".join((head[:-1], b',"messages":[', b",".join(seen.messages), b"]}"))  # the very bytes of the view
+    whole = b"".join((head[:-1], b',"messages":[', b",".join(seen.messages), b"]}"))  # byte for byte as in the view
     return Response(whole, media_type="application/json")
 
 
 @router.get("/sessions/{session_id}/permissions")
 async def permissions(request: Request, session_id: str) -> Response:
-    """What the agent may do in this session, and by whose word."""
+    """Return the rules that apply in this session, by origin."""
     return model_response(await get_services(request).sessions.permissions(principal(request), session_id))
 
 
 @router.put("/sessions/{session_id}/permissions")
 async def permit(request: Request, session_id: str) -> Response:
-    """Sets the session's own rules, all of them."""
+    """Replace the session's own rules."""
     at = require_accepting(request)
     asked = await read_body(request, PermissionsUpdate)
     return model_response(await at.sessions.set_permissions(principal(request), session_id, asked))
@@ -107,14 +107,14 @@ async def permit(request: Request, session_id: str) -> Response:
 
 @router.post("/sessions/{session_id}/fork", status_code=201)
 async def fork(request: Request, session_id: str) -> Response:
-    """A new session that begins with the messages of this one."""
+    """Create a session that begins with the messages of this one."""
     at = require_accepting(request)
     return _made(await at.sessions.fork(principal(request), session_id, await read_body(request, ForkRequest)))
 
 
 @router.post("/sessions/{session_id}/rewind")
 async def rewind(request: Request, session_id: str) -> Response:
-    """Hides a user message and everything after it."""
+    """Hide a user message and everything after it."""
     at = require_accepting(request)
     asked = await read_body(request, RewindRequest)
     return model_response(await at.sessions.rewind(principal(request), session_id, asked.message_id))
@@ -122,14 +122,14 @@ async def rewind(request: Request, session_id: str) -> Response:
 
 @router.post("/sessions/{session_id}/compact")
 async def compact(request: Request, session_id: str) -> Response:
-    """Sums up all that was said so far; what the model is sent begins with the summary from then on."""
+    """Summarize the conversation so far. From then on the model sees the summary instead."""
     at = require_accepting(request)
     return model_response(await at.sessions.compact(principal(request), session_id))
 
 
 @router.post("/sessions/{session_id}/unrewind")
 async def unrewind(request: Request, session_id: str) -> Response:
-    """Takes back the latest rewind."""
+    """Undo the latest rewind."""
     at = require_accepting(request)
     return model_response(await at.sessions.unrewind(principal(request), session_id))
 
@@ -141,7 +141,7 @@ def _made(made: SessionDetail) -> Response:
 
 
 async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    """The file piece by piece; it is gone when the reader is."""
+    """Yield the file in pieces, then close it."""
     try:
         while piece := await asyncio.to_thread(file.read, PIECE):
             yield piece

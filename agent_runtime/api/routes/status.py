@@ -1,4 +1,4 @@
-"""Who the agent is and how it does: `/status`, `/capabilities`, and the probes that need no token."""
+"""The agent's identity and state: `/status`, `/capabilities`, and the probes that need no token."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ PROTOCOLS = {"ai-sdk-ui-message-stream": "v1", "agent-runtime": __version__}
 
 @router.get("/healthz")
 async def healthz() -> Response:
-    """The process answers."""
+    """Report that the process is running."""
     return as_json({"status": "ok"})
 
 
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
-    """Whether this server should get work now, and why not."""
+    """Report whether this server should get work now, and if not, why."""
     reasons = list(get_app_state(request).not_ready_reasons())
     return as_json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
 @router.get("/status")
 async def status(request: Request) -> Response:
-    """What the agent does right now, answered from memory in any weather."""
+    """Report the agent's state from memory, without disk or network."""
     at = get_app_state(request)
     return model_response(_running(at, at.services, request) if at.services else _starting(at, request))
 
 
 @router.get("/capabilities")
 async def capabilities(request: Request) -> Response:
-    """The agent's card: its tools with their schemas, its skills, its models."""
+    """Return the agent's card: its tools with their schemas, its skills and its models."""
     at = get_services(request)
     specs = with_aliases(at.tools.all_specs())
     try:
@@ -70,7 +70,7 @@ async def capabilities(request: Request) -> Response:
 
 
 def _running(state: AppState, services: Services, request: Request) -> AgentStatus:
-    admission, counters = services.loop_services.admission, services.counters
+    admission, counters = services.loop.admission, services.loop.counters
     running, queued = admission.queues.turns("running"), admission.queues.turns("queued")
     waiting = admission.queues.turns("waiting")
     tasks = [turn.request.task_id for turn in running if turn.request.task_id]
@@ -102,7 +102,7 @@ def _starting(state: AppState, request: Request) -> AgentStatus:
 
 
 def _identity(state: AppState, request: Request, model: str, context_limit: int) -> dict[str, object]:
-    """What is known from the first moment on."""
+    """Return the fields that are known from the start."""
     settings = state.settings
     return {
         "agent_id": settings.id,

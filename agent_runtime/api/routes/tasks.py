@@ -1,4 +1,4 @@
-"""`/task` and `/result`: assignments in, records and results out."""
+"""`/task` and `/result`: take assignments, return records and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNFINISHED: frozenset[RecordStatus] = frozenset({"queued", "running", "waiting"}
 
 @router.post("/task", status_code=202)
 async def assign(request: Request) -> Response:
-    """Admits a task. The same task again gives its record; the same id with other content is a conflict."""
+    """Admit a task. The same task again returns its record; other content under its id is a conflict."""
     at = require_accepting(request)
     assignment = await _assignment(request)
     assigned = await at.tasks.assign(assignment, principal(request))
@@ -30,30 +30,30 @@ async def assign(request: Request) -> Response:
 
 @router.get("/task/{task_id}")
 async def record(request: Request, task_id: str) -> Response:
-    """The task as it stands."""
+    """Return the current record of the task."""
     return model_response(await get_services(request).tasks.record(task_id, principal(request)))
 
 
 @router.post("/task/{task_id}/cancel")
 async def cancel(request: Request, task_id: str) -> Response:
-    """Cancels a task, queued or running. A second cancel changes nothing."""
+    """Cancel a task that is queued or running. A second cancellation changes nothing."""
     return model_response(await get_services(request).tasks.cancel(task_id, principal(request)))
 
 
 @router.get("/task/{task_id}/stream")
 async def stream(request: Request, task_id: str) -> Response:
-    """The task's chunks from the first one, live while it runs."""
+    """Stream the task's chunks from the first one, then live while it runs."""
     at = get_services(request)
     turn = await at.tasks.turn(task_id, principal(request))
     if turn is not None:
-        return live_stream(turn, at.loop_services.admission)
+        return live_stream(turn, at.loop.admission)
     found = await at.tasks.record(task_id, principal(request))
     return recorded_stream(await at.tasks.reply(task_id, principal(request)), found.error)
 
 
 @router.get("/result")
 async def result(request: Request, task_id: str | None = None, wait: str | None = None) -> Response:
-    """The result of a task, or of the one that finished last. 202 while it is under way."""
+    """Return the result of a task, or without an id of the one that finished last; 202 while the task is unfinished."""
     at, user, seconds = get_services(request), principal(request), _seconds(wait)
     if task_id is None:
         latest = await at.tasks.latest(user)
@@ -69,7 +69,7 @@ async def result(request: Request, task_id: str | None = None, wait: str | None 
 
 
 async def _assignment(request: Request) -> TaskAssignment:
-    """The assignment; without an id of its own the Idempotency-Key is its id."""
+    """Parse the assignment. If it has no id, the Idempotency-Key is its id."""
     assignment = await read_body(request, TaskAssignment)
     key = request.headers.get("idempotency-key")
     if key and "task_id" not in assignment.model_fields_set:
@@ -86,13 +86,13 @@ async def _wait(services: Services, task_id: str, user: str, seconds: float) -> 
 
 
 def _seconds(text: str | None) -> float:
-    """The `wait` of a query; it is checked by hand so that its error looks like every other."""
+    """Parse the `wait` parameter, by hand so that its error looks like all others."""
     try:
         seconds = float(text or 0)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise InvalidRequest("wait is wrong", faults=[("wait", f"seconds from 0 to {MAX_WAIT_SECONDS:g}")])
+        raise InvalidRequest("wait is invalid", faults=[("wait", f"seconds from 0 to {MAX_WAIT_SECONDS:g}")])
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""What can be done with the turn of a session: watch it, stop it, answer it, take a message out of its queue."""
+"""Operations on the turn of a session: watch, stop or answer it, and take messages out of the queue."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ router = APIRouter(tags=["turns"])
 
 @router.get("/chat/{session}/stream")
 async def stream(request: Request, session: str, follow: Annotated[str, Query()] = "") -> Response:
-    """The running turn from its first chunk, then live; 204 when none runs. While a person is waited for the stream
-    ends, unless it is to `follow` the turn through that."""
+    """Stream the running turn from its first chunk, then live; 204 if none is running. The stream ends when the turn
+    waits for a person, unless `follow` is set."""
     at = get_services(request)
-    conversation = await at.loop_services.live_sessions.get(principal(request), session)
+    conversation = await at.loop.live_sessions.get(principal(request), session)
     if conversation is None and is_session_id(session):
         raise unknown_session(session)
-    turn = at.loop_services.admission.queues.active_turn(conversation) if conversation else None
+    turn = at.loop.admission.queues.active_turn(conversation) if conversation else None
     if turn is None:
         return Response(status_code=204)
-    return live_stream(turn, at.loop_services.admission, through_waits=follow in ("1", "true"))
+    return live_stream(turn, at.loop.admission, through_waits=follow in ("1", "true"))
 
 
 @router.post("/chat/{session}/abort")
 async def abort(request: Request, session: str) -> Response:
-    """Stops the session's turn, whatever it is at; what it has said is kept. Nothing to stop is no error."""
+    """Stop the session's turn in any state; its output so far is kept. It is no error if there is none."""
     at = get_services(request)
     conversation = await _require_session(request, at, session)
-    turn = at.loop_services.admission.queues.active_turn(conversation)
+    turn = at.loop.admission.queues.active_turn(conversation)
     if turn is None:
         return model_response(AbortReply(session_id=session, aborted=False), exclude_none=True)
-    await at.loop_services.admission.stop(turn)
+    await at.loop.admission.stop(turn)
     aborted = turn.end.outcome is not None and turn.end.outcome.status == "cancelled"
     return model_response(AbortReply(session_id=session, message_id=turn.request.message_name, aborted=aborted))
 
 
 @router.post("/chat/{session}/answer")
 async def answer(request: Request, session: str) -> Response:
-    """Answers a question or an approval by its id. The turn goes on once it has all its answers."""
+    """Answer a question or an approval by its id. The turn continues once it has all its answers."""
     at = get_services(request)
     given = await read_body(request, AnswerRequest)
     turn = await at.human_answers.submit(
@@ -60,37 +60,35 @@ async def answer(request: Request, session: str) -> Response:
 
 @router.delete("/chat/{session}/queue/{message_id:path}")
 async def cancel(request: Request, session: str, message_id: str) -> Response:
-    """Takes a message out of the queue. One that has begun is not queued any more: abort it."""
+    """Take a message out of the queue. Once its turn has begun, abort the turn instead."""
     at = get_services(request)
     conversation = await _require_session(request, at, session)
-    for turn in at.loop_services.admission.queues.queue(conversation):
+    for turn in at.loop.admission.queues.queue(conversation):
         if message_id in (
             turn.request.message_name,
             turn.message_id,
-        ) and await at.loop_services.admission.cancel_queued(turn):
+        ) and await at.loop.admission.cancel_queued(turn):
             return model_response(CancelReply(session_id=session, message_id=message_id))
-    row = await at.loop_services.database.read(
-        lambda connection: branches.find_turn(connection, conversation.id, message_id)
-    )
+    row = await at.loop.database.read(lambda connection: branches.find_turn(connection, conversation.id, message_id))
     if row is None:
         raise NotFound(f"there is no message {message_id}", code="unknown_message")
     if row.outcome is not None and row.outcome.get("finish_reason") == "abort" and row.state == "ended":
-        reply = await at.loop_services.database.read(lambda connection: history.message(connection, row.reply_id))
-        if reply is None:  # it never ran: this is the second time that it is taken back
+        reply = await at.loop.database.read(lambda connection: history.message(connection, row.reply_id))
+        if reply is None:  # it never ran, so it was cancelled already
             return model_response(CancelReply(session_id=session, message_id=message_id))
     raise Conflict(f"message {message_id} does not wait in the queue", code="not_queued")
 
 
 @router.get("/events")
 async def events(request: Request) -> Response:
-    """What happens to turns from now on: of the user that the header names, or of all."""
+    """Stream events about turns from now on, of the user named in the header, or of all."""
     at = get_services(request)
     named = request.headers.get("x-agent-user")
-    return EventStream(at.events.watch(principal(request) if named else None))
+    return EventStream(at.loop.events.watch(principal(request) if named else None))
 
 
 async def _require_session(request: Request, services: Services, session: str) -> LiveSession:
-    found = await services.loop_services.live_sessions.get(principal(request), session)
+    found = await services.loop.live_sessions.get(principal(request), session)
     if found is None:
         raise unknown_session(session)
     return found

@@ -1,4 +1,4 @@
-"""The body that the AI SDK's `useChat` posts: a new message, one to be answered anew, or answers to what was asked."""
+"""The request body of the AI SDK's `useChat`: a new message, a message to regenerate or edit, or answers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ANSWERS = TypeAdapter(list[list[str]])
 
 
 def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
-    """Told apart from our own body by `messages`."""
+    """Return the model for a body: `messages` distinguishes the AI SDK's shape from our own."""
     return UseChatRequest if is_object(body) and "messages" in body else ChatRequest
 
 
 def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
-    """The last message as a user's. Its reply is made again when the body says so, and when it edits a message: then it
-    names the message that it replaces."""
+    """Convert the last message to a user message. Its reply is regenerated if the body asks for that, or if it edits a
+    message, which it then names."""
     last = asked.messages[-1]
     if last.role != "user":
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
@@ -42,7 +42,8 @@ def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
 
 
 def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
-    """Who is to answer: named in the message's metadata, or beside the messages."""
+    """Return the agent that is to answer, named in the message's metadata or beside the messages; None if neither
+    is."""
     metadata = last.metadata if is_object(last.metadata) else {}
     found = metadata.get("agent") or (asked.model_extra or {}).get("agent")
     if found is not None and not isinstance(found, str):
@@ -51,7 +52,7 @@ def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
 
 
 def answers(last: UIMessage) -> Iterator[HumanAnswer]:
-    """What the parts of an assistant message answer, each as far as it is an answer at all."""
+    """Yield the answers in the parts of an assistant's message."""
     for part in last.parts:
         call_id, approval = part.get("toolCallId"), part.get("approval")
         if part.get("state") == "approval-responded" and is_object(approval):
@@ -65,7 +66,7 @@ def answers(last: UIMessage) -> Iterator[HumanAnswer]:
 
 
 def _texts(output: Any) -> list[list[str]] | None:
-    """`{answers: [[...]]}`, `[[...]]`, or the one answer to the one question as plain text."""
+    """Parse `{answers: [[...]]}`, `[[...]]`, or one plain text as the answer to one question; None if it is neither."""
     found = output.get("answers") if is_object(output) else output
     if isinstance(found, str):
         return [[found]]

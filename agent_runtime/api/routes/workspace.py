@@ -1,4 +1,4 @@
-"""`/workspace`: the agent's files, each with its ETag, and what lies in a folder."""
+"""`/workspace`: the agent's files with their ETags, and the listing of folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..responses import PacedStreamingResponse, model_response
 
 
 class _File(Convertor[str]):
-    """Any path: a name may have lines."""
+    """Matches any path, because a name may contain line breaks."""
 
     regex = "(?s:.*)"
 
@@ -40,7 +40,7 @@ router = APIRouter(tags=["workspace"])
 PIECE = 64 * 1024
 BINARY = "application/octet-stream"
 TEXT_TYPES = {".md": "text/markdown", ".csv": "text/csv", ".json": "application/json"}
-"""What no browser runs; all other text is plain."""
+"""Types that no browser executes; all other text is plain."""
 SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -48,24 +48,24 @@ SAFE_HEADERS = {
     "Cache-Control": "private, no-cache",
     "Vary": "X-Agent-User",
 }
-"""Whatever an agent or a command has written: it is no page of this server's."""
+"""Headers that keep a browser from treating files of an agent or a command as pages of this server."""
 
 
 @router.get("/workspace")
 async def workspace(request: Request) -> Response:
-    """What lies in the workspace, and how long the files are that every session is told."""
+    """List the workspace, with the sizes of the files that every session's prompt shows."""
     return await _listing(request, "")
 
 
 @router.head("/workspace")
 async def workspace_head(request: Request) -> Response:
-    """What GET would say, without the content."""
+    """Return the headers of GET without the content."""
     return await _listing(request, "")
 
 
 @router.get("/workspace/{path:file}")
 async def read(request: Request, path: str) -> Response:
-    """A file, or a page of what lies in a folder."""
+    """Return a file, or a page of a folder's entries."""
     name = path.removesuffix("/")
     found = await asyncio.to_thread(get_services(request).files.open, principal(request), name) if name else None
     if found is None:
@@ -80,7 +80,7 @@ async def read(request: Request, path: str) -> Response:
 
 @router.head("/workspace/{path:file}")
 async def about(request: Request, path: str) -> Response:
-    """What GET would say, without the content."""
+    """Return the headers of GET without the content."""
     name = path.removesuffix("/")
     found = await asyncio.to_thread(get_services(request).files.open, principal(request), name) if name else None
     if found is None:
@@ -92,13 +92,12 @@ async def about(request: Request, path: str) -> Response:
 
 @router.put("/workspace/{path:file}", status_code=204, responses={201: {"description": "It is new"}})
 async def write(request: Request, path: str) -> Response:
-    """Puts a whole file in place. `If-Match` and `If-None-Match: *` keep it from replacing what the caller does not
-    know."""
+    """Replace a whole file. `If-Match` and `If-None-Match: *` protect versions that the caller does not know."""
     at = require_accepting(request)
     parse_query(request, NoQuery)
     for header in ("content-range", "content-encoding"):
         if request.headers.get(header, "identity") != "identity":
-            raise InvalidRequest("the body must be the whole file, as it is", faults=[(header, "is not understood")])
+            raise InvalidRequest("the body must be the whole file, unencoded", faults=[(header, "is not understood")])
     stored = await at.files.put(principal(request), path, await request.body(), _conditions(request))
     if not stored.created:
         return Response(status_code=204, headers={"ETag": stored.etag})
@@ -107,7 +106,7 @@ async def write(request: Request, path: str) -> Response:
 
 @router.delete("/workspace/{path:file}", status_code=204)
 async def remove(request: Request, path: str) -> Response:
-    """Deletes a file, with `If-Match` only the version that the caller knows."""
+    """Delete a file; with `If-Match` only the version that the caller knows."""
     at = require_accepting(request)
     parse_query(request, NoQuery)
     await at.files.remove(principal(request), path, _conditions(request))
@@ -167,12 +166,12 @@ def _conditions(request: Request) -> Preconditions:
 
 def _refuse_parameters(request: Request) -> None:
     if request.query_params:
-        faults = [(name, "is for folders; a Range header gives a piece of a file") for name in request.query_params]
+        faults = [(name, "is for folders; use a Range header for a part of a file") for name in request.query_params]
         raise InvalidRequest("a file takes no parameters", faults=faults)
 
 
 async def _pieces(file: BinaryIO, start: int, end: int) -> AsyncIterator[bytes]:
-    """The file from one byte to another; it is closed when the reader is gone."""
+    """Yield the file from `start` to `end`, then close it."""
     try:
         await asyncio.to_thread(file.seek, start)
         while start < end and (data := await asyncio.to_thread(file.read, min(PIECE, end - start))):

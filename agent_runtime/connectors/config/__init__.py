@@ -1,1 +1,1 @@
-"""The operator's MCP configuration: read, checked, and explained where it is wrong."""
+"""Read and check the operator's MCP configuration."""

@@ -1,6 +1,6 @@
-"""What the operator has written down about MCP servers, checked as a whole before the start.
+"""Read the operator's file of MCP servers, and report all its faults before the start.
 
-Only the operator writes this file: it lies where no tool can write, and is read once.
+Only the operator may write this file, so it must be where no tool can write. It is read once.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from .env_substitution import SubstitutedText, substitute
 from .other_products import translate_fields
 
 MIN_SECRET_LENGTH, MIN_WORD_LENGTH = 6, 8
-"""Characters from which on a value, and a word of one, is hidden in errors."""
+"""Shortest secret value, and shortest word of one, in characters, that is hidden in errors."""
 MAX_FILE_BYTES = 1024 * 1024
-"""Bytes of the file."""
+"""Most bytes of the file."""
 MAX_SERVERS = 50
 SERVER_KEYS = ("mcpServers", "servers", "mcp", "context_servers")
-"""What the servers may be listed under: by most products, VS Code, OpenCode, Zed."""
+"""Names of the field with the servers: in most products, VS Code, OpenCode and Zed."""
 IGNORED_KEYS = frozenset({"$schema", "inputs"})
-"""What other products write beside them and nothing here needs."""
+"""Fields of other products that are ignored here."""
 _TYPE_NAMES = ("str", "bool", "list[str]")
-"""What a fault of a field with several types names besides the field."""
+"""Type names in the locations of pydantic's faults, which are left out of the messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A program that is run here, confined, and spoken to over its pipes."""
+    """A server that is run here as a confined program, and used over its pipes."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
     network: HostPatterns | None = None
-    """Hosts that it may reach; none: it has no network."""
+    """Hosts that it may reach; None means no network."""
     write: bool = False
-    """It may write to the workspace, which it can read in any case."""
+    """Whether it may write to the workspace, which it can always read."""
     read: tuple[Path, ...] = ()
     """Further folders that it may read."""
     cwd: Path | None = None
-    """The folder that it runs in, and may read; none: `/`."""
+    """The folder that it runs in and may read; None means `/`."""
     memory: int = 1024 * 2**20
-    """Bytes that all its processes may use together."""
+    """Most bytes of memory that all its processes may use together."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server that is reached by streamable HTTP."""
+    """A server that is used over streamable HTTP."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -63,21 +63,21 @@ class RemoteServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server that the operator has named."""
+    """One configured server."""
 
     name: str
     target: LocalServer | RemoteServer
     enabled: bool = True
     timeout: float | None = None
-    """Seconds that a call may take; none: as long as any tool."""
+    """Seconds that a call may take; None means the limit of other tools."""
     trust_hints: bool = False
-    """What it says of its tools, that they only read or may be repeated, is believed."""
+    """Whether to trust its statements that a tool only reads, or may be repeated."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What must not show in a log or an error."""
+    """Values that must not appear in a log or an error."""
 
 
 class ConfigFaults(Exception):
-    """All that is wrong with the file, as "where: what to do"."""
+    """All faults of the file, each as "where: what to do"."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
@@ -87,8 +87,8 @@ class ConfigFaults(Exception):
 def read_servers(
     path: Path, data_dir: Path, environment: Mapping[str, str], *, required: bool = False
 ) -> tuple[ServerConfig, ...]:
-    """The servers in this file; none when there is none and it is not required. Raises StartError that names every
-    fault."""
+    """Return the servers in this file; none if the file does not exist and is not required. Raises StartError with all
+    faults."""
     try:
         about = path.stat()
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def read_servers(
 
 
 def parse_servers(content: Any, data_dir: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
-    """The servers that the content of a file describes. Raises Faults."""
+    """Return the servers in the parsed content of a file. Raises ConfigFaults."""
     listed = _server_entries(content)
     found: list[ServerConfig] = []
     lines: list[str] = []
@@ -144,7 +144,7 @@ def _server_entries(content: Any) -> dict[str, Any]:
         raise ConfigFaults([f"give one of {' and '.join(fields)}, not both"])
     inner: Any = fields.get("mcp")
     if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
-        return _server_entries(inner)  # as in the settings of VS Code
+        return _server_entries(inner)  # nested, as in the settings of VS Code
     listed: Any = next(iter(fields.values()), cast("dict[str, Any]", {}))
     if not isinstance(listed, dict):
         raise ConfigFaults([f"{next(iter(fields))}: must be an object, with a server under each name"])
@@ -172,16 +172,16 @@ def _parse_server(name: str, about: Any, data_dir: Path, environment: Mapping[st
     try:
         written = ServerFields.model_validate({"name": name, **filled.fields})
     except ValidationError as error:
-        told = {line.partition(":")[0] for line in lines}  # a field with a hole in it is wrong otherwise too
+        reported = {line.partition(":")[0] for line in lines}  # a missing variable causes further faults
         found = [_fault_text(one) for one in error.errors(include_input=False)]
         raise ConfigFaults(
-            [*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in told)]
+            [*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in reported)]
         ) from None
     folders = [("read", folder) for folder in written.read]
     if written.cwd is not None and Path(written.cwd) != data_dir / "workspace":
         folders.append(("cwd", written.cwd))
     lines += [
-        f"{field}: {folder} lies in the data folder, or around it; name a folder outside of it"
+        f"{field}: {folder} is in the data folder, or contains it; name a folder outside of it"
         for field, folder in folders
         if Path(folder).resolve().is_relative_to(data_dir) or data_dir.is_relative_to(Path(folder).resolve())
     ]
@@ -215,7 +215,7 @@ def _remote(fields: ServerFields) -> RemoteServer:
 
 
 def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, ...]:
-    """Longest first, so that none is hidden in parts."""
+    """Return the secret values, longest first, so that a value is hidden as a whole and not in parts."""
 
     def all_of_them() -> Iterator[str]:
         yield from filled.values
@@ -226,7 +226,7 @@ def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, 
             yield fields.oauth.refresh_token or ""
             yield fields.oauth.client_secret or ""
 
-    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}, key=len, reverse=True))
+    return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}))
 
 
 def _fault_text(error: Any) -> str:

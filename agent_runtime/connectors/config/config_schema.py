@@ -1,4 +1,4 @@
-"""One server as the operator writes it down: the fields that others use too, and what we let it do."""
+"""The fields of one server in the file: those that other products have as well, and our own permissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN_HEADERS = frozenset(
 )
 MAX_TIMEOUT_MS = 3_600_000
 TYPES = {"local": "command", "stdio": "command", "remote": "url", "http": "url", "streamable-http": "url"}
-"""What a server may be called, and the field that it then needs."""
+"""The values of `type`, and the field that each requires."""
 
 
 def _reject_null(text: str) -> str:
@@ -47,7 +47,7 @@ Url = Annotated[str, AfterValidator(_check_url), Field(max_length=4096)]
 
 
 class OAuthConfig(BaseModel):
-    """How to get a new access token when the server asks for one: with a refresh token, or else with the client's own
+    """How to get an access token when the server asks for one: with a refresh token, or with the client's own
     credentials."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
@@ -74,7 +74,7 @@ class OAuthConfig(BaseModel):
 
 
 class ServerFields(BaseModel):
-    """A server. `command` makes it a local one, `url` a remote one."""
+    """A server: local if it has `command`, remote if it has `url`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 

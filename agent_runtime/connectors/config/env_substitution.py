@@ -1,4 +1,4 @@
-"""`${NAME}` and `${NAME:-default}` in the operator's file, filled from the environment: no secret need stand in it."""
+"""Replace `${NAME}` and `${NAME:-default}` in the operator's file from the environment, so that it needs no secrets."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 SUBSTITUTED_FIELDS = ("command", "args", "env", "url", "headers", "oauth", "read", "cwd")
-"""Where they are filled."""
+"""Fields in which variables are replaced."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 @dataclass(slots=True)
 class SubstitutedText:
-    """A server's fields with its variables filled."""
+    """A server's fields with their variables replaced."""
 
     fields: dict[str, Any]
     missing: list[str] = field(default_factory=list[str])
-    """Faults that name the field and the variable."""
+    """Faults for missing variables, each with the field and the variable."""
     values: list[str] = field(default_factory=list[str])
-    """What came from the environment."""
+    """Values that came from the environment."""
 
 
 def substitute(fields: Mapping[str, Any], environment: Mapping[str, str]) -> SubstitutedText:
-    """A copy of the fields, with what is missing named as a fault."""
+    """Return a copy of the fields with variables replaced, and faults for missing variables."""
     filled = SubstitutedText({})
 
     def text(value: str, where: str) -> str:

@@ -1,8 +1,8 @@
-"""What a local server must see to run: the folders it is installed in, and advice about what it cannot see.
+"""Find the folders that a local server needs to run, and advise about files that it cannot read.
 
-Servers are confined, and other products' configurations do not say where a program is installed. So the virtual
-environment, the `node_modules` and the interpreter behind a command are found and shown. Everything else the operator
-has to name, and the advice says how.
+Servers are confined, and configurations of other products do not say where a program is installed. So the virtual
+environment, the `node_modules` and the interpreter of a command are found and made readable. The operator must name all
+other folders; the advice says how.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .config import LocalServer
 from .unreadable_files import find_unreadable
 
 SYSTEM_FOLDERS = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
-"""What every confined program sees anyway."""
+"""Folders that every confined program can read."""
 MAX_LINKS = 16
 DOWNLOADERS = frozenset({"npx", "uvx", "bunx", "pnpx"})
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
@@ -28,11 +28,11 @@ PROJECT_FILES = ("package.json", "pyproject.toml", "requirements.txt", ".git")
 
 @dataclass(frozen=True, slots=True)
 class InstalledFiles:
-    """A program as it is to be started."""
+    """A program, ready to be started."""
 
     argv: tuple[str, ...]
     folders: tuple[Path, ...]
-    """What it must be able to read besides the folders that the operator named."""
+    """Folders that it must be able to read besides those that the operator named."""
     env: Mapping[str, str]
 
 
@@ -55,8 +55,10 @@ def find_installation(server: LocalServer, data_dir: Path, environment: Mapping[
 def confinement_advice(
     server: LocalServer, found: InstalledFiles, workspace: Path, uid: int | None = None, *, by_path: bool = False
 ) -> list[str]:
-    """Say what a confined program will miss, each with its fix. `uid` and `by_path` are those of the confinement. Reads
-    the disk."""
+    """Return the faults that a confined program will have, each with its fix. Reads the disk.
+
+    `uid` and `by_path`: as in the confinement.
+    """
     program = Path(server.argv[0]).name
     lines: list[str] = []
     if not Path(server.cwd or "/", found.argv[0]).exists():
@@ -85,7 +87,7 @@ def confinement_advice(
 
 
 def _folders_behind_links(program: Path) -> Iterator[Path]:
-    """The folders of a program, and of all that it is a link to."""
+    """Yield the folders of a program, and of the files that it links to."""
     for _ in range(MAX_LINKS):
         yield from _installation_folders(program)
         if not program.is_symlink():
@@ -109,7 +111,7 @@ def _installation_folders(program: Path) -> Iterator[Path]:
 
 
 def _base_python(environment: Path) -> Path | None:
-    """The interpreter that a virtual environment was made with."""
+    """Return the folder of the interpreter of a virtual environment, or None."""
     try:
         lines = (environment / "pyvenv.cfg").read_text(errors="replace").splitlines()
     except OSError:
@@ -119,20 +121,21 @@ def _base_python(environment: Path) -> Path | None:
 
 
 def _node_modules(script: Path) -> Iterator[Path]:
-    """The packages that Node finds for a script."""
+    """Yield the package folders in which Node looks for a script's imports."""
     if script.suffix in (".js", ".mjs", ".cjs", ".ts"):
         yield from (one for parent in script.parents if (one := parent / "node_modules").is_dir())
 
 
 def _may_be_shown(folder: Path, data_dir: Path) -> bool:
-    """Whether a folder is neither the system's, nor the runtime's own, nor as wide as somebody's home."""
+    """Whether a folder may be made readable: not a system folder, nor the runtime's data, nor a whole home
+    directory."""
     wide = len(folder.parts) <= 2 or folder.parent == Path("/home") or folder == Path.home()
     own = folder.is_relative_to(data_dir) or data_dir.is_relative_to(folder)
     return not wide and not own and folder.is_dir() and not any(folder.is_relative_to(one) for one in SYSTEM_FOLDERS)
 
 
 def _project_of(path: Path) -> Path:
-    """The folder to show for a path: itself, or the project that a file belongs to."""
+    """Return the folder to make readable for a path: the path itself, or the project of a file."""
     if path.is_dir():
         return path
     projects = (one for one in path.parents if any((one / name).exists() for name in PROJECT_FILES))

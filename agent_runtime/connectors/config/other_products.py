@@ -1,6 +1,6 @@
-"""Servers as other products write them down, in the fields of ours.
+"""Translate server entries in the format of other products.
 
-What means the same is translated, what only concerns the other product's user is dropped, and for the rest the fault
+Equivalent fields are translated, fields for the other product's user interface are dropped, and for all others a fault
 says what to write instead.
 """
 
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 RENAMED_FIELDS = {"serverUrl": "url", "httpUrl": "url", "environment": "env"}
-"""Windsurf, Gemini CLI, OpenCode."""
+"""Field names of Windsurf, Gemini CLI and OpenCode."""
 DROPPED_FIELDS = frozenset(
     {"alwaysAllow", "autoApprove", "autoStart", "description", "dev", "gallery", "icon", "iconPath", "trust", "version"}
 )
-"""Approvals are a matter of rules here, and nothing is allowed without one."""
+"""Fields about approvals, which are dropped because permission rules decide about approvals here."""
 UNSUPPORTED_FIELDS = {
     "envFile": 'is not read; name its variables in env, as in {"KEY": "${KEY}"}',
     "timeout": "write timeout_ms, in milliseconds",
     "headersHelper": 'no program is run for headers; write "headers": {"Authorization": "Bearer ${TOKEN}"}',
-    "auth": "nobody is asked for consent in a browser here; write oauth with a refresh_token, or headers",
+    "auth": "no browser is opened for consent here; write oauth with a refresh_token, or headers",
     **dict.fromkeys(
         ("disabledTools", "excludeTools", "exclude_tools"),
         'write rules: {permission: "mcp:SERVER:TOOL", action: deny} in permissions.yaml',
@@ -39,9 +39,9 @@ _UNKNOWN_VARIABLE = re.compile(
 
 
 def translate_fields(fields: Mapping[str, Any], folders: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields as ours, and what cannot be: faults as "field: what to write instead".
+    """Return the translated fields, and faults for those that cannot be translated: "field: what to write instead".
 
-    `folders` are folders that other products have names for, such as workspaceFolder.
+    `folders`: the values of folder variables of other products, such as workspaceFolder.
     """
     found: dict[str, Any] = {}
     faults: list[str] = []
@@ -70,12 +70,12 @@ def _translate_value(value: Any, where: str, folders: Mapping[str, str], faults:
 
 
 def _translate_text(text: str, where: str, folders: Mapping[str, str], faults: list[str]) -> str:
-    """Variables in the form of ours, `${NAME}`."""
+    """Translate variables to our form, `${NAME}`."""
     for name, place in folders.items():
         text = text.replace(f"${{{name}}}", place)
     text = _ENV_VARIABLE.sub(lambda found: f"${{{found[1] or found[2]}}}", text)
     for found in _INPUT_VARIABLE.finditer(text):
         name = re.sub(r"\W", "_", found[1]).upper()
-        faults.append(f"{where}: nobody is asked for {found[0]}; write ${{{name}}} and set {name} in the environment")
+        faults.append(f"{where}: {found[0]} is not prompted for; write ${{{name}}} and set {name} in the environment")
     faults += [f"{where}: {found[0]} is not known here; write its value" for found in _UNKNOWN_VARIABLE.finditer(text)]
     return text

@@ -1,4 +1,4 @@
-"""What a local server was given to read and its user may not, each with its fix."""
+"""Find paths that a local server was given to read but whose permissions exclude its user."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 
 def find_unreadable(given: Iterable[tuple[str, Path]], uid: int | None, *, by_path: bool) -> Iterator[str]:
-    """Name each path that is closed to the user of local servers, with the field it was given in. Reads the disk.
+    """Yield a fault for each path that the user of local servers cannot read, with its field and a fix. Reads the disk.
 
-    `uid`: None is the runtime's own user. `by_path`: nothing is mounted, and every folder on the way must be open too.
+    `uid`: None means the runtime's own user. `by_path`: nothing is mounted, so the parent folders must be accessible
+    too.
     """
     user = os.geteuid() if uid is None else uid
     for field, path in given:
@@ -24,10 +25,10 @@ def find_unreadable(given: Iterable[tuple[str, Path]], uid: int | None, *, by_pa
 
 
 def _missing_rights(path: Path, user: int, wanted: str) -> str:
-    """The rights of `wanted` that this user, who is in no other group than its own, does not have."""
+    """Return the rights in `wanted` that the user lacks. The user is only in its own group."""
     try:
         found = path.stat()
-    except OSError:  # that it is not there is told elsewhere
+    except OSError:  # missing files are reported elsewhere
         return ""
     if user == 0:
         return ""

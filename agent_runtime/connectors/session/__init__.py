@@ -1,1 +1,1 @@
-"""One MCP server over all its connections: handshake, listing, calls, reconnects."""
+"""The use of one MCP server over all its connections: handshake, listing, calls, reconnects."""

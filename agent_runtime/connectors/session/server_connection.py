@@ -1,6 +1,6 @@
-"""One server over all its connections: opened when it is needed, closed when it is not, tried again after a failure.
+"""One server over all its connections: opened when needed, closed when idle, retried after a failure.
 
-A connection lives in a task of its own, which enters and leaves all that belongs to it. Others only call through it.
+One task owns the connections: it opens and closes everything that belongs to them. Other tasks only make calls.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import anyio
 from pydantic import ValidationError
 
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
 
 State = Literal["idle", "connecting", "ready", "waiting", "closed"]
 MAX_CALLS = 16
-"""Calls of one server at the same time; further ones wait."""
+"""Most concurrent calls of one server; further ones wait."""
 CLOSE_SECONDS = 5.0
 LOSS_GRACE = 2.0
-"""Seconds that a call which lost its connection waits to learn why."""
+"""Seconds that a call whose connection was lost waits for the reason."""
 REASON_LIMIT = 500
 
 log = logger(__name__)
 
 
 class ServerConnection:
-    """`mark_used` it, `start_connecting` it, `call` through it; `close` it in the end."""
+    """One server: connects on demand, lists its tools and makes calls. Close it at the end."""
 
     def __init__(
         self,
@@ -52,41 +53,42 @@ class ServerConnection:
     ) -> None:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
-        """As it listed them last, also while there is no connection."""
+        """The tools that it listed last, also while there is no connection."""
         self.listed = False
         self.state: State = "idle"
         self.reason: str | None = None
-        """Why there is no connection, when there should be one."""
+        """Why there is no connection although one is needed, else None."""
         self._servers, self._deps, self._starting, self._timeouts = servers, deps, starting, timeouts
+        self._redactor = Redactor(server.secrets)
         self._now = asyncio.get_running_loop().time
         self._used_at = self._began_at = self._listed_at = self._retry_at = self._now()
         self._failures = self._open_calls = 0
         self._changed = False
         self._probe = True
-        """The newest protocol is tried first."""
+        """Whether to try the newest protocol first."""
         self._wakeup, self._attempt_done = asyncio.Event(), asyncio.Event()
         self._connection_over = asyncio.Event()
-        """The connection that a call has lost is over, and it is known why."""
+        """Set while there is no connection; `reason` is known once it is set."""
         self._slots = asyncio.Semaphore(MAX_CALLS)
         self._session: McpSession | None = None
         self._access: AccessToken | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # -- for those who want something of it
+    # -- for callers
 
     def mark_used(self) -> None:
-        """Somebody may need it: its connection stays open for a while."""
+        """Keep the connection open for another idle period."""
         self._used_at = self._now()
 
     def start_connecting(self) -> None:
-        """Begins to connect, unless that is going on or has just failed."""
+        """Start connecting, unless a connection exists, is being made, or has just failed."""
         self.mark_used()
         if self.state == "idle" and self.server.enabled:
             self._set_state("connecting")
             self._task = asyncio.create_task(self._run())
 
     async def wait_for_attempt(self) -> None:
-        """Returns once its first attempt has come to something, or has had its time."""
+        """Wait until the first attempt has succeeded or failed, at most `Timeouts.first_wait` from its start."""
         left = self._timeouts.first_wait - (self._now() - self._began_at)
         if self.state == "connecting" and not self._failures and left > 0:
             with suppress(TimeoutError):
@@ -94,7 +96,7 @@ class ServerConnection:
                     await self._attempt_done.wait()
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """What a tool answers, as data. Raises ToolFailure."""
+        """Call a tool and return its answer as data. Raises ToolFailure."""
         async with self._slots:
             self._open_calls += 1
             try:
@@ -102,14 +104,14 @@ class ServerConnection:
                 return result_data(await session.call(tool, arguments))
             except ToolFailure as failure:
                 raise ToolFailure(self._hide_secrets(failure.message), kind=failure.kind) from None
-            except Exception as lost:  # noqa: BLE001  whatever breaks in the package is a lost connection
+            except Exception as lost:  # noqa: BLE001  any error of the package is treated as a lost connection
                 raise await self._lost_failure(lost) from None
             finally:
                 self._open_calls -= 1
                 self.mark_used()
 
     async def close(self) -> None:
-        """Ends its connection, and the program with it."""
+        """Close the connection, and end the program."""
         self._set_state("closed")
         if self._task is not None:
             self._task.cancel()
@@ -124,7 +126,7 @@ class ServerConnection:
         return self._session
 
     async def _lost_failure(self, lost: Exception) -> ToolFailure:
-        """What a call is told whose connection is gone."""
+        """Return the failure for a call whose connection was lost, with the reason if it becomes known in time."""
         from .session import ConnectionLost
 
         if not isinstance(lost, ConnectionLost):
@@ -132,41 +134,41 @@ class ServerConnection:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOSS_GRACE):
                 await self._connection_over.wait()
-        return self._unavailable("the connection was lost under the call; what it has done is not known")
+        return self._unavailable("the connection was lost during the call; its effect is not known")
 
     def _unavailable(self, what: str = "") -> ToolFailure:
         reasons = "; ".join(one for one in (what, self.reason) if one) or "it is not connected"
-        again = f"; it is tried again in {max(0.0, self._retry_at - self._now()):.0f} s"
+        again = f"; the next attempt is in {max(0.0, self._retry_at - self._now()):.0f} s"
         text = f"the MCP server {self.server.name} is unavailable: {reasons}"
         return ToolFailure(text + (again if self.state == "waiting" else ""), kind="unavailable")
 
     # -- the task that owns the connections
 
     async def _run(self) -> None:
-        """Connection after connection, while somebody needs them."""
+        """Open one connection after another as long as they are needed."""
         try:
             while await self._attempt():
                 self._set_state("connecting")
             self._failures, self.reason = 0, None
             self._set_state("idle")
         except Exception:
-            log.exception("an mcp connection broke its owner", server=self.server.name)
-            self.reason = "it cannot be connected to"
+            log.exception("mcp connection task failed", server=self.server.name)
+            self.reason = "connecting failed with an internal error"
             self._set_state("idle")
         finally:
             self._attempt_done.set()
 
     async def _attempt(self) -> bool:
-        """One connection from its beginning to its end; whether another one is to follow."""
+        """Run one connection from its start to its end. Returns whether to open another one."""
         self._began_at = self._now()
         ends = ConnectionState(self._wakeup)
         try:
             await self._connect(ends)
-            return self._open_calls > 0  # somebody came while it was being closed
-        except Exception as error:  # noqa: BLE001  whatever it is, the server is not connected and the reason is told
+            return self._open_calls > 0  # a call came while it was being closed
+        except Exception as error:  # noqa: BLE001  any error means not connected, and is reported as the reason
             if type(_root_cause(error)).__name__ == "ConnectionDropped" and isinstance(self.server.target, LocalServer):
                 self._probe = False
-                return True  # at once, with the request that older servers expect
+                return True  # retry at once with the request that older servers expect
             self._probe = True
             self.reason = "; ".join((self._explain_error(error, ends), *await self._deps.advice(self.server)))
         finally:
@@ -183,7 +185,7 @@ class ServerConnection:
         return self._seconds_until_idle() > 0
 
     async def _connect(self, connection_state: ConnectionState) -> None:
-        """Returns when nobody has needed the connection for long. Raises whatever ends it before."""
+        """Open a connection and keep it until it is idle. Raises the error that ends it earlier."""
         async with AsyncExitStack() as start:
             await start.enter_async_context(self._starting)
             await load_packages()
@@ -207,7 +209,7 @@ class ServerConnection:
                 await self._maintain(session, connection_state)
 
     async def _maintain(self, session: McpSession, connection_state: ConnectionState) -> None:
-        """Until nobody has needed it for long. Raises when the transport says that it is over."""
+        """List tools again after changes, until the connection is idle. Raises _TransportClosed if it ends earlier."""
         pauses, relists = (self._timeouts.relist_later, self._timeouts.relist), 0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.watch, self._note_change)
@@ -224,11 +226,11 @@ class ServerConnection:
                 with anyio.move_on_after(min(left, due)):
                     await self._wakeup.wait()
             self._session = None
-            self._set_state("connecting")  # so that who comes now waits for the next one
+            self._set_state("connecting")  # so that new calls wait for the next connection
             tasks.cancel_scope.cancel()
 
     async def _list_tools(self, session: McpSession) -> None:
-        """The tools as they are now; turns that have begun keep those that they began with."""
+        """Replace the tools with the server's current list. Turns that have started keep the tools that they had."""
         self._changed = False
         listed = await session.tools()
         self.tools = await asyncio.to_thread(build_tools, self.server, listed, self._servers, self.call)
@@ -240,7 +242,7 @@ class ServerConnection:
         self._wakeup.set()
 
     def _seconds_until_idle(self) -> float:
-        """Seconds until the connection counts as idle."""
+        """Return the seconds until the connection counts as idle."""
         idle = self._timeouts.idle
         return idle if self._open_calls else self._used_at + idle - self._now()
 
@@ -262,24 +264,23 @@ class ServerConnection:
             text = f"it did not answer within {self._timeouts.connect:g} s"
         elif isinstance(leaf, ValidationError):
             first = leaf.errors(include_input=False, include_url=False)[0]
-            text = f"it does not speak as agreed: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            text = f"it breaks the protocol: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         else:
             text = str(leaf) or type(leaf).__name__
         return self._hide_secrets(text)
 
     def _hide_secrets(self, text: str) -> str:
-        """Without what the operator keeps secret."""
-        for secret in self.server.secrets:
-            text = text.replace(secret, "[hidden]")
+        """Replace the operator's secrets in a text, and shorten it to the limit for reasons."""
+        text = self._redactor.redact(text)
         return " ".join(text.split())[:REASON_LIMIT] if len(text) > REASON_LIMIT else text
 
 
 class _TransportClosed(Exception):
-    """The transport says that the connection is over."""
+    """The transport has reported the end of the connection."""
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """What went wrong first, inside the groups that task groups make of it."""
+    """Return the first error inside the exception groups of task groups."""
     while isinstance(error, BaseExceptionGroup):
         inner: Sequence[BaseException] = cast("BaseExceptionGroup[BaseException]", error).exceptions
         error = next((one for one in inner if not isinstance(one, asyncio.CancelledError)), inner[0])

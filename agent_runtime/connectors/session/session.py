@@ -1,6 +1,6 @@
-"""One session with a server: the handshake, the listing, the calls. What the server wants of us is refused.
+"""One session with a server: handshake, listing of tools, and calls. Requests from the server are refused.
 
-Imported only when a server is to be reached: it needs the packages that take long to load.
+Imported only when a server is used, because it needs packages that load slowly.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ..transport.connection_state import Streams
 
 MAX_PAGES = 20
 MAX_TOOLS = 200
-"""Tools of one server."""
+"""Most tools of one server."""
 MAX_LISTED_BYTES = 8 * 1024 * 1024
-"""Bytes of a listing, from which on no further page is asked for."""
+"""Size of a listing in bytes after which no further page is requested."""
 _ANSWER_ADAPTER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
 PROBE_SECONDS = 3.0
-"""Seconds that a server has to answer a request of the newest protocol; some that know only older ones never do."""
+"""Seconds for the answer to a request of the newest protocol, which some older servers never answer."""
 _NO_HANDSHAKE = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
-"""How a server that speaks only the newest protocol answers `initialize`."""
+"""Error codes with which a server of the newest protocol answers `initialize`."""
 
 _KINDS: Mapping[int, ToolFailureKind] = {
     types.INVALID_PARAMS: "invalid",
@@ -40,26 +40,26 @@ _KINDS: Mapping[int, ToolFailureKind] = {
     REFUSED_CODE: "unavailable",
 }
 CLOSED_MESSAGE = "Connection closed"
-"""How the package says that the whole connection is gone, and not one answer."""
+"""The package's message for a lost connection, as opposed to a failed request."""
 
 
 class ConnectionLost(Exception):
-    """The connection was lost under the call."""
+    """The connection was lost during a call."""
 
 
 class ConnectionDropped(Exception):
-    """The server closed the connection over the first request of the newest protocol."""
+    """The server closed the connection on the first request of the newest protocol."""
 
 
 class McpSession:
-    """Its methods may be called by any task while the block of `open_session` lasts."""
+    """A session with one server. Any task may call its methods during the block of `open_session`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     async def handshake(self, *, probe: bool = True) -> None:
         """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
-        `initialize` first. Raises Dropped."""
+        `initialize` first. Raises ConnectionDropped."""
         from mcp import MCPError
 
         if probe and await self._discover():
@@ -69,7 +69,7 @@ class McpSession:
         except MCPError as refusal:
             if refusal.code not in _NO_HANDSHAKE:
                 raise
-            await self._client.discover()  # a slow server may have missed the probe's deadline
+            await self._client.discover()  # a slow server may have missed the deadline of the probe
 
     async def _discover(self) -> bool:
         """Return whether the server speaks the newest protocol."""
@@ -84,7 +84,7 @@ class McpSession:
             if _is_closed(refusal):
                 raise ConnectionDropped("it closed the connection") from None
             return False
-        except (TimeoutError, RuntimeError, ValidationError):  # no answer, no version in common, no such result
+        except (TimeoutError, RuntimeError, ValidationError):  # no answer, no common version, or an invalid result
             return False
         return True
 
@@ -94,7 +94,7 @@ class McpSession:
         return about is not None and about.tools is not None
 
     async def tools(self) -> list[types.Tool]:
-        """What the server lists, up to a bound."""
+        """Return the tools that the server lists, up to the limits."""
         found: list[types.Tool] = []
         cursor: str | None = None
         size = 0
@@ -110,11 +110,11 @@ class McpSession:
     async def _list_page(self, cursor: str | None) -> types.ListToolsResult:
         params = types.PaginatedRequestParams(cursor=cursor)
         if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return await self._client.list_tools(params=params)  # it learns which arguments go into headers
+            return await self._client.list_tools(params=params)  # the client remembers which arguments become headers
         return await self._client.send_request(types.ListToolsRequest(params=params), types.ListToolsResult)
 
     async def watch(self, on_change: Callable[[], object]) -> None:
-        """Asks a server of the newest protocol to tell of changes; older ones do so unasked."""
+        """Subscribe to changes of the tools on a server of the newest protocol; older ones report them unasked."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost, listen
 
@@ -125,15 +125,15 @@ class McpSession:
                 async for _ in changes:
                     on_change()
         except (MCPError, SubscriptionLost):
-            return  # then its tools are those that it had
+            return  # changes are then not noticed
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Raises ToolFailure, and Gone."""
+        """Call a tool. Raises ToolFailure, and ConnectionLost if the connection was lost during the call."""
         from mcp import MCPError
 
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:
-            # Not `call_tool`: it would check the answer against a schema of the server's own making.
+            # Not `call_tool`, which would validate the answer against a schema that the server supplies.
             answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER_ADAPTER)
         except MCPError as error:
             if _is_closed(error):
@@ -141,9 +141,9 @@ class McpSession:
             kind = _KINDS.get(error.code, "backend")
             raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
         except ValidationError:
-            raise ToolFailure("it answered with something that is no result of a tool") from None
+            raise ToolFailure("its answer is not a valid tool result") from None
         if isinstance(answer, types.InputRequiredResult):
-            raise ToolFailure("it asks for input that only a person at it could give", kind="unavailable")
+            raise ToolFailure("it asks for interactive input, which is not supported", kind="unavailable")
         return answer
 
 
@@ -153,7 +153,8 @@ def _is_closed(error: Any) -> bool:
 
 @asynccontextmanager
 async def open_session(streams: Streams, on_change: Callable[[], object]) -> AsyncGenerator[McpSession]:
-    """A session over these streams, without its handshake. `on_change` is told when the server says its tools have."""
+    """Open a session over the streams, without its handshake. `on_change` is called when the server reports new
+    tools."""
     from mcp import ClientSession
 
     async def hear(message: object) -> None:

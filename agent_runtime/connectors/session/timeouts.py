@@ -1,4 +1,4 @@
-"""How long servers are waited for, and how often they are tried."""
+"""Timeouts and retry pauses for MCP servers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ MAX_PROMPT_RELISTS = 30
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Times in seconds."""
+    """Timeouts and pauses, in seconds."""
 
     first_wait: float = 5.0
-    """The beginning of a turn waits so long for a server that has not been asked before."""
+    """Longest wait at the start of a turn for a server that has not listed its tools before."""
     connect: float = 30.0
-    """From the start of a connection to the list of tools."""
+    """Time from the start of a connection to the list of tools."""
     idle: float = 600.0
-    """Without a call or a turn, after which a connection is closed."""
+    """Time without a call or a turn after which a connection is closed."""
     backoff: tuple[float, ...] = (1.0, 2.0, 5.0, 15.0, 60.0)
-    """Between one attempt and the next."""
+    """Pauses between attempts; the last one repeats."""
     stable: float = 60.0
-    """A connection that has lasted so long was good: after it the pauses begin anew."""
+    """After a connection that has lasted this long, the pauses start again with the first."""
     relist: float = 1.0
-    """Between two listings, however often the server says that its tools have changed."""
+    """Shortest time between two listings, when the server reports changed tools."""
     relist_later: float = 60.0
-    """The same once it has said so `MAX_PROMPT_RELISTS` times in one connection."""
+    """Shortest time between two listings, after `MAX_PROMPT_RELISTS` of them in one connection."""
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep

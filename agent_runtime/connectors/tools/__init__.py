@@ -1,1 +1,1 @@
-"""Tools of MCP servers as tools of the runtime."""
+"""Convert tools of MCP servers into tools of the runtime."""

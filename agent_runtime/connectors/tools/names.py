@@ -1,7 +1,7 @@
-"""How tools of MCP servers are called: `<server>_<tool>`, and what to do where that cannot be, or is taken.
+"""Names of MCP servers' tools: `<server>_<tool>`, changed where that is not valid or already taken.
 
-A name depends on what the operator has configured and on the tool itself, never on what else a server lists or in
-which order: sessions, rules and caches go by names.
+A name depends only on the configuration and on the tool itself, never on other tools of the server or their order,
+because sessions, rules and caches refer to tools by name.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ...tools import RESERVED_TOOL_NAMES
 MAX_NAME_LENGTH = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _FINGERPRINT_LENGTH = 8
-"""Characters of the fingerprint that tells apart what would be called alike."""
+"""Length of the fingerprint that distinguishes tools whose names would be equal."""
 
 
 def tool_name(server: str, tool: str, servers: Collection[str]) -> str:
-    """The name of a server's tool; `servers` are all that are configured.
+    """Return the name of a server's tool. `servers`: the names of all configured servers.
 
-    A plain name that fits is taken as it is. What had to be changed, what belongs to the product, and what reads like
-    a tool of another server carries a fingerprint.
+    A valid name is used as it is. A fingerprint is added to a name that had to be changed, that is reserved by the
+    product, or that looks like a tool of another server.
     """
     plain = f"{server}_{tool}"
     fit = _UNSAFE.sub("_", plain)
@@ -35,10 +35,10 @@ def tool_name(server: str, tool: str, servers: Collection[str]) -> str:
 
 
 def rule_name(server: str, tool: str) -> str:
-    """How permission rules and manifests may call it."""
+    """Return the name of a tool in permission rules and manifests."""
     return f"mcp:{server}:{tool}"
 
 
 def name_prefixes(server: str) -> tuple[str, str]:
-    """What the names of all tools of a server begin with."""
+    """Return the prefixes of the names of all tools of a server."""
     return f"{server}_", rule_name(server, "")

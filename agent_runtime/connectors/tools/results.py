@@ -1,4 +1,4 @@
-"""What a tool of a server answers, as the data of a tool result: text as it is, anything else described."""
+"""Convert the answer of a server's tool into the data of a tool result: text unchanged, other parts described."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 MAX_PARTS = 100
-"""Parts of one answer that are not text."""
+"""Most parts of one answer that are not text."""
 ERROR_LIMIT = 2000
-"""Characters of an error."""
+"""Most characters of an error."""
 
 
 def result_data(result: CallToolResult) -> Any:
-    """Text alone is a string; else an object of `text?`, `structured?` and `parts?`. Raises ToolFailure for an
-    error."""
+    """Return a string if the answer is only text, else an object of `text?`, `structured?` and `parts?`. Raises
+    ToolFailure if the answer is an error."""
     texts = [block.text for block in result.content if block.type == "text"]
     text = "\n".join(texts)
     if result.is_error:
@@ -44,12 +44,12 @@ def result_data(result: CallToolResult) -> Any:
 
 
 def _is_wrapped(structured: Any) -> bool:
-    """What is no object is often put into one."""
+    """Whether the only member is `result`, in which servers wrap values that are not objects."""
     return isinstance(structured, dict) and structured.keys() == {"result"}
 
 
 def _repeats(texts: Sequence[str], value: Any) -> bool:
-    """Whether the texts are the structured content once more, for clients that know no other."""
+    """Whether the texts only repeat the structured content, for clients that read only text."""
     if isinstance(value, list) and len(texts) == len(cast("list[Any]", value)):
         return all(_is_json(text, one) for text, one in zip(texts, cast("list[Any]", value), strict=True))
     return len(texts) == 1 and _is_json(texts[0], value)

@@ -1,9 +1,8 @@
-"""The schema of a server's tool made fit to be shown and checked: what cannot be checked safely is dropped.
+"""Simplify the schema of a server's tool, so that it is safe to show to the model and to check arguments against.
 
-Arguments are checked in the server, on its event loop. `pattern` can be written so that it takes for ever, `$ref` so
-that it has no end, and a schema so that it fills the model's window. So what comes out holds no such thing and is
-bounded, and it never refuses what the server's own schema takes: dropping only widens it, and the server has the last
-word.
+Arguments are checked on the event loop. A `pattern` may take exponential time, a `$ref` may recurse without end, and a
+schema may fill the model's window. So these are dropped and the size is limited. A simplified schema accepts everything
+that the server's own schema accepts; the server checks the arguments again.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Any, cast
 from ...tools import schema_fault
 
 MAX_SCHEMA_LENGTH = 32 * 1024
-"""Characters of a schema as JSON."""
+"""Most characters of a schema as JSON."""
 MAX_DEPTH = 8
 MAX_PROPERTIES = 200
 MAX_NAME_LENGTH = 128
 TEXT_LIMIT = 200
-"""Characters of a description."""
+"""Most characters of a description."""
 PATTERN_LIMIT = 100
-"""Characters of a pattern that is told and not checked."""
+"""Most characters of a pattern, which is shown in the description and not checked."""
 MAX_VALUE_LENGTH = 4096
-"""Characters of a `default`, `const` or `enum` as JSON; a larger one is dropped."""
+"""Most characters of a `default`, `const` or `enum` as JSON; a larger one is dropped."""
 MAX_POINTER_LENGTH = 500
 _ANNOTATIONS = frozenset({"description", "default"})
 _OBJECT_KEYWORDS = ("minProperties", "maxProperties")
@@ -56,16 +55,16 @@ KEPT_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
     "multipleOf": lambda value: _is_number(value) and value > 0,
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
 }
-"""Keywords that are kept where their value is as it should be."""
+"""Keywords that are kept if their value is valid."""
 
 
 class _TooMuch(Exception):
-    """The schema is larger than it may be once its references are filled in."""
+    """The schema is too large once its references are resolved."""
 
 
 def simplify_schema(schema: Mapping[str, Any]) -> Schema:
-    """A schema of type object, without references, patterns and anything else that is not in PLAIN or handled here."""
-    for deepest in (MAX_DEPTH, 2, 1):  # what is too large in full may do without its depths
+    """Return a schema of type object without references, patterns and unknown keywords."""
+    for deepest in (MAX_DEPTH, 2, 1):  # a schema that is too large is cut at a smaller depth
         try:
             found = _Reduction(schema, deepest).reduce()
         except (_TooMuch, RecursionError):
@@ -76,7 +75,7 @@ def simplify_schema(schema: Mapping[str, Any]) -> Schema:
 
 
 def plain_text(text: str, limit: int = TEXT_LIMIT) -> str:
-    """One line, without signs that nobody sees, cut to size."""
+    """Return the text on one line, without invisible characters, and shortened."""
     visible = "".join(sign if sign.isprintable() else " " if sign.isspace() else "" for sign in text[: limit * 8])
     line = " ".join(visible.split())
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
@@ -87,13 +86,13 @@ class _Reduction:
         self._root, self._max_depth = root, max_depth
         self._old = "draft-0" in _text(root.get("$schema"))
         self._budget = 2 * MAX_SCHEMA_LENGTH
-        """Characters that may still be looked at or written: references may name the same thing many times over."""
+        """Characters that may still be read or written, because references may repeat the same part many times."""
         self._sizes: dict[int, int] = {}
-        """Characters of the values of `root`, by identity: each is measured once."""
+        """Characters of parts of `root`, by identity, so that each is measured once."""
 
     def reduce(self) -> Schema:
-        """With nothing but properties at the top: some models take no alternatives there. What the branches name can be
-        given all the same."""
+        """Return the simplified schema with only properties at the top, as some models accept no alternatives there.
+        The properties of the alternatives are included."""
         top = self._schema(self._root, 0, ())
         found = top if isinstance(top, dict) else {}
         properties: Schema = dict(found.get("properties", {}))
@@ -110,7 +109,8 @@ class _Reduction:
         return {"type": "object", "properties": properties, **({"required": must} if must else {}), **kept}
 
     def _schema(self, value: Any, depth: int, above: tuple[str, ...]) -> Schema | bool:
-        """`above` are the references that led here. Empty stands for anything; not every model takes `true` for it."""
+        """Simplify one subschema. `above`: the references that led here. A schema that accepts everything is returned
+        as an empty one, because not every model accepts `true`."""
         self._charge(8)
         if value is False:
             return value
@@ -143,10 +143,11 @@ class _Reduction:
             raise _TooMuch
 
     def _reference(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema | bool:
-        """What a local reference leads to, with what is said beside it; anything where it leads round or out."""
+        """Simplify the target of a local reference, with its sibling keywords. Other and cyclic ones accept
+        anything."""
         name = schema["$ref"]
         target = self._find(name) if isinstance(name, str) and name not in above else None
-        # Until draft 7 what stands beside a reference does not count.
+        # Up to draft 7, keywords beside a reference are ignored.
         beside = {k: one for k, one in schema.items() if k != "$ref" and (not self._old or k in _ANNOTATIONS)}
         near = self._schema(beside, depth, above)
         far = self._schema(target, depth, (*above, cast("str", name)))
@@ -195,7 +196,7 @@ class _Reduction:
         return found
 
     def _branches(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema:
-        """`oneOf` becomes `anyOf`: of branches that have lost something, several may fit."""
+        """Simplify alternatives. `oneOf` becomes `anyOf`, because several simplified branches may match."""
         inner: dict[str, list[Any]] = {}
         for word in ("anyOf", "oneOf", "allOf"):
             branches: Any = schema.get(word)

@@ -1,4 +1,4 @@
-"""The tools that a server lists, as tools of the runtime. Everything a server says about them is untrusted."""
+"""Make tools of the runtime from the tools that a server lists. All data from the server is untrusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_NAME_LENGTH = 128
 CAPABILITY = "mcp.call"
-"""What rules and grants call the use of any MCP server."""
+"""The name of the capability to use any MCP server, in rules and grants."""
 READ_FOLDERS, WRITE_FOLDERS = ["{workspace}"], ["{workspace}"]
 
 CallTool = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -32,7 +32,7 @@ log = logger(__name__)
 def build_tools(
     server: ServerConfig, listed: Sequence[Listed], servers: Collection[str], call: CallTool
 ) -> tuple[Tool, ...]:
-    """The tools, sorted by their names. One that has a bad name, or one that is listed twice, is left out."""
+    """Return the tools, sorted by name. A tool with an invalid name, or that is listed twice, is left out."""
     tools: dict[str, Tool] = {}
     known: set[str] = set()
     requires = _requires(server)
@@ -50,7 +50,7 @@ def build_tools(
 def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: CallTool) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
         if requires.net.hosts and context.egress is not None and context.egress.limited:
-            why = "what it sends out cannot be counted, and the bytes that this work may send out are bounded"
+            why = "the bytes that it sends cannot be counted, and this work has a limit for them"
             raise ToolFailure(f"server {server.name} has a network: {why}", kind="denied")
         return await call(one.name, arguments)
 
@@ -67,7 +67,7 @@ def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet
 
 
 def _requires(server: ServerConfig) -> RequirementSet:
-    """What a call may touch, through the server: as much as the operator has given that."""
+    """Return the requirements of a call: everything that the operator has given to the server."""
     where = server.target
     if not isinstance(where, LocalServer):
         host = urlsplit(where.url).hostname or ""

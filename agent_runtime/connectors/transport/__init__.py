@@ -1,1 +1,1 @@
-"""Transports to MCP servers: confined programs over stdio, and HTTP with OAuth."""
+"""Transports to MCP servers: stdio to confined programs, and HTTP with OAuth."""

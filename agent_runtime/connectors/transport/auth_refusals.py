@@ -1,7 +1,7 @@
-"""The reason that is given when a server answers 401 or 403.
+"""Explain answers with status 401 or 403.
 
-The answer's body is replaced by a JSON-RPC error with that reason, so that it reaches the request that was refused.
-Imported only when such a server is to be reached: it needs the packages that take long to load.
+The body of such an answer is replaced by a JSON-RPC error with the reason, so that the refused request fails with it.
+Imported only when a remote server is used, because it needs packages that load slowly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..tools.schemas import plain_text
 
 REFUSAL_STATUSES = frozenset({401, 403})
 REFUSED_CODE = -31401
-"""The code of the error; outside of what JSON-RPC reserves."""
+"""The code of the error, outside the range that JSON-RPC reserves."""
 WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
 NO_CREDENTIALS = (
     'it wants credentials, and none are configured: add "headers": {"Authorization": "Bearer ${NAME}"}, or "oauth"'
@@ -23,7 +23,7 @@ _SCOPE = re.compile(r'\bscope="([^"]*)"')
 
 
 def refusal_reason(status: int, headers: Mapping[str, str], *, credentials: bool) -> str:
-    """Explain a refusal by its status and headers. `credentials`: some are configured."""
+    """Explain a refusal by its status and headers. `credentials`: whether any are configured."""
     challenge = headers.get("www-authenticate", "")
     if status == 403 and "insufficient_scope" in challenge:
         scope = _SCOPE.search(challenge)
@@ -35,5 +35,5 @@ def refusal_reason(status: int, headers: Mapping[str, str], *, credentials: bool
 
 
 def error_body(reason: str) -> bytes:
-    """Return the body of an answer to whatever request was refused."""
+    """Return a JSON-RPC error with the reason, as the body of the answer to any request."""
     return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": REFUSED_CODE, "message": reason}}).encode()

@@ -1,4 +1,4 @@
-"""How a transport tells the owner of a connection that it is over, and why."""
+"""How a transport reports the end of a connection, and its reason, to the connection's owner."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 Streams = tuple[Any, Any]
-"""What an MCP session reads from, and what it writes to."""
+"""The streams that an MCP session reads from and writes to."""
 
 
 class ConnectionState:
-    """Knows why a connection is over; the first reason counts."""
+    """The reason for the end of a connection; the first one that is reported counts."""
 
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed

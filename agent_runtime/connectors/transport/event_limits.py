@@ -1,25 +1,25 @@
-"""Bound what each event of a server's stream costs, before the package parses it."""
+"""Limit the size and cost of each event in a server's stream, before the package parses it."""
 
 from __future__ import annotations
 
 from ..rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded, check_nodes
 
 LINE_COST = UNIT // 16
-"""What a line costs besides its bytes, and UNIT what an event costs: short ones take longer to parse than to send."""
+"""Cost of a line besides its bytes; an event costs UNIT. Short lines and events take longer to parse than to send."""
 
 
 class EventCheck:
-    """The events of one stream. Its bytes are UTF-8, with LF, CR LF or CR at the ends of lines."""
+    """Checks the events of one stream of UTF-8 with LF, CR LF or CR as line ends."""
 
     def __init__(self) -> None:
         self._line = bytearray()
         self._data: list[bytes] = []
         self._size = 0
-        """Bytes of the whole lines of the event so far."""
+        """Bytes of the complete lines of the current event."""
         self._after_cr = False
 
     def feed(self, piece: bytes) -> int:
-        """Check what came. Return its cost in bytes. Raises Overrun for an event that is too large."""
+        """Check a piece of the stream and return its cost in bytes. Raises LimitExceeded if an event is too large."""
         if self._after_cr:
             piece = piece.removeprefix(b"\n")
         self._after_cr = piece.endswith(b"\r")
@@ -42,7 +42,7 @@ class EventCheck:
         return len(piece) + LINE_COST * len(ended) + UNIT * events
 
     def end(self) -> None:
-        """Check the event that the end of the stream cuts off: it may be parsed too. Raises Overrun."""
+        """Check the incomplete event at the end of the stream, which may also be parsed. Raises LimitExceeded."""
         self._add_line(bytes(self._line))
         self._end_event()
 

@@ -1,6 +1,6 @@
-"""HTTP to a server that the operator has named: bounded, by the runtime's own ways out, and never to anybody else.
+"""HTTP to a configured server, and to no other host: with limits, over the runtime's own upstream connections.
 
-Imported only when such a server is to be reached: it needs the packages that take long to load.
+Imported only when a remote server is used, because it needs packages that load slowly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .incoming import accept_message
 if TYPE_CHECKING:
     from .connection_state import ConnectionState
 
-"""The operator has named the server: it may be on a private network, or on this machine."""
+"""The operator has named the server, so it may be on a private network or on this machine."""
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0
-"""Without a byte, while a call or a stream of notifications is open."""
+"""Longest time without a byte while a call or a stream of notifications is open."""
 CLOSE_SECONDS = 2.0
 MAX_CONNECTIONS = 20
 SESSION_HEADER = "mcp-session-id"
@@ -38,14 +38,14 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Route:
-    """Where requests to a server go: through the operator's forward proxy, or straight to this machine itself."""
+    """The route to a server: through the operator's forward proxy, or directly if the server is on this machine."""
 
     def __init__(self, egress_url: str | None, token: str | None) -> None:
         self._direct = DirectUpstream(ANY_ADDRESS)
         self._proxy = ProxyUpstream(egress_url, token, ANY_ADDRESS) if egress_url else None
 
     async def open(self, host: str, port: int) -> ByteStream:
-        """Raises ToolFailure."""
+        """Connect to a host. Raises ToolFailure."""
         name = canonical_host(f"[{host}]" if ":" in host else host)
         upstream: Upstream = self._direct if self._proxy is None or _is_loopback(name) else self._proxy
         return await upstream.open(name, port)
@@ -59,9 +59,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Carries requests, and tells `connection_state` when the server knows the session no more.
+    """Sends requests, and reports to `connection_state` when the server no longer knows the session.
 
-    `credentials` says whether any are configured; none: refusals are passed on as they are.
+    `credentials`: whether any are configured, for the explanation of refusals; None passes refusals on unchanged.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if request.method == "DELETE":  # the end of a session; nobody waits long for that
+        if request.method == "DELETE":  # ends the session; not worth a long wait
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), CLOSE_SECONDS)
         request.headers["accept-encoding"] = "identity"
         answer = await self._send(request)
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
             await answer.aclose()
-            raise httpx2.ReadError("it packs what it was asked not to pack")
+            raise httpx2.ReadError("it sent a compressed answer, which was not requested")
         if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
             return await _with_reason(answer, credentials=self._credentials)
         if answer.status_code == 404 and SESSION_HEADER in request.headers and self._connection_state is not None:
@@ -102,7 +102,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         body = _StreamedBody(answer, self._limiter) if streamed else _WholeBody(answer, self._limiter)
         if streamed:
-            headers["content-type"] = EVENT_STREAM  # in another charset it would not be read as it was checked
+            headers["content-type"] = EVENT_STREAM  # with another charset it would be parsed differently from the check
         return httpx2.Response(answer.status, headers=headers, stream=body)
 
     async def aclose(self) -> None:
@@ -110,7 +110,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 async def _with_reason(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
-    """The same answer with the reason in its body."""
+    """Return the answer with the reason for the refusal as its body."""
     await answer.aclose()
     headers = {name: value for name in ("www-authenticate",) if (value := answer.headers.get(name))}
     body = error_body(refusal_reason(answer.status_code, answer.headers, credentials=credentials))
@@ -127,7 +127,7 @@ async def http_client(
     auth: httpx2.Auth | None = None,
     read_seconds: float = READ_SECONDS,
 ) -> AsyncGenerator[httpx2.AsyncClient]:
-    """A client that follows no redirect and reads nothing of the environment."""
+    """Open a client that follows no redirects and ignores proxy variables of the environment."""
     timeout = httpx2.Timeout(CONNECT_SECONDS * 3, read=max(READ_SECONDS, read_seconds))
     async with httpx2.AsyncClient(
         transport=BoundedTransport(route, connection_state, credentials=credentials),
@@ -140,7 +140,7 @@ async def http_client(
 
 
 class LimitedStream:
-    """The messages of a server on their way into the session: its own requests are counted, and the end is told."""
+    """A stream of a server's messages that counts the server's requests and reports the end of the stream."""
 
     def __init__(self, stream: Any, connection_state: ConnectionState) -> None:
         self._stream, self._connection_state = stream, connection_state
@@ -179,7 +179,7 @@ class LimitedStream:
 
 
 class _WholeBody(httpx2.AsyncByteStream):
-    """A body that is read as one, when it is not too large."""
+    """A body that is read as a whole, up to the limit."""
 
     def __init__(self, answer: httpcore2.Response, limiter: MessageRateLimiter) -> None:
         self._answer, self._limiter = answer, limiter
@@ -202,7 +202,7 @@ class _WholeBody(httpx2.AsyncByteStream):
 
 
 class _StreamedBody(httpx2.AsyncByteStream):
-    """A body without end, not faster than it may be, and event by event not more than may be parsed."""
+    """A body that is a stream of events, with limits on the rate and on the size of each event."""
 
     def __init__(self, answer: httpcore2.Response, limiter: MessageRateLimiter) -> None:
         self._answer, self._limiter = answer, limiter
@@ -215,14 +215,14 @@ class _StreamedBody(httpx2.AsyncByteStream):
                 yield piece
             check.end()
         except LimitExceeded as overrun:
-            raise httpx2.SSEError(str(overrun)) from None  # a request that waits for it fails with that
+            raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
 
     async def aclose(self) -> None:
         await self._answer.aclose()
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
-    """Connections for the pool, made by the runtime's own ways out."""
+    """Opens connections for the pool over the runtime's own upstreams."""
 
     def __init__(self, route: Route) -> None:
         self._route = route
@@ -245,7 +245,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
 
 
 class _Connection(httpcore2.AsyncNetworkStream):
-    """One of them, as the pool wants it."""
+    """One connection, with the interface of the pool."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -255,7 +255,7 @@ class _Connection(httpcore2.AsyncNetworkStream):
             with anyio.fail_after(timeout):
                 return await self._stream.reader.read(max_bytes)
         except TimeoutError as error:
-            raise httpcore2.ReadTimeout("it says nothing") from error
+            raise httpcore2.ReadTimeout("it sends nothing") from error
         except OSError as error:
             raise httpcore2.ReadError(error.strerror or "the connection broke") from error
 
@@ -291,7 +291,7 @@ class _Connection(httpcore2.AsyncNetworkStream):
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """A context of its own: the pool changes the one that it gets."""
+    """Return a new TLS context, because the pool modifies the one that it is given."""
     import certifi
 
     return ssl.create_default_context(cafile=certifi.where())

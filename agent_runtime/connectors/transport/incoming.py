@@ -1,4 +1,4 @@
-"""Messages of a server on their way into the session, over any transport."""
+"""Check and complete messages from a server before the session reads them, for all transports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
 COMPLETE = {"resultType": "complete"}
-"""What a result without a type is, by the protocol."""
+"""The type that the protocol gives to a result without one."""
 NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
-"""What a listing says of caches when it says nothing."""
+"""The defaults for the caching fields of a listing."""
 
 
 def accept_message(message: JSONRPCMessage | Any, limiter: MessageRateLimiter) -> None:
-    """Count a request of the server's, and give a result the fields that it left out. Raises Overrun."""
+    """Count a request from the server, or add default fields to a result. Raises LimitExceeded."""
     if isinstance(message, JSONRPCRequest):
         limiter.count_request()
     elif isinstance(message, JSONRPCResponse):

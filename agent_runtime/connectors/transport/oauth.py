@@ -1,6 +1,6 @@
-"""Access tokens: fetched when the server asks for one, renewed once per refusal.
+"""OAuth access tokens: requested when the server asks for one, and renewed once for each refusal.
 
-Imported only when such a server is to be reached.
+Imported only when a server with OAuth is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logger(__name__)
 
 
 class TokenRefused(Exception):
-    """The credentials that the operator gave are not good any more."""
+    """The operator's credentials are no longer valid."""
 
 
 class AccessToken:
@@ -39,12 +39,12 @@ class AccessToken:
         self._server, self._tokens, self._route = server, tokens, route
         given = tokens.oauth.resource
         self._resource = (given or None) if given is not None else urlsplit(url)._replace(query="").geturl()
-        """What the token is for (RFC 8707); none: it is not named."""
+        """The resource that the token is for (RFC 8707); None leaves it out."""
         self._token: str | None = None
         self._lock = asyncio.Lock()
 
     async def get(self, stale: str | None) -> str:
-        """One that is not the stale one. Raises Refused, and ToolFailure when none can be had now."""
+        """Return a token other than the stale one. Raises TokenRefused, and ToolFailure if none can be obtained now."""
         async with self._lock:
             if self._token is None or self._token == stale:
                 self._token = await self._renew()
@@ -61,10 +61,10 @@ class AccessToken:
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise ToolFailure("the token endpoint did not answer with an access token")
         if refresh is not None and isinstance(rotated, str) and rotated != refresh:
-            try:  # before the access token is used: the old refresh token may be worthless by now
+            try:  # stored before use, as the old refresh token may already be invalid
                 await asyncio.to_thread(self._tokens.write, rotated)
             except OSError as error:
-                log.error("a new refresh token could not be kept", server=self._server, error=error.strerror)
+                log.error("a new refresh token could not be stored", server=self._server, error=error.strerror)
         return token
 
     def _build_request(self, refresh: str | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -109,7 +109,7 @@ class AccessToken:
 
 
 class BearerAuth(httpx2.Auth):
-    """Shows the access token with each request, and once more with a new one where it is refused."""
+    """Sends the access token with each request, and repeats a refused request once with a new token."""
 
     def __init__(self, access: AccessToken) -> None:
         self._access = access

@@ -1,6 +1,6 @@
-"""Refresh tokens that a server has exchanged for new ones: the old one may be worthless at once, so they are kept.
+"""Store refresh tokens that a server has issued in exchange for older ones, which may become invalid at once.
 
-Only what the operator cannot know is kept, and only as long as his file names the same credentials.
+A token is used only as long as the operator's file names the credentials that it was derived from.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ MAX_FILE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """Keeps the latest refresh token of one server. Its methods touch the disk."""
+    """Stores the latest refresh token of one server. The methods read and write the disk."""
 
     path: Path
     oauth: OAuthConfig
 
     def read(self) -> str | None:
-        """The latest refresh token: the kept one while it descends from the operator's; none when that has none."""
+        """Return the latest refresh token: the stored one if it was derived from the operator's, else the operator's.
+
+        None if the operator has given none.
+        """
         if self.oauth.refresh_token is None:
             return None
         try:
@@ -41,7 +44,7 @@ class TokenFile:
         return cast("str", token) if good else self.oauth.refresh_token
 
     def write(self, token: str) -> None:
-        """Durable when it returns. Raises OSError and ToolFailure."""
+        """Store a token durably. Raises OSError and ToolFailure."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         if not self.path.exists():
             self.path.touch(mode=0o600)

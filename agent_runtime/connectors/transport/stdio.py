@@ -1,6 +1,6 @@
-"""The pipes of a confined program as the streams of an MCP session: one JSON-RPC message a line.
+"""The pipes of a confined program as streams of an MCP session, with one JSON-RPC message on each line.
 
-Imported only when a server is to be started: it needs the packages that take long to load.
+Imported only when a server is started, because it needs packages that load slowly.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from .connection_state import ConnectionState, Streams
 
 TAIL_BYTES = 1000
-"""Bytes of what a program printed last on stderr that are kept, to explain its death."""
+"""Bytes of a program's last output on stderr that are kept to explain its end."""
 READ_SIZE = 16 * 1024
 THROTTLE_SECONDS = 0.005
-"""Seconds between reads of a program that prints without end."""
+"""Seconds between reads of a program that prints without pause."""
 MAX_BUFFERED = 64
-"""Messages that wait to be written."""
+"""Most messages that wait to be written."""
 CLOSE_SECONDS = 1.0
 """Seconds that a program has to end by itself once its input is closed."""
 
@@ -39,8 +39,8 @@ CLOSE_SECONDS = 1.0
 async def stdio_streams(
     child: SandboxProcess, connection_state: ConnectionState, unread_seconds: float
 ) -> AsyncGenerator[Streams]:
-    """The session's streams over a program, which is ended with the block. `connection_state` is told when the
-    program is gone, or has left its input unread for so many seconds."""
+    """Yield the session's streams over a program, which is ended with the block. `connection_state` receives the reason
+    when the program ends, or has not read its input for `unread_seconds`."""
     talk = _StdioPipes(child, connection_state, unread_seconds)
     send_in, receive_in = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     send_out, receive_out = anyio.create_memory_object_stream["SessionMessage"](MAX_BUFFERED)
@@ -59,7 +59,7 @@ async def stdio_streams(
 
 
 class _StdioPipes:
-    """What goes on over the pipes."""
+    """Copies messages between the pipes and the session."""
 
     def __init__(self, child: SandboxProcess, connection_state: ConnectionState, unread_seconds: float) -> None:
         self._child, self._connection_state, self._unread_seconds = child, connection_state, unread_seconds
@@ -67,10 +67,10 @@ class _StdioPipes:
         self._printed = b""
         self._leaving = False
         self._stderr_done = asyncio.Event()
-        """All that it had to say on stderr has been read."""
+        """Set once all output on stderr has been read."""
 
     async def read(self, session: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session is over
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session has ended
             async with session:
                 try:
                     while line := await self._child.stdout.readline():
@@ -95,7 +95,7 @@ class _StdioPipes:
             message = await run_by_size(len(line), understood)
         except JsonRefused as refusal:
             if refusal.code in ("too_many_values", "too_deep") or b'"jsonrpc"' in line:
-                raise refusal_error(refusal) from None  # a call that waits for it hears why
+                raise refusal_error(refusal) from None  # the waiting call fails with this error
             self._limiter.count_noise()
             return
         except ValueError:
@@ -121,7 +121,7 @@ class _StdioPipes:
                     return
 
     async def read_stderr(self) -> None:
-        """Keeps the end of what the program prints on stderr."""
+        """Read stderr, and keep the end of it."""
         with suppress(OSError):
             while piece := await self._child.stderr.read(READ_SIZE):
                 self._printed = (self._printed + piece)[-TAIL_BYTES:]
@@ -143,11 +143,11 @@ class _StdioPipes:
         self._end(f"it ended ({why}){': ' if printed else ''}{printed}")
 
     def _end(self, reason: str) -> None:
-        if not self._leaving:  # else it is we who end it
+        if not self._leaving:  # else we are ending it ourselves
             self._connection_state.end(reason)
 
     async def close(self) -> None:
-        """Lets the program go: it may see the end of its input and tidy up, and then it is ended with all its own."""
+        """Close the program's input and give it time to end by itself, then kill all its processes."""
         self._leaving = True
         with suppress(OSError, RuntimeError):
             self._child.stdin.close()

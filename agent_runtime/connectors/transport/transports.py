@@ -1,4 +1,4 @@
-"""The ways to a server: a program started in a box, or HTTP. What takes long to load is loaded here, off the loop."""
+"""Open the transport to a server: a confined program, or HTTP. Packages that load slowly are imported in a thread."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from .oauth import AccessToken
 
 MIN_ADDRESS_SPACE = 4096 * 2**20
-"""Bytes: programs that compile reserve far more memory than they use. What they use is bounded all the same."""
+"""Bytes. JIT compilers reserve far more address space than they use; the memory in use is limited separately."""
 NOISY_LOGGERS = ("mcp", "mcp_types", "client", "httpx2", "httpcore2")
-"""Loggers of the packages, which write down messages and addresses, and secrets with them."""
+"""Loggers of the packages, which log messages and addresses, including secrets."""
 
 log = logger(__name__)
 
 
 async def load_packages() -> None:
-    """Loads the packages in a thread: that takes about a second."""
+    """Import the packages in a thread, because that takes about a second."""
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("..session.session", ".stdio", ".http_transport"):
@@ -46,25 +46,25 @@ async def load_packages() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDeps:
-    """What servers stand on, wired once."""
+    """The dependencies of connections to all servers."""
 
     confinement: Confinement
     workspace: Path
     limits: SandboxLimits
     data_dir: Path
     upstream: Upstream | None = None
-    """The way out of those that have a network; none: straight out."""
+    """Connects local servers that have a network to other hosts; None connects them directly."""
     egress_url: str | None = None
-    """The operator's forward proxy."""
+    """URL of the operator's forward proxy, or None."""
     egress_token: str | None = None
     unread_seconds: float = 10.0
-    """Seconds that a program may leave its input unread."""
+    """Longest time in seconds for which a program may not read its input."""
 
     @asynccontextmanager
     async def open_streams(
         self, server: ServerConfig, connection_state: ConnectionState, access: AccessToken | None
     ) -> AsyncGenerator[Streams]:
-        """The streams of a session. Raises ToolFailure when the program cannot be started."""
+        """Open the streams for a session. Raises ToolFailure if the program cannot be started."""
         where = server.target
         made = (
             self._open_local(server.name, where, connection_state)
@@ -92,11 +92,11 @@ class ConnectorDeps:
         own = (target.cwd,) if target.cwd and target.cwd != self.workspace else ()
         readable = (*found.folders, *target.read, *own)
         box = SandboxSpec(
-            # Not the workspace: interpreters run code that they find where they are, and the agent can write there.
+            # Not the workspace, which the agent can write: interpreters load code from their working directory.
             target.cwd or Path("/"),
             writable=(self.workspace,) if target.write else (),
             readable=readable if target.write else (self.workspace, *readable),
-            # Node goes by these two only when it is told to.
+            # Node uses proxy variables only if this one is set.
             env={**({"NODE_USE_ENV_PROXY": "1"} if network else {}), **found.env, **target.env},
             limits=limits,
             quotas=(Quota.for_size(self.workspace, limits.workspace, "the workspace"),) if target.write else (),
@@ -105,7 +105,7 @@ class ConnectorDeps:
         return await self.confinement.spawn(found.argv, box, line_limit=MESSAGE_LIMIT)
 
     async def advice(self, server: ServerConfig) -> list[str]:
-        """Say what a local server will miss in its confinement, each with its fix."""
+        """Return the faults that a local server will have in its confinement, each with its fix."""
         if not isinstance(server.target, LocalServer) or self.confinement.name in ("off", "none"):
             return []
         return await asyncio.to_thread(self._advice, server.target)
@@ -116,20 +116,20 @@ class ConnectorDeps:
         return confinement_advice(target, found, self.workspace, held.uid, by_path=held.by_path)
 
     async def _open_proxy(self, name: str, target: LocalServer, stack: AsyncExitStack) -> Path | None:
-        """The socket of a proxy of its own, for as long as the stack lasts."""
+        """Open a forward proxy for the server, closed with the stack. Returns its socket, or None if it needs none."""
         from agent_common.net import DirectUpstream, unix_socket_proxy
 
         hosts = target.network
-        if hosts is None or self.confinement.name == "off":  # what is not confined has the machine's network
+        if hosts is None or self.confinement.name == "off":  # an unconfined program has the machine's network
             return None
         if self.confinement.name != "bubblewrap":
-            raise ToolFailure("it is to have a network, which only bubblewrap can give it", kind="unavailable")
+            raise ToolFailure("its network access needs bubblewrap, which is not available", kind="unavailable")
 
         async def admit(host: str, _port: int, _agent: str) -> str | None:
             return None if hosts.match(host) else f"server {name} may not reach {host}"
 
-        def note(passage: ConnectionRecord) -> None:
-            log.info("mcp server out", server=name, host=passage.host, port=passage.port, verdict=passage.verdict)
+        def note(record: ConnectionRecord) -> None:
+            log.info("mcp server out", server=name, host=record.host, port=record.port, verdict=record.verdict)
 
         folder = stack.enter_context(TemporaryDirectory(prefix="agent-mcp-"))
         opened = unix_socket_proxy(
@@ -169,7 +169,7 @@ class ConnectorDeps:
             yield LimitedStream(reading, connection_state), writing
 
     def access_token(self, server: ServerConfig) -> AccessToken | None:
-        """The access token of a server that has one, over all its connections."""
+        """Return the access token of a server, for all its connections, or None if it uses no OAuth."""
         if not isinstance(server.target, RemoteServer) or server.target.oauth is None:
             return None
         from .http_transport import Route

@@ -1,6 +1,7 @@
-"""What things cost in tokens: exact where a model's encoding is known, and else estimated and calibrated.
+"""Count what conversations cost in tokens: the last report, and an estimate of what came since.
 
-A `Meter` knows one model, a `Gauge` one conversation with it. What an encoding needs is loaded on first use.
+`TokenCalibration` learns about one model, `ContextUsage` measures one conversation with it. Tokens are counted exactly
+only before a message is refused (`too_long`). See docs/explanation/context.md#how-tokens-are-counted.
 """
 
 from .calibration import TokenCalibration, TokenCalibrations

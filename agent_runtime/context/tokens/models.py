@@ -1,4 +1,4 @@
-"""Which encoding a model reads its text in. The table is tiktoken's own, as a test sees to; its import waits."""
+"""Tell which encoding a model uses. The table is a copy of tiktoken's, which a test compares: importing it is slow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 EncodingName = Literal["o200k_base", "cl100k_base"]
 
-# In this order: the first that fits counts, so that `ft:gpt-4o` is not taken for a `gpt-4`.
+# The first prefix that matches counts, so that `ft:gpt-4o` is not taken for a `gpt-4`.
 _EXACT: dict[str, EncodingName] = {
     **dict.fromkeys(("o1", "o3", "o4-mini", "gpt-5", "gpt-4.1", "gpt-4o"), "o200k_base"),
     **dict.fromkeys(("gpt-4", "gpt-3.5-turbo", "gpt-3.5", "gpt-35-turbo", "davinci-002", "babbage-002"), "cl100k_base"),
@@ -23,8 +23,8 @@ _PREFIXES: tuple[tuple[str, EncodingName], ...] = (
 
 @lru_cache(maxsize=256)
 def encoding_of(model: str) -> EncodingName | None:
-    """The encoding of a model, with or without a provider before its name (`openai/gpt-4o`) and a variant behind it
-    (`gpt-4o:free`); none when it is not known. `gpt-oss` reads ordinary text as `o200k_base` does."""
+    """Return the encoding of a model; None if unknown. The name may have a provider before it (`openai/gpt-4o`) and a
+    variant after it (`gpt-4o:free`). For ordinary text the encoding of `gpt-oss` equals `o200k_base`."""
     name = model.strip().lower().rpartition("/")[2]
     if not name.startswith("ft:"):
         name = name.partition(":")[0]

@@ -1,4 +1,4 @@
-"""What a provider says when a prompt does not fit: the sizes in its error, in the words of those we know."""
+"""Read the sizes out of a provider's error about a prompt that is too long, in the wordings of known providers."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_CHARACTERS = 4_000
-"""Of an error that are looked at."""
+"""Characters of an error text that are searched."""
 MIN_TOKENS, MAX_TOKENS = 256, 100_000_000
-"""Tokens of a window that there may be."""
+"""Bounds of a plausible window, in tokens."""
 
 _RATES = re.compile(r"per (?:minute|hour|day)|rate.?limit|\btpm\b|quota|throttl", re.IGNORECASE)
-"""Too much in a while is not too much at once, and the numbers are others."""
+"""A rate limit is not an overflow, and its numbers mean something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverflowReport:
-    """Sizes in tokens; none where the provider does not say."""
+    """Sizes in tokens; None where the error does not state one."""
 
     limit: int | None
-    """Of the window, or of the prompt where the provider counts that."""
+    """The window, or the longest prompt if the provider limits that."""
     actual: int | None
-    """Of the prompt."""
+    """The prompt."""
     with_reply: bool = False
-    """What was asked for as room for the reply is part of it: the provider does not tell them apart."""
+    """Whether `actual` includes the tokens reserved for the reply, because the provider does not separate them."""
 
 
 def overflow_of(text: str) -> OverflowReport | None:
-    """The sizes in an error about a prompt that is too long; none when it states none, or speaks of a rate."""
+    """Return the sizes in an error about a prompt that is too long; None if it has none, or is about a rate limit."""
     text = text[:MAX_CHARACTERS]
     if _RATES.search(text):
         return None
@@ -46,19 +46,19 @@ def overflow_of(text: str) -> OverflowReport | None:
 
 
 def _patterns(*wordings: str) -> Sequence[re.Pattern[str]]:
-    """`#` is a number, as `16000` or `16,000`."""
+    """Compile wordings in which `#` stands for a number such as `16000` or `16,000`."""
     return [re.compile(wording.replace("#", r"(\d[\d,]{0,14})"), re.IGNORECASE) for wording in wordings]
 
 
 def _found(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
-    """The number of the first wording that fits; where there are several in it, their sum."""
+    """Return the number in the first wording that matches; if it has several, their sum."""
     for pattern in patterns:
         if match := pattern.search(text):
             return sum(int(number.replace(",", "")) for number in match.groups() if number)
     return None
 
 
-# Each is followed by whoever words it so. The names are not all: many servers speak as OpenAI or vLLM do.
+# Each has the providers that use it. The list of names is not complete: many servers use the wording of OpenAI or vLLM.
 _LIMITS = _patterns(
     r"context length (?:is|of) only #",  # vLLM, LM Studio
     r"maximum (?:context|prompt|input|sequence) length (?:is|of) #",  # OpenAI, vLLM, OpenRouter, DeepSeek, xAI, SGLang

@@ -1,1 +1,1 @@
-"""Compaction: when a conversation is summarised, and the agent that writes the summary."""
+"""Compaction: decides when a conversation is summarized, and runs the agent that writes the summary."""

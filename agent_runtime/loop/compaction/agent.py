@@ -3,31 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from agent_common.protocol import ModelCard, Usage
 
 from ...agents import AgentDirectory, Manifest
-from ...context import CompactionHistory, ContextUsage, ContextWindow, TokenCalibrations, digest
+from ...context import CompactionHistory, ContextUsage, ContextWindow, digest
 from ...errors import ModelError, ModelErrorCode
 from ...ports import ToolContext
 from ...sessions import text_of
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
+from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn, TurnRequest
-from ..scheduling.inline_run import run_inline
-from ..scheduling.runner import TurnRunner
-from ..turn.summary_strategies import Summary
+from ..execution.inline_run import run_inline
+from ..services import LoopServices
+from ..turn.context_budget import ContextBudgets
+from .summary_strategies import Summary
 
 _CODES: dict[str, ModelErrorCode] = {code: code for code in get_args(ModelErrorCode)}
 AGENT_NAME = "compaction"
 TIMEOUT_SECONDS = 120.0
 USED_SHARE = 0.93
-"""Of the room that counting says there is: counts are estimates."""
+"""Used part of the estimated free tokens, because token counts are estimates."""
 WORDS_PER_TOKEN = 0.6
-"""Of a token: what the model is asked for, so that its answer is not cut off in the middle."""
+"""Words requested per token of the limit, so that the summary is not cut off."""
 PROMPT_TEMPLATE = (
     "<conversation>\n{record}\n</conversation>\n\nWrite the summary of this conversation, in at most {words} words."
 )
@@ -35,19 +36,12 @@ PROMPT_TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class SummarizerModels:
-    """Who may sum up, and how much each may be shown."""
+    """Chooses the model that summarizes."""
 
     agents: AgentDirectory
-    window_of: Callable[[str], ContextWindow]
-    """By model."""
-    known_cards: Callable[[], Sequence[ModelCard]]
-    """The models that are known."""
+    windows: ModelWindows
     configured_model: str | None = None
-    """The operator's choice."""
-
-    def upstream_name(self, model: str) -> str | None:
-        """The provider's own name for a model; none where that is not known."""
-        return next((card.upstream for card in self.known_cards() if card.id == model), None)
+    """The operator's choice; None: not set."""
 
     def manifest(self) -> Manifest:
         found = self.agents.get(AGENT_NAME)
@@ -56,9 +50,9 @@ class SummarizerModels:
         return found
 
     def choose_model(self, session_model: str, needed_tokens: int, *, price_needed: bool = False) -> str:
-        """The cheapest one that can be shown so many tokens and whose price and window are known; else the session's
-        own. `price_needed`: a model that was set is passed over where its price is not known."""
-        priced = {card.id: price for card in self.known_cards() if (price := _price(card)) is not None}
+        """Return the cheapest model with a known price and a window of at least `needed_tokens`, or else the session's
+        own model. With `price_needed`, a configured model without a known price is ignored."""
+        priced = {card.id: price for card in self.windows.known_cards() if (price := _price(card)) is not None}
         set_by = self.manifest().model or self.configured_model
         if set_by and (set_by in priced or not price_needed):
             return set_by
@@ -66,8 +60,8 @@ class SummarizerModels:
             return session_model
         large = {
             card.id
-            for card in self.known_cards()
-            if card.context_limit and self.window_of(card.id).usable >= needed_tokens
+            for card in self.windows.known_cards()
+            if card.context_limit and self.windows.configured(card.id).usable >= needed_tokens
         }
         return min(
             priced.keys() & (large | {session_model}), key=lambda name: (priced[name], name != session_model, name)
@@ -75,25 +69,26 @@ class SummarizerModels:
 
 
 class SummarizerAgent:
-    """Fills `Summarizer` for one compaction."""
+    """Implements `Summarizer` for one compaction."""
 
     def __init__(
         self,
         *,
-        runner: TurnRunner,
+        services: LoopServices,
+        context_budgets: ContextBudgets,
         models: SummarizerModels,
         session: LiveSession,
         session_model: str,
         needed_tokens: int,
         max_tokens: int,
-        calibrations: TokenCalibrations,
         history: CompactionHistory,
         retries: int,
         parent: Turn | None = None,
     ) -> None:
-        """`needed_tokens`: about how many tokens are to be summed up; `max_tokens`: tokens of the summary, as the
-        session's model counts. Raises ModelError where there is nobody to do it."""
-        self._runner, self._models, self._session, self._parent = runner, models, session, parent
+        """Choose a model. `needed_tokens` is the approximate size of the conversation; `max_tokens` limits the summary,
+        as counted by the session's model. Raises ModelError if the compaction agent is missing."""
+        self._services, self._context_budgets = services, context_budgets
+        self._models, self._session, self._parent = models, session, parent
         self._retries, self._max_tokens = retries, max_tokens
         self._manifest = models.manifest()
         price_needed = parent is not None and parent.budget.price_needed
@@ -102,8 +97,8 @@ class SummarizerAgent:
             models.choose_model(session_model, needed_tokens, price_needed=price_needed),
         )
         self._session_calibration, self._calibration = (
-            calibrations.for_model(session_model),
-            calibrations.for_model(self._model),
+            models.windows.calibrations.for_model(session_model),
+            models.windows.calibrations.for_model(self._model),
         )
         self._temperature = self._manifest.temperature
         self._fell_back = False
@@ -116,24 +111,24 @@ class SummarizerAgent:
         return max(0, int((self._window.limit - self._max_summary_tokens) * USED_SHARE) - overhead)
 
     def count_tokens(self, text: str) -> int:
-        """A model that was never heard of counts as the session's own, for all we know."""
+        """Count with this model's calibration, or with the session's while this model has none."""
         return ContextUsage(
             self._calibration if self._calibration.calibrated else self._session_calibration
         ).text_tokens(text)
 
     @property
     def _max_summary_tokens(self) -> int:
-        """Tokens that it may write: what the session has room for, and no more than it can itself."""
+        """Maximum tokens of the summary: the limit of the session, but no more than the model can write."""
         return min(self._max_tokens, self._window.max_summary)
 
     @property
     def _window(self) -> ContextWindow:
-        """Of the model, or what it has let us know by now."""
+        """The window of the model, narrowed by what its refusals have revealed."""
         refused = self._history.refused_tokens if self._history.model == self._model else None
-        return self._models.window_of(self._model).narrowed(self._calibration.limit).narrowed(refused)
+        return self._models.windows.configured(self._model).narrowed(self._calibration.limit).narrowed(refused)
 
     async def summarize(self, transcript: str) -> Summary:
-        """One attempt. Where the cheap model cannot do it, the session's own one does, from then on."""
+        """Write a summary in one attempt. If the chosen model is not usable, switch to the session's own for good."""
         try:
             return await self._summarize_once(transcript)
         except ModelError as error:
@@ -146,7 +141,9 @@ class SummarizerAgent:
     async def _summarize_once(self, transcript: str) -> Summary:
         turn = self._turn(transcript)
         try:
-            parts = await run_inline(turn, self._runner, self._context(turn), without_compaction=True)
+            parts = await run_inline(
+                turn, self._services, self._context_budgets, self._context(turn), without_compaction=True
+            )
         finally:
             self.total_usage = self.total_usage.plus(turn.budget.usage)
         outcome = turn.end.outcome
@@ -156,19 +153,21 @@ class SummarizerAgent:
         return Summary(text, ContextUsage(self._session_calibration).text_tokens(text), model=turn.model)
 
     def _turn(self, transcript: str) -> Turn:
-        model, manifest, conversation, ids = self._model, self._manifest, self._session, self._runner.ids
-        told = LiveSession(
+        model, manifest, conversation, ids = self._model, self._manifest, self._session, self._services.ids
+        agent_session = LiveSession(
             conversation.id, conversation.principal, manifest.name, model, manifest.prompt, digest(manifest.prompt), ()
         )
         message_id = ids.new("msg")
         books = self._parent.budget if self._parent is not None else None
         seconds = (
-            TIMEOUT_SECONDS if self._parent is None else min(TIMEOUT_SECONDS, self._runner.seconds_left(self._parent))
+            TIMEOUT_SECONDS
+            if self._parent is None
+            else min(TIMEOUT_SECONDS, self._parent.seconds_left(self._services.clock.monotonic()))
         )
         limits = TurnLimits(1, seconds, attempts=1 + self._retries, answer_tokens=self._max_summary_tokens)
         return Turn(
             TurnRequest(
-                session=told,
+                session=agent_session,
                 message_id=message_id,
                 reply_id=ids.new("msg"),
                 parts=[
@@ -190,20 +189,20 @@ class SummarizerAgent:
         )
 
     def _context(self, turn: Turn) -> ToolContext:
-        home, session_id = self._runner.home, self._session.id
+        home, session_id = self._services.home, self._session.id
         return ToolContext(
             session_id, "", home.workspace, home.scratch(session_id), turn.message_id, agent=turn.request.agent
         )
 
 
 def _price(card: ModelCard) -> float | None:
-    """What a model costs by and large; none where that is not known, or where it does not talk."""
+    """Return a rough price for comparisons; None if unknown, or if the model cannot chat."""
     if card.pricing is None or (card.capabilities and "chat" not in card.capabilities):
         return None
     return card.pricing.input + card.pricing.output / 4
 
 
 def _error(outcome: TurnOutcome | None) -> ModelError:
-    """Why a turn that should have given a summary has not."""
+    """Return the error of a turn that should have written a summary."""
     code = _CODES.get(outcome.error_code or "", "model_unavailable") if outcome is not None else "model_unavailable"
     return ModelError((outcome.error if outcome is not None else None) or "no summary came back", code=code)

@@ -1,4 +1,4 @@
-"""Compacting conversations: while a turn is at work in one, and when somebody asks for it."""
+"""Compact conversations, during a turn or on request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from agent_common.protocol import CompactionPolicy, CompactReply
 from ...context import (
     CompactionHistory,
     ContextUsage,
-    ContextWindow,
     CurrentTurn,
-    TokenCalibrations,
     View,
     cut_all,
     read_view,
@@ -27,15 +25,16 @@ from ...sessions import Marker, MessageRow, Recorder, history, listing, markers,
 from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
 from ..notes.memory import NullMemory, durable_facts
-from ..scheduling.runner import TurnRunner
-from ..turn.context_budget import AutoCompaction, CompactionDeps, ContextBudget, ObserveOnly
-from ..turn.summary_strategies import FallbackSummarizer, NoSummary, Summary
+from ..services import LoopServices
+from ..turn.context_budget import ContextBudget
 from .agent import AGENT_NAME, SummarizerAgent, SummarizerModels
+from .auto_compaction import AutoCompaction, CalibrationOnly, CompactionDeps
+from .summary_strategies import FallbackSummarizer, NoSummary, Summary
 
 TIMEOUT_SECONDS = 600.0
-"""For all calls of the model that one summary takes."""
+"""Seconds for all model calls of one summary."""
 BYTES_PER_TOKEN = 3
-"""Rather too few: a window that seems too small is passed over for a larger one."""
+"""Deliberately low: the size is then overestimated, and a larger window is chosen."""
 
 Summarize = Callable[[Sequence[bytes], int], Awaitable[Summary]]
 SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
@@ -43,38 +42,23 @@ SaveMarker = Callable[[Marker, Summary], Awaitable[tuple[str, View]]]
 
 @dataclass(slots=True)
 class CompactionService:
-    """Fills runner.Rooms. `attach` it before the first turn runs."""
+    """Opens the context budgets of turns (`ContextBudgets`), and compacts a session when a person asks for it."""
 
+    services: LoopServices
     models: SummarizerModels
     policy: CompactionPolicy
     memory: Memory = field(default_factory=NullMemory)
-    calibrations: TokenCalibrations = field(init=False)
     _request_timeouts: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
-    """How long those are waited for that somebody has asked for."""
-    _runner: TurnRunner = field(init=False)
+    """The deadlines of the compactions that people wait for."""
 
-    def __post_init__(self) -> None:
-        self.calibrations = TokenCalibrations(self.models.upstream_name)
-
-    def attach(self, runner: TurnRunner) -> None:
-        self._runner = runner
-
-    def window(self, model: str) -> ContextWindow:
-        """That model's window, as far as is known: the model may have told of it when it refused a request."""
-        return self.models.window_of(model).narrowed(self.calibrations.for_model(model).limit)
-
-    def usable(self, model: str) -> int:
-        """Tokens of that model's window that a conversation may take before it is compacted, as far as is known."""
-        return self.window(model).usable
-
-    # -- while a turn is at work
+    # -- during a turn
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
         conversation, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
             await self._save_facts(conversation, summary)
-            row, part_id = self._row(conversation, summary), self._runner.ids.new("prt")
+            row, part_id = self._row(conversation, summary), self.services.ids.new("prt")
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
             after = await self._read(conversation, own)
             after.begin_with(prompt)
@@ -82,7 +66,7 @@ class CompactionService:
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
-        conversation.context_usage.switch_calibration(self.calibrations.for_model(turn.model))
+        conversation.context_usage.switch_calibration(self.models.windows.calibrations.for_model(turn.model))
         if conversation.compaction_history.model != turn.model:
             conversation.compaction_history = CompactionHistory(turn.model)
         return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
@@ -90,76 +74,79 @@ class CompactionService:
     def open_inline_budget(
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None
     ) -> ContextBudget:
-        """Of a turn without rows: its compactions are remembered as long as it runs."""
-        gauge = ContextUsage(self.calibrations.for_model(turn.model))
+        """Open the budget of a turn without rows. Its compactions are kept in memory while it runs."""
+        context_usage = ContextUsage(self.models.windows.calibrations.for_model(turn.model))
         if rebuild_view is None:
-            return ObserveOnly(view, gauge)
+            return CalibrationOnly(view, context_usage)
 
         async def keep(marker: Marker, _: Summary) -> tuple[str, View]:
-            return self._runner.ids.new("msg"), rebuild_view(marker)
+            return self.services.ids.new("msg"), rebuild_view(marker)
 
-        return self._auto_compaction(turn, view, gauge, CompactionHistory(turn.model), keep)
+        return self._auto_compaction(turn, view, context_usage, CompactionHistory(turn.model), keep)
 
     def _auto_compaction(
         self, turn: Turn, view: View, context_usage: ContextUsage, history: CompactionHistory, save_marker: SaveMarker
     ) -> ContextBudget:
-        windows = partial(self.models.window_of, turn.model)
+        windows = partial(self.models.windows.configured, turn.model)
         sum_up = self._build_summarize(turn.session, turn.model, history, turn)
         switched = turn.model != turn.session.model
         return AutoCompaction(
             CompactionDeps(view, context_usage, windows, self.policy, sum_up, save_marker, history, switched)
         )
 
-    # -- when somebody asks for it
+    # -- on request
 
     async def compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
-        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for). The
-        caller must keep the session from running. Raises Conflict `nothing_to_compact`, ModelError, StoreError,
-        NotReady."""
-        patience = asyncio.timeout(None)
-        self._request_timeouts.add(patience)
+        """Summarize the whole conversation and keep nothing verbatim (docs/reference/compaction.md#asked-for).
+
+        The caller must keep the session idle. Raises Conflict `nothing_to_compact`, ModelError, StoreError, NotReady.
+        """
+        timeout = asyncio.timeout(None)
+        self._request_timeouts.add(timeout)
         try:
-            async with patience:
+            async with timeout:
                 return await self._compact_on_request(session, name)
         except TimeoutError:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"}) from None
         finally:
-            self._request_timeouts.discard(patience)
+            self._request_timeouts.discard(timeout)
 
     def drain(self, grace: float) -> None:
-        """Whoever waits for a compaction that he asked for does so for so many seconds more."""
-        for patience in self._request_timeouts:
-            patience.reschedule(asyncio.get_running_loop().time() + grace)
+        """Give the compactions on request `grace` more seconds."""
+        for timeout in self._request_timeouts:
+            timeout.reschedule(asyncio.get_running_loop().time() + grace)
 
     async def _compact_on_request(self, session: LiveSession, name: str) -> CompactReply:
         view, last = await self._read_whole(session)
-        gauge = session.context_usage
-        gauge.switch_calibration(self.calibrations.for_model(session.model))
+        context_usage = session.context_usage
+        context_usage.switch_calibration(self.models.windows.calibrations.for_model(session.model))
         cut = cut_all(view.cut_points, len(view.messages))
         if cut is None:
             raise Conflict("nothing was said since the last compaction", code="nothing_to_compact")
-        before = gauge.occupancy(view.messages)
+        before = context_usage.occupancy(view.messages)
         around = max(0, session.context_tokens - before)  # the tools, as the last call had them
         try:
             sum_up = self._build_summarize(session, session.model, session.compaction_history)
-            summary = await sum_up([view.messages[at] for at in cut.head], self.window(session.model).max_summary)
+            summary = await sum_up(
+                [view.messages[at] for at in cut.head], self.models.windows.window(session.model).max_summary
+            )
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
         await self._save_facts(session, summary)
-        row, part_id = self._row(session, summary), self._runner.ids.new("prt")
+        row, part_id = self._row(session, summary), self.services.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
-            came = history.first_shown_after(connection, session.id, last)  # a report of an agent in the background
+            came = history.first_shown_after(connection, session.id, last)  # e.g. a background agent's report
             marker = Marker(summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to)
             markers.insert(connection, row, part_id, marker)
 
-        session.view = None  # whatever becomes of this call: the disk knows from here on
-        await self._runner.database.write(unit, durable=True)
+        session.view = None  # even if this call is cancelled, the marker may be stored
+        await self.services.database.write(unit, durable=True)
         session.view = after = await self._read(session)
-        gauge.reset()
+        context_usage.reset()
         session.compaction_history.not_before = 0
-        session.context_tokens = gauge.occupancy(after.messages) + around
-        counters = self._runner.counters
+        session.context_tokens = context_usage.occupancy(after.messages) + around
+        counters = self.services.counters
         counters.model, counters.context_tokens = session.model, session.context_tokens
         return CompactReply(
             session_id=name,
@@ -173,31 +160,31 @@ class CompactionService:
     # -- helpers
 
     async def _save_facts(self, session: LiveSession, summary: Summary) -> None:
-        """Before what was said goes out of sight. A crash behind it has the next compaction say it again, and memory
-        keeps it once."""
+        """Save durable facts before compacting. After a crash the next compaction saves them again; memory ignores the
+        duplicates."""
         if facts := durable_facts(summary.text):
             await self.memory.save_facts(facts, principal=session.principal, session_id=session.id)
 
     async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
         prompt, agent = session.prompt, session.agent
-        return await self._runner.database.read(
+        return await self.services.database.read(
             lambda connection: read_view(connection, session.id, prompt, agent, own)
         )
 
     async def _read_whole(self, session: LiveSession) -> tuple[View, tuple[int, str]]:
-        """The view as it is on disk, and the place of the last message in it."""
+        """Return the view as stored, and the position of its last message."""
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
             with listing.read_transaction(connection):
                 view = read_view(connection, session.id, session.prompt, session.agent)
                 return view, history.last_shown_position(connection, session.id)
 
-        return await self._runner.database.read(unit)
+        return await self.services.database.read(unit)
 
     def _row(self, session: LiveSession, summary: Summary) -> MessageRow:
-        """The message that a marker is stored as: behind all others."""
-        now = session.next_timestamp(self._runner.clock.now_ms())
-        session.next_timestamp(now + 1)  # what is said next comes behind it, also in the same millisecond
+        """Return the message row in which a marker is stored, after all other messages."""
+        now = session.next_timestamp(self.services.clock.now_ms())
+        session.next_timestamp(now + 1)  # the next message follows it, even in the same millisecond
         metadata: dict[str, Any] = {
             "compaction": True,
             "agent": AGENT_NAME,
@@ -206,7 +193,7 @@ class CompactionService:
         }
         if summary.model:
             metadata["model"] = {"provider_id": "mesh", "model_id": summary.model}
-        return MessageRow(self._runner.ids.new("msg"), session.id, "assistant", metadata, now, now)
+        return MessageRow(self.services.ids.new("msg"), session.id, "assistant", metadata, now, now)
 
     def _build_summarize(
         self, session: LiveSession, model: str, history: CompactionHistory, turn: Turn | None = None
@@ -217,7 +204,7 @@ class CompactionService:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     return await FallbackSummarizer(writer, self.policy).summarize(messages)
             except BaseException as failure:
-                if turn is not None and session.stored:  # there is no marker to say what it has cost
+                if turn is not None and session.stored:  # no marker records its cost
                     turn.budget.adopt_helper_usage(writer.total_usage)
                 if isinstance(failure, TimeoutError):
                     raise NoSummary(f"there was no summary within {TIMEOUT_SECONDS:g} s") from None
@@ -229,16 +216,16 @@ class CompactionService:
         self, messages: Sequence[bytes], max_tokens: int, session: LiveSession, model: str, history: CompactionHistory,
         turn: Turn | None,
     ) -> SummarizerAgent:  # fmt: skip
-        """Raises NoSummary where there is nobody who could do it."""
+        """Create the summarizer. Raises NoSummary if no agent or model is available."""
         try:
             return SummarizerAgent(
-                runner=self._runner,
+                services=self.services,
+                context_budgets=self,
                 models=self.models,
                 session=session,
                 session_model=model,
                 needed_tokens=sum(map(len, messages)) // BYTES_PER_TOKEN,
                 max_tokens=max_tokens,
-                calibrations=self.calibrations,
                 history=history,
                 retries=self.policy.retry_on_transient,
                 parent=turn,

@@ -1,4 +1,4 @@
-"""What a turn may do: the operator's ceiling, then everyone it is called by, then its own agent; each must agree."""
+"""Resolve what a turn may do. The operator's ceiling, every calling agent and the turn's own agent must all agree."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from .turn_state import Turn
 
 
 class UnknownAgent(Exception):
-    """The agent of a turn exists no longer."""
+    """Raised when the agent of a turn no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorityResolver:
-    """Works out authority anew for every call, so that what a person takes away is gone at once."""
+    """Computes authority anew for every call, so that a withdrawn permission takes effect at once."""
 
     agents: AgentDirectory
     project: ProjectRules
     host_layer: Callable[[], Layer | None] = lambda: None
-    """What the host's constraints leave, right now."""
+    """Returns the host's constraints as they are now; None if there are none."""
 
     def manifest(self, turn: Turn) -> Manifest:
-        """Who answers. Raises GoneAgent."""
+        """Return the manifest of the turn's agent. Raises UnknownAgent."""
         found = self.agents.get(turn.request.agent)
         if found is None:
-            raise UnknownAgent(f"agent {turn.request.agent} does not exist any more")
+            raise UnknownAgent(f"agent {turn.request.agent} no longer exists")
         return found
 
     def resolve(self, turn: Turn) -> Authority:
-        """Raises GoneAgent."""
+        """Return the authority of the turn, limited by that of its callers. Raises UnknownAgent."""
         above = self.resolve(turn.request.parent) if turn.request.parent is not None else self._operator_authority()
         if turn.request.external_work is not None and turn.request.external_work.layer is not None:
             above = above.with_layer(turn.request.external_work.layer)
         return above.with_layer(self._agent_layer(self.manifest(turn), turn))
 
     def resolve_standalone(self, manifest: Manifest) -> Authority:
-        """What an agent may do that nobody has called, before anybody has allowed it more."""
+        """Return what the agent may do in a turn of its own, without the rules of a session or a caller."""
         rules = (*(manifest.layer.rules or ()), *self.project.rules)
         return self._operator_authority().with_layer(replace(manifest.layer, rules=rules))
 

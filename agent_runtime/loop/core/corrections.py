@@ -1,5 +1,5 @@
-"""Corrections that people give without calling them so: a message that contradicts, a call that is rejected with a
-reason. Only a person's own words count, never those of a task, a tool or an agent."""
+"""Detect implicit corrections: a message that contradicts the previous answer, and a call rejected with a reason. Only
+a person's own words count, never those of a task, a tool or an agent."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...context import View, user_text
-from ...learnings import is_correction, may_be_correction
+from ...learnings import is_correction
 from ...ports import Correction, Learnings
 from .turn_state import Turn
 
 MAX_ANSWER_CHARACTERS = 200
-"""Characters of what a person had before him that are worth keeping."""
+"""Maximum characters of the corrected answer or call that are stored with a correction."""
 
 
 def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> None:
-    """Notes a message that corrects what was said before it; `view` shows that, none when it has just been said."""
+    """Record the turn's message if it corrects the answer before it.
+
+    `view` holds that answer; None for a message that has joined a running turn.
+    """
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
-    said = user_text(turn.request.parts)
-    if not may_be_correction(said):
-        return
-    answered = view.last_answer if view is not None else ""
+    said, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
     if answered is not None and is_correction(said, answered):
         learnings.record_correction(_correction(turn, said, "person (message)", answered))
 
@@ -31,7 +31,7 @@ def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> No
 def record_rejection(
     turn: Turn, tool: str, arguments: dict[str, Any], reason: str | None, learnings: Learnings
 ) -> None:
-    """Notes why a person has rejected a call; without a reason there is nothing to learn."""
+    """Record why a person rejected a call. Without a reason there is nothing to learn."""
     if reason and reason.strip():
         call = f"{tool} {to_json(arguments).decode()}"
         learnings.record_correction(_correction(turn, reason, "person (rejected a call)", call))

@@ -1,4 +1,4 @@
-"""What the tools of a turn send out of the workspace, counted before it leaves."""
+"""Count the bytes that a turn's tools send out of the workspace, before they are sent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ...ports import EgressMeter
 
 @dataclass(slots=True)
 class TurnEgress:
-    """Fills EgressMeter: of a turn, or of one call of it."""
+    """The EgressMeter of a turn or of one of its calls."""
 
     max_bytes: int | None = None
-    """Bytes; none: it has no bound of its own."""
+    """Maximum bytes; None: no limit of its own."""
     parent: EgressMeter | None = None
-    """Where the same bytes count too: the turn of the call, or the call of the turn that was called."""
+    """The meter that counts the same bytes too: that of the call's turn, or of the calling turn."""
     sent_bytes: int = 0
     exceeded: bool = False
-    """More was wanted than may leave."""
+    """A tool wanted to send more than the limit allows."""
 
     @property
     def limited(self) -> bool:
@@ -27,9 +27,7 @@ class TurnEgress:
     def count_sent(self, count: int) -> None:
         if self.max_bytes is not None and self.sent_bytes + count > self.max_bytes:
             self.exceeded = True
-            text = (
-                f"{self.sent_bytes} of the {self.max_bytes} bytes that may leave were sent, and {count} more are wanted"
-            )
+            text = f"{self.sent_bytes} of {self.max_bytes} allowed bytes were sent, and {count} more are needed"
             raise ToolFailure(text, kind="denied")
         if self.parent is not None:
             self.parent.count_sent(count)

@@ -16,7 +16,7 @@ from .turn_stream import HEARTBEAT, HEARTBEAT_SECONDS
 
 MAX_WATCHERS = 256
 MAX_QUEUED_EVENTS = 1024
-"""Events that a watcher may be behind; one who is further behind is dropped and may come again."""
+"""Maximum events queued for a slow watcher. One that falls further back is disconnected and may reconnect."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +28,7 @@ class _Watcher:
 
 
 class EventBus:
-    """Numbers events and hands them to every watcher."""
+    """Numbers events and queues them for every watcher."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -47,13 +47,18 @@ class EventBus:
                 _enqueue(watcher, event)
 
     def watch(self, principal: str | None) -> AsyncIterator[bytes]:
-        """Server-sent events from now on, of one principal or of all. Raises Busy when too many watch."""
+        """Return events from now on as server-sent events. A principal of None: those of all principals. Raises Busy if
+        there are too many watchers."""
         if len(self._watchers) >= MAX_WATCHERS:
-            raise Busy(f"{MAX_WATCHERS} are watching already", code="too_many_watchers", headers={"Retry-After": "5"})
+            raise Busy(
+                f"{MAX_WATCHERS} clients already watch the events",
+                code="too_many_watchers",
+                headers={"Retry-After": "5"},
+            )
         return self._follow(_Watcher(principal))
 
     def close(self) -> None:
-        """Lets every watcher go."""
+        """End the stream of every watcher."""
         self._closed = True
         for watcher in self._watchers:
             watcher.wakeup.set()

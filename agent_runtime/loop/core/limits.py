@@ -1,4 +1,4 @@
-"""What a turn may use, what it has used, and how it can end."""
+"""The limits of a turn, its usage so far, and the ways in which it can end."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from .egress_meter import TurnEgress
 Status = Literal["complete", "failed", "timeout", "cancelled"]
 ERROR_STATUSES: tuple[Status, ...] = ("failed", "timeout")
 DEFAULT_MAX_OUTPUT = 8192
-"""Tokens in one answer that nearly every model can give."""
+"""Output tokens that nearly every model can give in one answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """What a turn may use. Chat and task differ here and in the result contract, nowhere else."""
+    """The limits of a turn. Chats and tasks differ only here and in the result contract."""
 
     steps: int
     seconds: float
-    """Of running; time in the queue does not count."""
+    """Running time; time in the queue does not count."""
     tokens: int | None = None
     tokens_before: int = 0
-    """Tokens that count against the budget though they were spent elsewhere."""
+    """Tokens that were spent elsewhere and count against the budget."""
     cost_usd: float | None = None
     cost_before: float = 0.0
     price_needed: bool = False
-    """The limit on cost was set explicitly: only models whose price is known may be called."""
+    """The cost limit was set explicitly, so only models with a known price may be called."""
     max_output: int | None = None
-    """Tokens the model gives at most in one answer, where known."""
+    """The model's own maximum of output tokens per answer; None: unknown."""
     answer_tokens: int | None = None
-    """Tokens that one answer may have; none: what the model gives."""
+    """Maximum output tokens per answer; None: the model's own maximum."""
     retries: int = 0
-    """Further attempts after a transient model failure that the model client could not get over."""
+    """Further attempts after a transient failure that the model client's own retries did not overcome."""
     attempts: int | None = None
-    """Times the model client makes a call before such a failure counts; none: as often as it always does."""
+    """Attempts of the model client per model call; None: its default."""
     calls: int | None = None
-    """Tool calls; none: as many as the steps allow."""
+    """Maximum tool calls; None: limited by the steps alone."""
     egress: int | None = None
-    """Bytes that tools send out of the workspace."""
+    """Maximum bytes that tools may send out of the workspace; None: no limit."""
 
     def within(
         self,
@@ -52,7 +52,8 @@ class TurnLimits:
         calls: int | None = None,
         egress: int | None = None,
     ) -> TurnLimits:
-        """The same, and no more than this."""
+        """Return a copy with each limit reduced to at most the given one. None leaves a limit as it is, except
+        `egress`, which is replaced."""
         return replace(
             self,
             seconds=min(self.seconds, seconds) if seconds is not None else self.seconds,
@@ -62,13 +63,13 @@ class TurnLimits:
         )
 
     def at_most(self, steps: int | None) -> TurnLimits:
-        """The same with fewer steps, if that is fewer."""
+        """Return a copy with at most that many steps. None: no change."""
         return self if steps is None or steps >= self.steps else replace(self, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """How a turn ended (docs/protocols/task.md#how-it-ends)."""
+    """The end of a turn (docs/protocols/task.md#how-it-ends)."""
 
     status: Status
     finish_reason: FinishReason | Literal["abort"]
@@ -76,11 +77,11 @@ class TurnOutcome:
     error: str | None = None
     limit: str | None = None
     retry_after: float | None = None
-    """Seconds that the model's provider asks to wait."""
+    """Seconds to wait, as the model's provider asked."""
 
     @property
     def in_error(self) -> bool:
-        """The session rests: what waits in it runs only behind the next message that somebody sends."""
+        """Whether the turn failed. The session's queue then pauses until the next message."""
         return self.status in ERROR_STATUSES
 
     def json(self) -> dict[str, Any]:
@@ -88,18 +89,18 @@ class TurnOutcome:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-INTERNAL_FAILURE = TurnOutcome("failed", "error", "internal_error", "the runtime failed; its log says more")
-"""The outcome of a turn that met a bug of ours, or a disk that is gone."""
+INTERNAL_FAILURE = TurnOutcome("failed", "error", "internal_error", "internal error in the runtime; see its log")
+"""The outcome after a bug in the runtime."""
 
 
 STORE_FAILURE = TurnOutcome(
-    "failed", "error", "store_unavailable", "nothing can be recorded: the disk is full or broken"
+    "failed", "error", "store_unavailable", "the database cannot be written: the disk is full or broken"
 )
-"""The outcome of a turn whose record the disk refused."""
+"""The outcome of a turn that could not be recorded on disk."""
 
 
 class LimitReached(Exception):
-    """Leaves the loop from anywhere; carries the outcome."""
+    """Raised inside the loop to end the turn; carries the outcome."""
 
     def __init__(self, outcome: TurnOutcome) -> None:
         super().__init__(outcome.error)
@@ -108,45 +109,45 @@ class LimitReached(Exception):
 
 @dataclass(slots=True)
 class UsageBudget:
-    """What a turn has used so far, held against its limits."""
+    """The usage of a turn so far, checked against its limits."""
 
     limits: TurnLimits
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
-    """Of the calls whose price is known."""
+    """Cost of the calls whose price is known."""
     steps: int = 0
     retries: int = 0
     calls: int = 0
-    """Tool calls that were begun."""
+    """Tool calls that were started."""
     caller_budget: UsageBudget | None = None
-    """Of a turn that helps another one: the books of that one, whose budget it uses too."""
+    """The budget of the calling turn, which this turn uses too; None for a turn without a caller."""
     recorded_separately: bool = False
-    """Its usage is on a record of its own and not on its caller's."""
+    """Whether the usage is stored on a record of its own instead of the caller's."""
     helper_tokens: int = 0
     helper_cost_usd: float = 0.0
-    """What turns have used that helped this one and have a record of their own."""
+    """Tokens and cost of subagents and summaries that are stored on records of their own."""
     egress: TurnEgress = field(init=False)
 
     def __post_init__(self) -> None:
         self.egress = TurnEgress(self.limits.egress)
 
     def narrow(self, limit: Callable[[TurnLimits], TurnLimits]) -> None:
-        """Puts narrower limits in the place of its own."""
+        """Replace the limits by narrower ones, which `limit` returns."""
         self.limits = limit(self.limits)
         self.egress.max_bytes = self.limits.egress
 
     @property
     def price_needed(self) -> bool:
-        """Only models whose price is known may be called: its own limits say so, or those of a caller."""
+        """Whether only models with a known price may be called, by this turn's limits or a caller's."""
         return self.limits.price_needed or (self.caller_budget is not None and self.caller_budget.price_needed)
 
     @property
     def tokens(self) -> int:
-        """All that count against a budget, those included that others have used who helped."""
+        """All tokens that count against the budget, including those of helpers."""
         return self.usage.total + self.helper_tokens
 
     def spend(self, usage: Usage) -> None:
-        """Adds a model call."""
+        """Add the usage of a model call to this budget and to the callers' budgets."""
         self.usage = self.usage.plus(usage)
         self.cost_usd += usage.cost_usd or 0.0
         if self.caller_budget is not None and self.recorded_separately:
@@ -155,21 +156,22 @@ class UsageBudget:
             self.caller_budget.spend(usage)
 
     def add_helper_usage(self, usage: Usage) -> None:
-        """Adds a model call of a turn that helps this one."""
+        """Add the usage of a model call that is stored on a helper's own record."""
         self.helper_tokens += usage.total
         self.helper_cost_usd += usage.cost_usd or 0.0
         if self.caller_budget is not None:
             self.caller_budget.add_helper_usage(usage)
 
     def adopt_helper_usage(self, usage: Usage) -> None:
-        """What a helper has used without a record of its own goes on this one's."""
+        """Move a helper's usage to this record, because the helper has none of its own after all."""
         self.helper_tokens -= usage.total
         self.helper_cost_usd -= usage.cost_usd or 0.0
         self.usage = self.usage.plus(usage)
         self.cost_usd += usage.cost_usd or 0.0
 
     def check(self, *, for_another_call: bool = False) -> None:
-        """Raises LimitReached when the budget is overdrawn, or used up and another call is due."""
+        """Check tokens, cost and egress. Raises LimitReached if one is exceeded, or if it is used up and
+        `for_another_call` is set."""
         if self.caller_budget is not None:
             self.caller_budget.check(for_another_call=for_another_call)
         limits = self.limits
@@ -184,7 +186,7 @@ class UsageBudget:
             raise LimitReached(_exhausted("egress_bytes", sent))
 
     def begin_calls(self, count: int) -> None:
-        """Raises LimitReached when not all of these calls may be made; then none is."""
+        """Count new tool calls. Raises LimitReached, and counts none, if not all of them are allowed."""
         if self.caller_budget is not None:
             self.caller_budget.begin_calls(count)
         most = self.limits.calls
@@ -193,7 +195,8 @@ class UsageBudget:
         self.calls += count
 
     def output_cap(self) -> int | None:
-        """Tokens the next answer may have; none unless the budget leaves less than the model would give anyway."""
+        """Return the maximum tokens of the next answer; None if the budget does not limit it below the model's own
+        maximum."""
         caps = [cap for cap in (self.limits.answer_tokens, self._budget_cap()) if cap is not None]
         return min(caps, default=None)
 

@@ -1,4 +1,4 @@
-"""Sessions in memory: who speaks, with which prompt, and the view that the next turn extends."""
+"""Sessions in memory, each with its principal, its prompt and the view that its next turn extends."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ...sessions import AgentPrompt, Ids, NewSession, SessionRow, history, is_se
 from ...store import Database
 
 MAIN_ALIAS = "main"
-"""The alias under which a principal's default session is found."""
+"""The alias of a principal's default session."""
 MAX_VIEW_BYTES = 64 * 1024 * 1024
 MAX_SESSIONS = 1024
 EVICT_EVERY = 8
-"""Sessions that come into memory between two looks at how many there are: a look costs as much as all of them."""
+"""Sessions are evicted once per this many additions, because counting their size visits all of them."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveSession:
-    """One session. Its prompt and the order of its tools are fixed for life."""
+    """One session. Its prompt and the order of its tools never change."""
 
     id: str
     principal: str
@@ -39,44 +39,44 @@ class LiveSession:
     stored: bool = False
     archived: bool = False
     empty: bool = False
-    """Nothing was ever said in it."""
+    """No message was ever sent in it."""
     view: View | None = None
-    """None until a turn needs it, and again after a turn that did not end well: then it is read back from disk."""
+    """None until a turn needs it, and after a turn that did not complete: it is then read from disk."""
     context_usage: ContextUsage = field(default_factory=lambda: ContextUsage(TokenCalibration("")))
-    """How full the window is."""
+    """The fill level of the model's window."""
     compaction_history: CompactionHistory = field(default_factory=CompactionHistory)
-    """What came of compacting it."""
+    """The results of earlier compactions."""
     rules: tuple[Rule, ...] = ()
-    """What a person has allowed or forbidden for the rest of the session."""
+    """Rules that a person has added for the rest of the session."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The skill packages that the prompt tells of: name -> where it was found."""
+    """The skill packages that the prompt lists: name -> where it was found."""
     other_prompts: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
-    """What other agents than its own were told in it."""
+    """The prompts of agents other than the session's own that have answered in it."""
     parent: tuple[str, str] | None = None
-    """Of a subagent's session: the session and the user message that it was called from."""
+    """For a subagent's session: the id of the calling session and of its user message."""
     is_subagent: bool = False
-    """It is a subagent's session: nobody else speaks in it."""
+    """Whether it is a subagent's session, in which no other agent or person may send messages."""
     use_count: int = 0
-    """Turns that hold this conversation; it stays in memory while there are any."""
+    """Number of turns and requests that use this session; it stays in memory while there are any."""
     context_tokens: int = 0
     known_names: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Principal and name, for each name under which it is found in memory."""
+    """The pairs (principal, name) under which it is found in memory."""
     _last_ms: int = field(default=0)
 
     def prompt_of(self, agent: str) -> AgentPrompt | None:
-        """What that agent was told in this session; none when it was never here."""
+        """Return the prompt of that agent in this session; None if it has never answered here."""
         own = AgentPrompt(self.prompt, self.digest, self.tools, self.packages)
         return own if agent == self.agent else self.other_prompts.get(agent)
 
     def reorder(self, agent: str, tools: tuple[str, ...]) -> None:
-        """The order in which that agent's tools are shown from now on."""
+        """Set the order in which that agent's tools are shown from now on."""
         if agent == self.agent:
             self.tools = tools
         elif agent in self.other_prompts:
             self.other_prompts[agent] = replace(self.other_prompts[agent], tools=tools)
 
     def next_timestamp(self, now_ms: int) -> int:
-        """A time for the next row: never earlier than the one before, whatever the clock does."""
+        """Return a time for the next row: never earlier than the one before, even if the clock goes back."""
         self._last_ms = max(self._last_ms, now_ms)
         return self._last_ms
 
@@ -97,11 +97,11 @@ class LiveSession:
 
 
 Draft = Callable[[Manifest, str], AgentPrompt]
-"""What an agent is told that enters a session of that principal now."""
+"""Makes the prompt of an agent for a session of that principal."""
 
 
 class LiveSessions:
-    """Finds and keeps sessions. What is not in use may be forgotten at any time: the database has it."""
+    """Finds and keeps sessions. One that is not in use may be evicted at any time, as the database has it."""
 
     def __init__(
         self, database: Database, ids: Ids, clock: Clock, agents: AgentDirectory, model: str, draft: Draft
@@ -114,12 +114,13 @@ class LiveSessions:
         self._lock = asyncio.Lock()
 
     async def find_or_create(self, principal: str, name: str | None, agent: str = DEFAULT) -> LiveSession:
-        """The session of that id or alias; an unknown alias begins a session with that agent, an unknown id is
-        NotFound. Raises InvalidRequest where that needs an agent that people may not choose."""
+        """Return the session of that id or alias, creating one with `agent` for an unknown alias. None: the alias
+        `main`. Raises NotFound for an unknown id, and InvalidRequest if a new session needs an agent that people may
+        not choose."""
         name = name or MAIN_ALIAS
         known = self._known.get(self._aliases.get((principal, name), name))
         if known is None:
-            async with self._lock:  # two first messages of one session must not begin two
+            async with self._lock:  # two first messages must not create two sessions
                 known = await self._load(principal, name) or self._create_named(principal, name, agent)
         if known.principal != principal:
             raise unknown_session(name)
@@ -127,7 +128,7 @@ class LiveSessions:
         return known
 
     async def get(self, principal: str, name: str | None) -> LiveSession | None:
-        """As `find`, but begins nothing."""
+        """Return the session as `find_or_create` does, or None instead of creating one."""
         name = name or MAIN_ALIAS
         known = self._known.get(self._aliases.get((principal, name), name))
         if known is None:
@@ -138,7 +139,7 @@ class LiveSessions:
     def create(
         self, principal: str, *aliases: str, agent: str = DEFAULT, parent: tuple[str, str] | None = None
     ) -> LiveSession:
-        """A session that begins now; it is stored with its first message."""
+        """Create a session in memory. It is stored with its first message."""
         manifest = self.agents.get(agent) or self.agents.require_selectable(DEFAULT)
         brief, model = self.draft(manifest, principal), manifest.model or self._model
         conversation = LiveSession(
@@ -150,10 +151,10 @@ class LiveSessions:
         return conversation
 
     def add_agent(self, session: LiveSession, agent: str) -> Manifest:
-        """The agent that is to answer in a session, with its brief made if it was never there. Raises InvalidRequest
-        for one that people may not choose."""
+        """Return the manifest of an agent that is to answer in a session, making its prompt on the first occasion.
+        Raises InvalidRequest for an agent that people may not choose."""
         if agent == session.agent and self.agents.get(agent) is None:
-            text = f"agent {agent} of this session does not exist any more: name another one"
+            text = f"agent {agent} of this session no longer exists: name another one"
             raise InvalidRequest(text, faults=[("agent", text)])
         manifest = self.agents.require_selectable(agent)
         if session.prompt_of(agent) is None:
@@ -161,26 +162,26 @@ class LiveSessions:
         return manifest
 
     def max_steps(self, agent: str) -> int | None:
-        """What the agent's manifest says; none when it says nothing, or is there no longer."""
+        """Return the step limit of the agent's manifest; None if there is none or the agent no longer exists."""
         manifest = self.agents.get(agent)
         return manifest.max_steps if manifest is not None else None
 
     def mark_archived(self, session: LiveSession) -> None:
-        """An archived session is found by its id only."""
+        """Mark the session as archived: from now on it is found by its id only."""
         session.archived = True
         self._unmap_names(session)
 
     def discard_unstored(self, session: LiveSession) -> None:
-        """Forgets a session that never came to be, because its first message was refused."""
+        """Drop a session from memory if its first message was refused."""
         if not session.stored and session.use_count == 0 and session.id in self._known:
             self._drop(session.id)
 
     def ids_in_use(self) -> list[str]:
-        """Ids of the sessions that a turn or a request holds."""
+        """Return the ids of the sessions that a turn or a request uses."""
         return [known.id for known in self._known.values() if known.use_count]
 
     def evict(self, session_id: str) -> None:
-        """Forgets a session that is being deleted, unless it is held: then its rows refuse what is about to come."""
+        """Drop a session that is being deleted. One that is in use stays, but the database refuses new rows for it."""
         known = self._known.get(session_id)
         if known is not None and not known.use_count:
             self._drop(session_id)
@@ -236,7 +237,7 @@ class LiveSessions:
         session.known_names.clear()
 
     def _shrink(self) -> None:
-        """Forgets the sessions that were not used for longest until the rest fits."""
+        """Drop the least recently used sessions until the rest fits."""
         size = sum(known.view.size for known in self._known.values() if known.view)
         for session_id, known in list(self._known.items())[:-1]:
             if len(self._known) <= MAX_SESSIONS and size <= MAX_VIEW_BYTES:

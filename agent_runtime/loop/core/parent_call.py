@@ -1,4 +1,4 @@
-"""What is on record of an agent that was called: by whom, and its report when it worked in the background."""
+"""The record of a subagent's call: who called it, and the report of one that worked in the background."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...sessions import TURN_ERROR, Ids, MessageRow, history, rows, text_of
 from .turn_state import Turn
 
 MAX_REPORT_CHARACTERS = 20_000
-"""Characters of an answer that a report repeats; the session has it all."""
+"""Maximum characters of the answer in a report; the subagent's session has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParentCall:
-    """Kept with the message that an agent was called with."""
+    """The call of a subagent, stored with its first message."""
 
     session_id: str
     message_id: str
@@ -31,7 +31,7 @@ class ParentCall:
 
 
 def caller_notes(turn: Turn) -> tuple[Note, ...]:
-    """What a subagent is told of its caller; nothing for other turns."""
+    """Return the note that tells a subagent about its caller; empty for other turns."""
     parent = turn.request.parent
     if parent is None:
         return ()
@@ -47,7 +47,7 @@ def fingerprint(parts: list[dict[str, Any]]) -> str:
 
 
 def report_to_parent(connection: sqlite3.Connection, ids: Ids, turn: Turn, now: int) -> None:
-    """Tells the caller's session how its background agent ended: in the transaction that ends it."""
+    """Report the end of a background agent in its caller's session. Runs in the transaction that ends the turn."""
     if turn.session.parent is None or turn.end.outcome is None:
         return
     ended = turn.end.outcome
@@ -58,7 +58,7 @@ def report_to_parent(connection: sqlite3.Connection, ids: Ids, turn: Turn, now: 
 
 
 def report_interrupted(connection: sqlite3.Connection, ids: Ids, row: history.TurnRow, now: int) -> None:
-    """The same for one that a crash has ended."""
+    """Report the end of a background agent that a crash interrupted."""
     session = history.session(connection, row.session_id)
     if session is not None and row.caller is not None and row.caller.get("background") is True:
         who = (str(row.caller.get("session_id")), row.session_id, session.agent)

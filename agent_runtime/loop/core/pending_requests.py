@@ -1,4 +1,4 @@
-"""What a turn waits for when only a person can help: questions and approvals, read from its record."""
+"""The questions and approvals that a turn waits for, as read from its recorded reply."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, Literal
 from ...sessions import APPROVAL_PART, tool_name
 
 QUESTION_TOOL = "question"
-"""The tool that asks."""
+"""The tool that asks a person questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """One call that cannot go on without a person."""
+    """One call that needs a person's answer to continue."""
 
     id: str
-    """What an answer names: the call's id for a question, the approval's for an approval."""
+    """The id that an answer names: of the call for a question, of the approval for an approval."""
     kind: Literal["question", "approval"]
     call_id: str
     tool: str
     input: dict[str, Any]
     reason: str = ""
     always_rules: Sequence[dict[str, Any]] | None = None
-    """The rules that an approval for good adds, where there is a record of them."""
+    """The rules that the decision `always` adds; None: one that allows all calls of the tool."""
 
     @property
     def rules(self) -> Sequence[dict[str, Any]]:
@@ -37,7 +37,7 @@ class PendingRequest:
         return self.input.get("questions", [])
 
     def serialize(self) -> dict[str, Any]:
-        """As callers see it."""
+        """Return the request as JSON for callers."""
         what: dict[str, Any] = {"questions": self.questions}
         if self.kind == "approval":
             what = {"tool": self.tool, "input": self.input, "always": list(self.rules)}
@@ -47,7 +47,7 @@ class PendingRequest:
 
 
 def pending_requests_of(parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
-    """The open waits of a recorded reply, by id."""
+    """Return the open requests of a recorded reply by id."""
     asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == APPROVAL_PART}
     found = [_pending_request(part, asked) for part in parts]
     return {wait.id: wait for wait in found if wait is not None}

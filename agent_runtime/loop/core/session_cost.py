@@ -13,23 +13,24 @@ from ...ports import ModelCards
 from .limits import UsageBudget
 
 FindCard = Callable[[str], Awaitable[ModelCard | None]]
-"""Model -> what the catalog says of it, prices among the rest; none when it says nothing."""
+"""Returns the catalog entry of a model, with its prices; None if the catalog has none."""
 UNPRICED = "unpriced_model"
 
 
 @dataclass(frozen=True, slots=True)
 class PriceCheck:
-    """Refuses models without a price to turns whose cost is limited explicitly: such a limit could not be watched."""
+    """Refuses a turn with an explicit cost limit if its model has no price, because the limit could not be enforced."""
 
     model_cards: ModelCards
 
     async def require(self, model: str, budget: UsageBudget) -> None:
-        """Raises InvalidRequest `unpriced_model`, or MeshUnavailable when the catalog cannot be read."""
+        """Raise InvalidRequest `unpriced_model` if the model needs a price and has none, or MeshUnavailable if the
+        catalog cannot be read."""
         if not budget.price_needed:
             return
         card = await self.model_cards.card(model)
         if card is None and self.model_cards.reachable is False:
-            raise MeshUnavailable(f"the mesh cannot be asked what model {model} costs")
+            raise MeshUnavailable(f"the price of model {model} is unknown: the mesh cannot be reached")
         if card is None or card.pricing is None:
             raise InvalidRequest(
                 f"model {model} has no known price, so its cost cannot be limited",
@@ -39,10 +40,10 @@ class PriceCheck:
 
 
 async def cost_of(usage_by_model: Mapping[str, Usage], find_card: FindCard) -> tuple[float | None, list[str]]:
-    """Dollars at the catalog's prices, and the models that have none.
+    """Return the cost in US dollars at the catalog's prices, and the models without a price.
 
-    Where the catalog has no price, what the mesh counted at the time stands. With an unpriced model that used tokens
-    the sum is unknown.
+    For a model without a price in the catalog, the cost that the mesh reported with each call counts. If that is
+    missing too for a model that used tokens, the sum is None.
     """
     from ...mesh import with_cost
 

@@ -1,4 +1,4 @@
-"""Messages that steer: they join the running turn between two of its steps, or queue when it ends before that."""
+"""Steering: messages that join the running turn between two steps, or stay in the queue if it ends before that."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .turn_state import Turn
 
 
 class SessionQueue(Protocol):
-    """The queue of a session, as far as the running turn may reach into it."""
+    """The part of a session's queue that the running turn may use."""
 
     def claim_steering(self, turn: Turn) -> list[Turn]:
-        """Takes the messages out of the queue that want to join the turn. Whoever cancels one now comes too late."""
+        """Take the messages that want to join the turn out of the queue. They can no longer be cancelled one by one."""
         ...
 
     def mark_joined(self, message: Turn, turn: Turn) -> None:
-        """The message is part of the turn, for good."""
+        """Make the message a part of the turn for good."""
         ...
 
     def requeue(self, message: Turn) -> None:
-        """It could not be written down: the message queues again."""
+        """Put the message back into the queue, because it could not be recorded."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SteeringInbox:
-    """Lets messages join one turn. What they say and that they left the queue is one transaction."""
+    """Lets messages join one turn. Their text and their removal from the queue are one transaction."""
 
     queue: SessionQueue
     turn: Turn
@@ -58,7 +58,7 @@ class SteeringInbox:
                     self.queue.mark_joined(message, self.turn)
                     detect_correction(message, None, self.learnings)
 
-        # An abort that comes meanwhile does not undo what is on its way to the disk.
+        # An abort that comes meanwhile does not undo a write that is under way.
         writing = asyncio.ensure_future(self.recorder.save(unit))
         writing.add_done_callback(requeue_unrecorded)
         await asyncio.shield(writing)

@@ -1,4 +1,4 @@
-"""The state of a turn: what was asked, what this process holds of it, and how it ended."""
+"""The state of a turn: the request, what this process holds of it, and its end."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class WorkRecorder(Protocol):
     """Keeps a record of work from outside in the transactions that admit and end its turn."""
 
     def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        """The turn is about to be stored. An exception prevents that."""
+        """Record new work in the transaction that stores its turn. An exception prevents both."""
         ...
 
     def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-        """The turn has its outcome, and the record of its task, if it has one, is written."""
+        """Record the end of the work. The turn has its outcome, and the record of its task, if any, is written."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalWork:
-    """Work that came through the mediation channel, the file drop or a trigger, and is recorded by its sender."""
+    """Work from the mediation channel, the file drop or a trigger, whose sender records it."""
 
     source: str
     """The entry point it came through."""
@@ -64,7 +64,7 @@ class ExternalWork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TurnRequest:
-    """What was asked for, by whom and of which agent."""
+    """The request that a turn answers."""
 
     session: LiveSession
     message_id: str
@@ -84,15 +84,27 @@ class TurnRequest:
     """The turn that called this one as a subagent."""
     interactive: bool = False
     steers: bool = False
-    """It joins the turn that runs in its session, if that comes to another step."""
+    """The message joins the turn that runs in its session, if that takes another step."""
     external_work: ExternalWork | None = None
     on_start: TurnHook | None = None
     on_end: TurnHook | None = None
 
 
 @dataclass(slots=True)
+class TurnAdmission:
+    """The progress of a turn's admission."""
+
+    queued: bool = False
+    """Whether no slot was free, or its session was busy, at its admission."""
+    write: asyncio.Future[None] | None = None
+    """The write that makes it durable."""
+    done: bool = False
+    """Whether the admission is on disk."""
+
+
+@dataclass(slots=True)
 class TurnStart:
-    """When a turn started, and how far that is recorded."""
+    """The start of a turn, and the state of its record."""
 
     at_ms: int | None = None
     """Epoch milliseconds."""
@@ -101,13 +113,13 @@ class TurnStart:
     announced: bool = False
     """The event `turn-started` was sent."""
     unrecorded: Unit[None] | None = None
-    """The write that is still to be done; None once it is done, or where none is needed."""
+    """The write that is still to be done; None once it is done, or if none is needed."""
     write: asyncio.Future[None] | None = None
 
 
 @dataclass(slots=True)
 class HumanWait:
-    """What a turn asks of a person."""
+    """The answers that a turn needs from a person."""
 
     requests: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     """The open questions and approvals by id, while the turn waits."""
@@ -118,7 +130,7 @@ class HumanWait:
     since_ms: int | None = None
     """Epoch milliseconds."""
     timer: asyncio.TimerHandle | None = None
-    """Ends the wait."""
+    """Ends the wait at its deadline."""
 
 
 @dataclass(slots=True)
@@ -131,10 +143,10 @@ class ModelRetry:
 
 @dataclass(slots=True)
 class TurnEnd:
-    """How a turn ended, or why it is to end."""
+    """The end of a turn, or the reason why it will end."""
 
     stop_reason: StopReason | None = None
-    """Why it was told to stop; None: nobody stopped it."""
+    """Why it was stopped; None: it was not."""
     outcome: TurnOutcome | None = None
     recorded: bool = False
     """The end is on the disk."""
@@ -142,7 +154,7 @@ class TurnEnd:
     reply_parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The recorded parts of the reply, once the turn has ended or waits."""
     joined_turn: Turn | None = None
-    """The turn that this message has joined instead of becoming one."""
+    """The turn that this message joined instead of becoming a turn of its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -150,24 +162,23 @@ class Turn:
     """One user message on its way to a finished reply."""
 
     request: TurnRequest
+    session: LiveSession = field(init=False)
+    """The request's."""
+    message_id: str = field(init=False)
+    """The request's."""
     budget: UsageBudget
     model: str
     state: State = "queued"
-    """Changed by `transition` alone."""
+    """The state, which only `transition` changes."""
     sent_ms: int = 0
-    """When the message came, in epoch milliseconds, as its row says."""
+    """When the message arrived, in epoch milliseconds, as in its row."""
     snapshot_id: str | None = None
-    """The host's snapshot of the machine as it was before this message."""
+    """The host's snapshot of the machine from before this message."""
     notes: tuple[Note, ...] | None = None
-    """What else the model is told below the message; None until the turn starts."""
-    was_queued: bool = False
-    """It could not start when it was admitted."""
+    """The notes for the model below the message; None until the turn starts."""
     has_run_before: bool = False
-    """It has run in an earlier process, or until it had to wait for a person."""
-    admission_write: asyncio.Future[None] | None = None
-    """The write that makes it durable."""
-    admitted: bool = False
-    """Its admission is on the disk."""
+    """Whether it has run in an earlier process, or before it waited for a person."""
+    admission: TurnAdmission = field(default_factory=TurnAdmission)
     start: TurnStart = field(default_factory=TurnStart)
     human_wait: HumanWait = field(default_factory=HumanWait)
     retry: ModelRetry = field(default_factory=ModelRetry)
@@ -175,18 +186,13 @@ class Turn:
     stream: TurnStream = field(default_factory=TurnStream)
     run_task: asyncio.Task[None] | None = None
     interruptible: bool = False
-    """The loop has begun. A turn that is stopped before that ends as soon as it begins, so that its end is recorded."""
+    """The loop has begun. A turn that is stopped before that ends when it begins, so that its end is recorded."""
     paused_or_ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while the turn waits for a person, and once it has ended."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def session(self) -> LiveSession:
-        return self.request.session
-
-    @property
-    def message_id(self) -> str:
-        return self.request.message_id
+    def __post_init__(self) -> None:
+        self.session, self.message_id = self.request.session, self.request.message_id
 
     def transition(self, state: State) -> None:
         """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have."""
@@ -194,27 +200,34 @@ class Turn:
             raise RuntimeError(f"turn {self.message_id} cannot go from {self.state} to {state}")
         self.state = state
 
+    def seconds_left(self, now: float) -> float:
+        """Return the seconds until the deadline; `now` is monotonic. A task's deadline runs on through restarts; for a
+        chat the time that it waited for a person does not count."""
+        used = now - (self.start.monotonic or 0.0) if self.request.task_id else 0.0
+        return max(0.0, self.budget.limits.seconds - used)
+
     @property
     def could_start(self) -> bool:
-        return self.state in ("queued", "resuming") and self.admitted
+        return self.state in ("queued", "resuming") and self.admission.done
 
     def would_join(self, running: Turn) -> bool:
-        """Whether this message steers that turn. One for another agent does not: that agent may have less authority."""
+        """Return whether this message would steer that turn. One for another agent would not: that agent may have less
+        authority."""
         same_agent = self.request.agent == running.request.agent
-        return self.request.steers and self.state == "queued" and self.admitted and same_agent
+        return self.request.steers and self.state == "queued" and self.admission.done and same_agent
 
     def is_called_from(self, session: LiveSession) -> bool:
-        """Whether it was called, directly or not, by a turn of that session."""
+        """Return whether a turn of that session called this one, directly or through others."""
         parent = self.request.parent
         return parent is not None and (parent.session is session or parent.is_called_from(session))
 
     def public_ids(self) -> dict[str, str]:
-        """The ids of this turn as callers see them."""
+        """Return the ids of this turn as callers know them."""
         ids = {"session_id": self.request.session_name, "message_id": self.request.message_name}
         return {**ids, "task_id": self.request.task_id} if self.request.task_id else ids
 
     def reply_metadata(self) -> dict[str, Any]:
-        """What is stored with the reply however the turn ends; its cost can be computed from that."""
+        """Return the metadata that is stored with every reply; its cost can be computed from that."""
         prompt = self.session.prompt_of(self.request.agent)
         return {
             "model": {"provider_id": "mesh", "model_id": self.model},
@@ -224,20 +237,20 @@ class Turn:
 
     @property
     def depth(self) -> int:
-        """How many turns are above this one."""
+        """Number of callers above this turn."""
         return self.request.parent.depth + 1 if self.request.parent is not None else 0
 
     @property
     def all_notes(self) -> tuple[Note, ...]:
-        """All that the model is told below the message."""
+        """All notes for the model below the message, including the time it was sent."""
         return (sent_note(self.sent_ms), *(self.notes or ()))
 
     def pending(self) -> list[dict[str, Any]]:
-        """What the turn waits for, as callers see it."""
+        """Return the open questions and approvals as JSON for callers."""
         return [request.serialize() for request in self.human_wait.requests.values()]
 
     def run_end_hooks(self, connection: sqlite3.Connection, now: int) -> None:
-        """Write what else belongs into the transaction that ends the turn."""
+        """Run the hooks that write more in the transaction that ends the turn."""
         if self.request.on_end is not None:
             self.request.on_end(connection, self, now)
         if self.request.external_work is not None:
@@ -251,7 +264,7 @@ class Turn:
                 self.run_task.cancel()
 
     def mark_ended(self) -> None:
-        """Close the stream and wake all who wait for the end."""
+        """Close the stream and wake all tasks that wait for the end."""
         self.transition("ended")
         self.stream.close()
         self.paused_or_ended.set()

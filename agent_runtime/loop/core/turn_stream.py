@@ -1,7 +1,7 @@
-"""Live turns: everything a turn has said so far, kept once, for any number of readers at any pace.
+"""Live turns: all chunks of a turn so far, kept once, for any number of readers at any pace.
 
-A reader holds nothing but a position in the shared log, and takes it in bounded pieces: a slow one delays nobody and
-costs no more than the piece it is at.
+A reader holds only a position in the shared log and reads bounded pieces, so a slow reader delays no other and costs no
+more memory than one piece.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIECE_BYTES = 64 * 1024
 
 
 class StreamInterrupted(Exception):
-    """The stream ends here, the turn does not: it goes on in the next life."""
+    """Raised to readers when this process ends before the turn does; the next process continues it."""
 
 
 class TurnStream:
@@ -26,12 +26,12 @@ class TurnStream:
     def __init__(self) -> None:
         self._log: list[bytes] = []
         self._approval_requests: dict[str, int] = {}
-        """Where in the log an approval is requested, by the id of its call."""
+        """Position in the log of each open approval request, by call id."""
         self._closed = self._interrupted = False
         self._waiting_ending: bytes | None = None
-        """While the turn waits for a person: what those are told who do not wait with it."""
+        """While the turn waits for a person: the last bytes for readers that do not wait with it."""
         self.resume_position = 0
-        """Where the log stood when the turn last began to wait."""
+        """Length of the log when the turn last began to wait."""
         self._redirect: tuple[TurnStream, int, Chunk | None] | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
@@ -42,41 +42,41 @@ class TurnStream:
         self._wake()
 
     def drop_approval_request(self, call_id: str) -> None:
-        """The call has its approval. Later readers are not sent the request: no chunk takes one back, and a page would
-        ask again while the call runs."""
+        """Remove an approval request from the log once it has been granted. No chunk takes a request back, so a page
+        that connects later would ask again while the call runs."""
         if (at := self._approval_requests.pop(call_id, None)) is not None:
             self._log[at] = b""
 
     def close(self) -> None:
-        """Ends the stream with its terminator."""
+        """End the stream with its terminator."""
         if not self._closed:
             self._closed = True
             self._log.append(DONE)
             self._wake()
 
     def interrupt(self) -> None:
-        """This life ends before the turn does: its readers are cut off, so that nobody takes that for its end."""
+        """Cut off the readers, because this process ends before the turn, and not as if the turn had ended."""
         if not self._closed:
             self._closed = self._interrupted = True
             self._wake()
 
     def pause(self, ending: Iterable[Chunk]) -> None:
-        """The turn waits for a person. Some readers wait with it; the others hear `ending` and the terminator."""
+        """Let the turn wait for a person. Readers that do not wait with it receive `ending` and the terminator."""
         self._waiting_ending = b"".join([*(chunk.to_sse() for chunk in ending), DONE])
         self.set_resume_position()
         self._wake()
 
     def set_resume_position(self) -> None:
-        """What was said so far is known to whoever answers."""
+        """Mark all chunks so far as known to the person who answers."""
         self.resume_position = len(self._log)
 
     def resume(self) -> None:
-        """The turn waits no longer."""
+        """End the wait of the turn."""
         self._waiting_ending = None
 
     def continue_as(self, other: TurnStream, *, since: int = 0, first_chunk: Chunk | None = None) -> None:
-        """What was to be heard here is heard there: the message has joined another turn. `since` and `fresh` as in
-        `follow`."""
+        """Continue this stream with another turn's, because the message has joined that turn. For `since` and
+        `first_chunk` see `follow`."""
         if not self._closed:
             self._closed, self._redirect = True, (other, since, first_chunk)
             self._wake()
@@ -84,11 +84,12 @@ class TurnStream:
     async def follow(
         self, *, through_waits: bool = True, since: int = 0, first_chunk: Chunk | None = None
     ) -> AsyncIterator[bytes]:
-        """Replays from the first chunk, then goes on live until the end. Chunks that wait together come as one;
-        a comment fills each long silence, so that nobody on the way takes the connection for dead.
+        """Yield all chunks so far, then new ones until the end. Queued chunks are joined into one piece. During a long
+        silence a comment is sent as a heartbeat, so that no proxy drops the connection.
 
-        A reader who `waits` stays while the turn waits for a person. One who knows what was said up to `since` gets
-        `fresh`, a new beginning, and then only what came behind it. Raises CutOff when this life ends before the turn.
+        With `through_waits`, the reader stays connected while the turn waits for a person. A reader that knows the log
+        up to `since` receives `first_chunk`, a new beginning, and then only later chunks. Raises StreamInterrupted if
+        this process ends before the turn.
         """
         seen = since
         if first_chunk is not None:
@@ -112,7 +113,7 @@ class TurnStream:
                 yield piece
 
     def _piece(self, start: int) -> tuple[bytes, int]:
-        """As many events as fit into a piece, at least one, and where the next one begins."""
+        """Return as many events as fit into a piece, at least one, and the position after them."""
         size, end = 0, start
         while end < len(self._log) and (size == 0 or size + len(self._log[end]) <= PIECE_BYTES):
             size += len(self._log[end])
@@ -120,7 +121,7 @@ class TurnStream:
         return b"".join(self._log[start:end]), end
 
     async def _wait_for_chunk(self) -> bool:
-        """Waits for the next chunk, or long enough for a heartbeat."""
+        """Wait for the next chunk. Returns False if a heartbeat is due first."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.append(waiter)

@@ -1,11 +1,10 @@
-"""What the model is told below a user's message, beside when it was sent: composed when its turn starts, then kept."""
+"""Compose the notes below a user's message when its turn starts, and keep them with the message."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from typing import Protocol
 
 from agent_common.telemetry import logger
 
@@ -19,35 +18,25 @@ from ..core.turn_state import Turn
 
 log = logger(__name__)
 PROVIDERS_SECONDS = 1.0
-"""For all who have something to note, one after the other: the turn waits for them."""
+"""Seconds that all providers have together, one after the other, because the turn waits for them."""
 LATE_MESSAGE_MS = 60_000
-"""A message that waited longer than this is told what time it is by now."""
+"""After a longer wait than this, the current time is noted too."""
 
 
-class NoteSources(Protocol):
-    """What of the runner is needed here."""
-
-    @property
-    def database(self) -> Database: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def note_providers(self) -> Sequence[NoteProvider]: ...
-
-
-async def compose_notes(turn: Turn, view: View, sources: NoteSources) -> None:
-    """Sees to it that the turn has its notes. Most turns have none. Others have them on disk before the model is asked:
-    what it was shown once, it is shown again by the next life."""
+async def compose_notes(
+    turn: Turn, view: View, database: Database, clock: Clock, providers: Sequence[NoteProvider]
+) -> None:
+    """Give the turn its notes, if it has none yet. Notes are on the disk before the model is asked, so that a restart
+    shows the model the same ones again."""
     if turn.notes is None:
-        turn.notes = () if turn.has_run_before else await _compose(turn, view, sources)
+        turn.notes = () if turn.has_run_before else await _compose(turn, view, database, clock.now_ms(), providers)
 
 
-async def _compose(turn: Turn, view: View, sources: NoteSources) -> tuple[Note, ...]:
-    now = sources.clock.now_ms()
+async def _compose(
+    turn: Turn, view: View, database: Database, now: int, providers: Sequence[NoteProvider]
+) -> tuple[Note, ...]:
     late = [Note("now", format_time(now))] if now - turn.sent_ms > LATE_MESSAGE_MS else []
-    notes = bound_notes((*late, *caller_notes(turn), *await _collect_notes(turn, view, sources.note_providers)))
+    notes = bound_notes((*late, *caller_notes(turn), *await _collect_notes(turn, view, providers)))
     if not notes:
         return ()
 
@@ -55,20 +44,20 @@ async def _compose(turn: Turn, view: View, sources: NoteSources) -> tuple[Note, 
         rows.add_metadata(connection, turn.message_id, NOTES_KEY, serialize_notes(notes))
 
     try:
-        await sources.database.write(unit)
+        await database.write(unit)
     except (StoreError, sqlite3.Error) as error:
-        log.warning("what was noted could not be recorded", message_id=turn.message_id, error=str(error))
+        log.warning("the notes of a turn could not be recorded", message_id=turn.message_id, error=str(error))
         return ()
     return notes
 
 
 async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvider]) -> list[Note]:
-    """What the takers say in time, in their order."""
-    taken: list[Note] = []
+    """Return the notes that the providers deliver in time, in the providers' order."""
+    collected: list[Note] = []
     if not providers:
-        return taken
+        return collected
     conversation = turn.session
-    occasion = NoteContext(
+    context = NoteContext(
         session_id=conversation.id,
         principal=conversation.principal,
         agent=turn.request.agent,
@@ -80,15 +69,15 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
     try:
         async with asyncio.timeout(PROVIDERS_SECONDS):
             for taker in providers:
-                taken += await _notes_of_provider(taker, occasion)
+                collected += await _notes_of_provider(taker, context)
     except TimeoutError:
-        log.warning("not all that could be noted was found in time", message_id=turn.message_id)
-    return taken
+        log.warning("note providers timed out", message_id=turn.message_id)
+    return collected
 
 
 async def _notes_of_provider(provider: NoteProvider, context: NoteContext) -> Sequence[Note]:
     try:
         return await provider.notes(context)
-    except Exception:  # a turn goes on without what it could have been told
-        log.exception("nothing can be noted", taker=type(provider).__name__)
+    except Exception:  # a turn continues without these notes
+        log.exception("a note provider failed", provider=type(provider).__name__)
         return ()

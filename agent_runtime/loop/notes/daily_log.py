@@ -1,4 +1,4 @@
-"""Tells the daily log of a turn that has ended."""
+"""Add ended turns to the daily log."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from ...sessions import text_of
 from ..core.turn_state import Turn
 
 MAX_TEXT_CHARACTERS = 2000
-"""Characters of a text that go on to the log; it keeps fewer."""
+"""Maximum characters of a text passed to the log, which keeps fewer."""
 
 
 class NoDailyLog:
-    """Keeps no log."""
+    """A daily log that keeps nothing."""
 
     def append(self, entry: DailyLogEntry) -> None:
         return
 
 
 def log_turn(turn: Turn, daily_log: DailyLog) -> None:
-    """Notes a turn of a person or a task. What agents do for each other shows in the answer of the first one."""
+    """Log a turn of a person or a task. Subagents are not logged: their work shows in their caller's answer."""
     if turn.request.parent is not None or turn.end.outcome is None:
         return
     conversation, outcome = turn.session, turn.end.outcome

@@ -1,4 +1,4 @@
-"""What is remembered from one session to the next: told when a session begins, saved before one is shortened."""
+"""Memory between sessions: recalled when a session begins, saved before one is compacted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...ports import Memory, MemoryHit, Note, NoteContext
 
 MAX_RECALLED = 5
 MAX_SAVED_FACTS = 50
-"""Facts of one summary that are saved."""
+"""Maximum facts saved from one summary."""
 _REMEMBER_SECTION = re.compile(r"^#+ *Remember *\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
-"""The section of a summary that outlives its session."""
+"""The section of a summary whose facts outlive the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNotes:
-    """Fills ports.NoteTaker: on the first message of a session, what memory has about it."""
+    """Implements ports.NoteProvider: recalls memories for the first message of a session."""
 
     memory: Memory
 
@@ -32,7 +32,7 @@ class MemoryNotes:
 
 
 class NullMemory:
-    """Fills ports.Memory where nothing is remembered."""
+    """Implements ports.Memory without remembering anything."""
 
     async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
         return ()
@@ -42,7 +42,7 @@ class NullMemory:
 
 
 def durable_facts(summary: str) -> list[str]:
-    """What a summary says should be remembered, a fact a line."""
+    """Return the facts that a summary asks to remember, one per line."""
     section = _REMEMBER_SECTION.search(summary)
     lines = section[1].splitlines() if section is not None else []
     facts = (line.strip().lstrip("-*\u2022").strip() for line in lines)

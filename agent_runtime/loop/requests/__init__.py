@@ -1,1 +1,1 @@
-"""What callers ask for: chats, tasks, answers to questions, and recovery after a crash."""
+"""The services for callers: chats, tasks, answers to questions, and recovery after a crash."""

@@ -1,4 +1,4 @@
-"""Chats: a user message in, a turn out. Every door that speaks for a person comes through here."""
+"""Chats: turn a user message into a turn. Every entry point that speaks for a person uses this service."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from .plain_text_answers import parse_plain_text_answer, require_same_agent_and_
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A user message as a door hands it over."""
+    """A user message as an entry point submits it."""
 
     principal: str
     parts: list[dict[str, Any]]
     session: str | None = None
     message_id: str | None = None
-    """The caller's id."""
+    """The client's id of the message."""
     model: str | None = None
     agent: str | None = None
-    """Who is to answer; none: the session's own agent."""
+    """The agent that is to answer; None: the session's own."""
     on_busy: OnBusy = "queue"
     regenerate: bool = False
-    """The reply to this message (found by its id) is to be made again: the conversation is first rewound to it."""
+    """Make the reply to the message of this id again: the conversation is first rewound to the message."""
     is_edit: bool = False
-    """It replaces the message of its id, if it says something else: the conversation is first rewound to that."""
+    """The message replaces the one of its id if its content differs: the conversation is first rewound to that."""
     external_work: ExternalWork | None = None
-    """It is work that somebody keeps a record of: nobody is there to be asked, and a crash does not end it."""
+    """Set for recorded work from outside: no person can be asked, and a crash does not end the turn."""
 
     def fingerprint(self) -> str:
         return hashlib.sha256(to_json(self.parts)).hexdigest()
@@ -74,17 +74,17 @@ class CompletedTurn:
 
 
 class _DuplicateMessage(Exception):
-    """The message id is taken: somebody sent it before or at the same moment."""
+    """Raised if the message id is already in use, possibly by a concurrent request."""
 
 
 class ChatService:
-    """Admits user messages and answers for them."""
+    """Admits user messages and answers repeated ones from the record."""
 
     def __init__(self, services: LoopServices, limits: Callable[[], TurnLimits]) -> None:
         self._services, self._limits, self._answers = services, limits, HumanAnswers(services)
 
     async def send(self, incoming: IncomingMessage) -> Turn | CompletedTurn:
-        """Admits the message; one that is known already gives what it started. Raises Conflict, NotFound, Busy."""
+        """Admit the message. A known one returns the turn that it started. Raises Conflict, NotFound, Busy."""
         agent = incoming.agent or DEFAULT
         conversation = await self._services.live_sessions.find_or_create(incoming.principal, incoming.session, agent)
         try:
@@ -109,7 +109,7 @@ class ChatService:
     async def _answer(
         self, waiting_turn: Turn, incoming: IncomingMessage, session: LiveSession
     ) -> Turn | CompletedTurn:
-        """Takes the message as the answer to what that turn waits for. Raises Conflict `not_an_answer`."""
+        """Submit the message as the answer that the turn waits for. Raises Conflict `not_an_answer`."""
         require_same_agent_and_model(waiting_turn, agent=incoming.agent, model=incoming.model)
         answer = parse_plain_text_answer(waiting_turn, incoming.parts)
         message = self._turn(replace(incoming, agent=waiting_turn.request.agent, model=waiting_turn.model), session)
@@ -134,13 +134,13 @@ class ChatService:
         return message
 
     async def _require_existing(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
-        """What the other message of the same id has started."""
+        """Return the turn that the other message of the same id has started."""
         known = await self._find_existing(incoming, session)
         assert known is not None  # noqa: S101  its row has just been seen
         return known
 
     async def _rewind_and_send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
-        """Rewinds to the message of this id and sends it again, in one transaction."""
+        """Rewind to the message of this id and send it again, in one transaction."""
         with self._services.admission.hold(session):
             sent = await self._admit(replace(incoming, regenerate=True), session)
             session.view, session.context_tokens = None, 0
@@ -152,18 +152,18 @@ class ChatService:
         if self._services.snapshot_guard is not None:
             turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         running = self._services.admission.queues.active_turn(session)
-        _require_can_accept(incoming, session, running)  # nobody comes in between this and the place in the queue
+        _require_can_accept(incoming, session, running)  # no await between this check and the reservation
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
         if incoming.on_busy == "interrupt" and running is not None:
-            # Whoever asked for it may hang up; what he asked for is done all the same.
+            # Cancelling the caller does not undo the interruption.
             await asyncio.shield(self._services.admission.stop(running))
         return turn
 
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
-        """Archives a session, if it is there, and begins its successor under the same alias: new id, old id."""
+        """Archive a session, if it exists, and create its successor under the same alias. Returns new id and old id."""
         old = await self._services.live_sessions.get(principal, session)
         if old is None and session is not None and is_session_id(session):
             raise unknown_session(session)
@@ -192,7 +192,7 @@ class ChatService:
         return fresh.id, old.id if old is not None and old.stored else None
 
     async def _find_existing(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn | None:
-        """What this message id has started, if it was seen before."""
+        """Return the turn that this message id has started; None if the id is new."""
         client_id = incoming.message_id or ""
 
         def read(connection: sqlite3.Connection) -> TurnRow | None:
@@ -221,7 +221,7 @@ class ChatService:
         running = self._services.admission.queues.active_turn(session) if incoming.on_busy == "steer" else None
         named = incoming.agent or (running.request.agent if running is not None else session.agent)
         agent = self._services.live_sessions.add_agent(session, named)
-        limits, mandate = self._limits().at_most(agent.max_steps), incoming.external_work
+        limits, external_work = self._limits().at_most(agent.max_steps), incoming.external_work
         of_agent = agent.model if agent.name != session.agent else None
         return Turn(
             TurnRequest(
@@ -234,12 +234,12 @@ class ChatService:
                 temperature=agent.temperature,
                 session_name=incoming.session or session.id,
                 message_name=incoming.message_id or message_id,
-                task_id=mandate.work_id if mandate is not None else None,
-                external_work=mandate,
-                interactive=mandate is None,
+                task_id=external_work.work_id if external_work is not None else None,
+                external_work=external_work,
+                interactive=external_work is None,
                 steers=incoming.on_busy == "steer",
             ),
-            budget=UsageBudget(mandate.narrow_limits(limits) if mandate is not None else limits),
+            budget=UsageBudget(external_work.narrow_limits(limits) if external_work is not None else limits),
             model=incoming.model or of_agent or session.model,
         )
 
@@ -247,9 +247,10 @@ class ChatService:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
         parts = tuple((self._services.ids.new("prt"), part) for part in turn.request.parts)
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
-        brief = turn.session.prompt_of(turn.request.agent)
+        prompt = turn.session.prompt_of(turn.request.agent)
         row = NewTurn(
-            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(), turn.was_queued,
+            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(),
+            turn.admission.queued,
             client_id=incoming.message_id,
             task_id=turn.request.task_id,
             metadata=_metadata(turn),
@@ -258,10 +259,10 @@ class ChatService:
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
                 rows.insert_session(connection, session, now)
-            elif not retention.is_kept(connection, row.session_id):  # it was too old at the very moment
+            elif not retention.is_kept(connection, row.session_id):  # it has expired meanwhile
                 raise unknown_session(turn.request.session_name)
-            if brief is not None and turn.request.agent != turn.session.agent:
-                agent_prompts.add(connection, turn.session.id, turn.request.agent, brief)
+            if prompt is not None and turn.request.agent != turn.session.agent:
+                agent_prompts.add(connection, turn.session.id, turn.request.agent, prompt)
             if incoming.regenerate and incoming.message_id is not None:
                 _rewind(connection, row.session_id, incoming.message_id, now)
             elif incoming.message_id is not None:
@@ -280,15 +281,15 @@ def _require_can_accept(incoming: IncomingMessage, session: LiveSession, running
     if session.archived:
         raise Conflict(f"session {session.id} is archived; use another one", code="session_archived")
     if session.is_subagent:
-        text = f"session {session.id} is that of an agent which another one has called: fork it to go on from there"
+        text = f"session {session.id} belongs to a subagent: fork it to continue from there"
         raise Conflict(text, code="subagent_session")
     if incoming.on_busy == "reject" and running is not None:
         raise Conflict("a turn is running in this session", code="session_busy", running=running.public_ids())
 
 
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
-    """Takes back the message of that name and what came behind it; its name is free again. One that is not there, or
-    is taken back already, needs no more."""
+    """Rewind the conversation to before the message of that client id, which becomes free again. Does nothing if the
+    message is unknown or already rewound."""
     branches.free_rewound_id(connection, session_id, name)
     message_id = branches.resolve_message_id(connection, session_id, name)
     if message_id is not None and not branches.is_hidden(connection, message_id):
@@ -296,7 +297,7 @@ def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int
 
 
 def _metadata(turn: Turn) -> dict[str, Any]:
-    """What is kept with the user's message, and not in its words."""
+    """Return the metadata that is stored with the user's message."""
     about: dict[str, Any] = {
         "session_name": turn.request.session_name,
         "model": {"provider_id": "mesh", "model_id": turn.model, "chosen_by": turn.request.model_chosen_by},
@@ -313,7 +314,7 @@ def _metadata(turn: Turn) -> dict[str, Any]:
 
 
 def reply_of(names: dict[str, str], parts: list[dict[str, Any]], usage: Usage, outcome: dict[str, Any]) -> ChatReply:
-    """A turn as one JSON object."""
+    """Return a turn as one JSON object."""
     return ChatReply(
         session_id=names["session_id"],
         message_id=names["message_id"],

@@ -24,34 +24,36 @@ from ..services import LoopServices
 
 Decision = Literal["once", "always", "reject"]
 PAUSE_SECONDS = 30.0
-"""What a step's other calls get to finish, so that an answer finds the turn waiting."""
+"""Seconds that a step's other calls have to finish, so that an answer finds the turn waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class HumanAnswer:
-    """What a person says to one request."""
+    """A person's answer to one request."""
 
     id: str
-    """The request's id; for an approval its call's id will do."""
+    """The request's id; an approval may also be named by its call's id."""
     answers: list[list[str]] | None = None
     """For a question: one list of texts per question."""
     decision: Decision | None = None
-    """For an approval."""
+    """For an approval only."""
     reason: str | None = None
     no_answer_reason: str | None = None
-    """There is no answer, and why: the question's call has failed."""
+    """Why there will be no answer: the question's call then fails with this text."""
 
 
 class HumanAnswers:
-    """Takes answers and lets the turns go on that have all of theirs."""
+    """Takes answers, and resumes the turns that have all of theirs."""
 
     def __init__(self, services: LoopServices) -> None:
         self._services = services
 
     async def submit(self, principal: str, session: str, answer: HumanAnswer) -> Turn:
-        """Records the answer; the turn that it belongs to. Raises NotFound for an unknown session, Conflict
-        `not_waiting` when nothing with that id is open (and nothing has changed), InvalidRequest when the answer does
-        not fit what was asked."""
+        """Record the answer and return its turn.
+
+        Raises NotFound for an unknown session, Conflict `not_waiting` if no request with that id is open, and
+        InvalidRequest if the answer does not fit the request. Nothing has changed then.
+        """
         conversation = await self._services.live_sessions.get(principal, session)
         if conversation is None:
             raise unknown_session(session)
@@ -62,8 +64,10 @@ class HumanAnswers:
     async def submit_all(
         self, principal: str, session: str | None, answers: Sequence[HumanAnswer], reply_id: str
     ) -> Turn | None:
-        """Takes those of the answers that something waits for. None when nothing does; a turn that has its answers
-        already and is at that very reply goes on."""
+        """Record those of the answers that match open requests of the session's turn, and return the turn.
+
+        Returns None if none matches, unless the turn has all its answers already and continues the reply `reply_id`.
+        """
         conversation = await self._services.live_sessions.get(principal, session)
         turn = self._services.admission.queues.head_turn(conversation) if conversation else None
         if conversation is None or turn is None:
@@ -73,7 +77,7 @@ class HumanAnswers:
             await _wait_until_paused(turn)
         met = [(wait, by_call[wait.call_id]) for wait in turn.human_wait.requests.values() if wait.call_id in by_call]
         for wait, answer in met:
-            _part_changes(wait, answer)  # all of them fit, or none is taken
+            _part_changes(wait, answer)  # raises unless all of them fit
         for wait, answer in met:
             await self._submit(conversation, turn, wait, answer)
         return (
@@ -83,7 +87,7 @@ class HumanAnswers:
         )
 
     async def waiting_turn(self, session: LiveSession) -> Turn | None:
-        """The session's turn if it waits for a person, or is about to; else None."""
+        """Return the session's turn if it waits for a person, or is about to; else None."""
         turn = self._services.admission.queues.head_turn(session)
         if turn is not None and turn.human_wait.answerable_ids and turn.state in ("running", "finalizing"):
             await _wait_until_paused(turn)
@@ -92,7 +96,7 @@ class HumanAnswers:
     async def submit_with_message(
         self, session: LiveSession, turn: Turn, answer: HumanAnswer, message: Unit[None]
     ) -> None:
-        """Records the answer and the message that gave it, in one transaction."""
+        """Record the answer, and the message that contained it, in one transaction."""
         await self._submit(session, turn, turn.human_wait.requests[answer.id], answer, message)
 
     async def _submit(
@@ -103,17 +107,17 @@ class HumanAnswers:
         answer: HumanAnswer,
         message: Unit[None] | None = None,
     ) -> None:
-        """An answer that is on its way to the disk counts, also when whoever gave it hangs up."""
+        """Record an answer. Cancelling the caller does not stop a write that is under way."""
         recorded = _part_changes(request, answer)
         if turn.state != "waiting" or turn.human_wait.requests.pop(request.id, None) is None:
-            raise _not_waiting(request.id)  # another one was faster, or the turn was stopped
+            raise _not_waiting(request.id)  # already answered, or the turn was stopped
         taking = asyncio.create_task(self._record_and_publish(session, turn, request, answer, recorded, message))
         turn.human_wait.answer_writes.add(taking)
         taking.add_done_callback(lambda done: self._on_recorded(turn, done))
         await asyncio.shield(taking)
 
     def _on_recorded(self, turn: Turn, write: asyncio.Task[None]) -> None:
-        """The turn goes on behind its last answer, not before: it reads all of them from disk."""
+        """Resume the turn after its last answer is recorded, because it reads all of them from disk."""
         turn.human_wait.answer_writes.discard(write)
         self._services.admission.resume_if_answered(turn)
 
@@ -148,7 +152,7 @@ class HumanAnswers:
             and turn.state in ("running", "finalizing")
             and request_id in turn.human_wait.answerable_ids
         ):
-            # What is asked is seen before the other calls of its step are done, and may be answered as early.
+            # A client sees a request before the other calls of its step are done, and may answer it as early.
             await _wait_until_paused(turn)
         if turn is not None and turn.state == "waiting":
             found = turn.human_wait.requests.get(request_id)
@@ -181,13 +185,13 @@ class HumanAnswers:
         try:
             await self._services.database.write(unit, durable=True)
         except BaseException:
-            if session.rules is rules:  # nobody has changed them since
+            if session.rules is rules:  # unchanged since then
                 session.rules = before
             raise
 
 
 def _merge_rules(rules: Sequence[Rule], added: Sequence[Rule]) -> tuple[Rule, ...]:
-    """A new rule takes the place of one of this session that allows or asks for the very same."""
+    """Add rules to a session's. A new one replaces an allow or ask rule for the same permission and pattern."""
     replaced = {(rule.permission, rule.pattern) for rule in added}
     kept = (one for one in rules if one.action == "deny" or (one.permission, one.pattern) not in replaced)
     return (*kept, *added)
@@ -204,12 +208,12 @@ def _not_waiting(request_id: str) -> Conflict:
 
 
 def _part_changes(request: PendingRequest, answer: HumanAnswer) -> dict[str, Any]:
-    """What the answer makes of the call's part. Raises InvalidRequest when it does not fit what was asked."""
+    """Return the changes that the answer makes to the call's part. Raises InvalidRequest if it does not fit."""
     return _question_changes(request, answer) if request.kind == "question" else _approval_changes(request, answer)
 
 
 def _question_changes(request: PendingRequest, answer: HumanAnswer) -> dict[str, Any]:
-    """The part of an answered question: the answers are the call's result."""
+    """Return the changes for an answered question: the answers are the call's result."""
     if answer.no_answer_reason is not None:
         return {"state": "output-error", "errorText": answer.no_answer_reason}
     if answer.answers is None:

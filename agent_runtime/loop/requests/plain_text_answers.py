@@ -1,4 +1,4 @@
-"""Answers in plain text: what a chat message says to the one request that its session waits for."""
+"""Plain-text answers: interpret a chat message as the answer to the one request that its session waits for."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _REASON_CHARACTERS = 2000
 
 
 def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> HumanAnswer:
-    """The answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, which shows what is open,
-    when there are several or the text does not answer it."""
+    """Return the message as the answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, with
+    the open requests, if there are several or the text does not answer it."""
     text = user_text(parts).strip()
     if len(turn.human_wait.requests) > 1:
         raise _refused(turn, f"{len(turn.human_wait.requests)} requests are open: answer each by its id")
@@ -39,7 +39,7 @@ def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> Huma
 
 
 def require_same_agent_and_model(turn: Turn, *, agent: str | None, model: str | None) -> None:
-    """An answer goes to the turn that asked: it cannot choose another agent or model. Raises Conflict."""
+    """Raise Conflict unless the answer is for the agent and model of the turn that asked; None means the same ones."""
     if agent not in (None, turn.request.agent):
         raise _refused(turn, f"agent {turn.request.agent} waits for the answer, so agent {agent} cannot take it")
     if model not in (None, turn.model):
@@ -55,7 +55,7 @@ def _decision(turn: Turn, request: PendingRequest, text: str) -> HumanAnswer:
 
 
 def _choice(question: dict[str, Any], text: str) -> list[str]:
-    """The labels that the text picks, by label or number; else the text itself."""
+    """Return the option labels that the text picks, by label or number, or else the text itself."""
     labels = [option["label"] for option in question.get("options", ())]
     picked = _picked(labels, text)
     if picked is None and question.get("multi_select"):

@@ -21,38 +21,38 @@ from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn, TurnRequest
-from ..scheduling.runner import waiting_end
+from ..execution.runner import waiting_end
 from ..services import LoopServices
 from . import tasks
 from .tasks import TaskService
 
 log = logger(__name__)
 MAX_LIFETIMES_WITHOUT_PROGRESS = 3
-"""Lives in a row that end without having completed anything: then a task is given up."""
+"""Processes in a row that may end without progress in a task before the task fails."""
 
 
 class WorkStore(Protocol):
-    """Keeps records of work that was handed in, over lives."""
+    """Keeps durable records of external work."""
 
     def load_external_work(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
-        """What this turn came with; none when it is not this keeper's."""
+        """Return the external work that this turn carries out; None if this store has no record of it."""
         ...
 
     def record_interruption(
         self, connection: sqlite3.Connection, turn: TurnRow, outcome: TurnOutcome, now: int
     ) -> None:
-        """The turn is given up, in this transaction; its task, if it has one, has its record."""
+        """Record in this transaction that the turn was given up. Its task's record, if any, is already written."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Brings the ledger of turns back in step with the truth: nothing of an earlier life is running now."""
+    """Brings the ledger of turns in step with the fact that no turn of an earlier process is running."""
 
     services: LoopServices
     tasks: TaskService
     limits: TurnLimits
-    """Of a chat turn."""
+    """Limits of a chat turn."""
     work_stores: Sequence[WorkStore] = ()
 
     async def run(self) -> None:
@@ -72,7 +72,7 @@ class Recovery:
         log.info("recovered", found=len(left), interrupted=len(given_up), lost=len(lost))
 
     async def _end_or_reopen_each(self, running: list[TurnRow]) -> set[str]:
-        """As `_settle`. A turn whose rows cannot be read holds up no other."""
+        """Call `_end_or_reopen` for all turns, or for each alone if the rows of one cannot be read."""
         try:
             return await self._end_or_reopen(running) if running else set()
         except BrokenRecord:
@@ -83,19 +83,19 @@ class Recovery:
             return ended
 
     async def _end_or_reopen(self, running: list[TurnRow]) -> set[str]:
-        """Decides about the turns that were cut off, in one transaction. The message ids of those that end here."""
+        """End or reopen the turns that were interrupted, in one transaction. Returns the message ids of ended turns."""
         now = self.services.clock.now_ms()
 
         def unit(connection: sqlite3.Connection) -> set[str]:
             ended: set[str] = set()
             for row in running:
-                # Chats are not resumed, nor are agents whose caller waits no longer.
-                lives = MAX_LIFETIMES_WITHOUT_PROGRESS
+                # Chats are not resumed, nor are subagents, whose caller no longer waits.
+                lifetimes = MAX_LIFETIMES_WITHOUT_PROGRESS
                 if row.task_id is not None:
                     done = reopen_turn(connection, row, self.services.ids, now)
-                    lives = 0 if done > row.done else row.lives + 1
-                    rows.record_process_end(connection, row.message_id, done, lives, now)
-                if lives >= MAX_LIFETIMES_WITHOUT_PROGRESS:
+                    lifetimes = 0 if done > row.done else row.lives + 1
+                    rows.record_process_end(connection, row.message_id, done, lifetimes, now)
+                if lifetimes >= MAX_LIFETIMES_WITHOUT_PROGRESS:
                     self._end(connection, row, now)
                     report_interrupted(connection, self.services.ids, row, now)
                     ended.add(row.message_id)
@@ -110,11 +110,11 @@ class Recovery:
             return lambda connection: self._end(connection, row, now)
 
         for row in lost:
-            with contextlib.suppress(BrokenRecord):  # it stays as it is until its rows are mended
+            with contextlib.suppress(BrokenRecord):  # it stays unfinished until its rows are repaired
                 await self.services.database.write(unit(row), durable=True)
 
     async def _readmit(self, row: TurnRow) -> bool:
-        """Gives the turn to the scheduler again; False when its rows cannot be read any more."""
+        """Schedule the turn again. Returns False if its rows cannot be read."""
         try:
             turn = await self._restore(row)
             if turn is None:
@@ -169,14 +169,14 @@ class Recovery:
             sent_ms=message.sent_at,
             notes=notes_of(message.metadata) or None,
         )
-        if task is not None:  # its deadline counts on
+        if task is not None:  # its deadline includes the time in earlier processes
             turn.start.at_ms = task.record.started_at
         elif row.task_id is not None and row.state != "queued":
             turn.start.at_ms = message.created_at
         return turn
 
     async def _read_task_and_work(self, row: TurnRow) -> tuple[tasks.StoredTask | None, ExternalWork | None]:
-        """The task, and the work from outside, that a turn belongs to. Raises ValidationError."""
+        """Return the task and the external work that a turn belongs to. Raises ValidationError."""
         if row.task_id is None:
             return None, None
 
@@ -204,7 +204,7 @@ class Recovery:
 
 
 def _resume(turn: Turn, row: TurnRow, reply: Message | None) -> None:
-    """What was said before stands at the beginning of the stream; what is open is waited for, or gone on with."""
+    """Replay the recorded parts into the stream, and let the turn wait again if requests are still open."""
     turn.has_run_before = True
     turn.transition("resuming")
     if reply is None:

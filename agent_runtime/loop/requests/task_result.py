@@ -1,4 +1,4 @@
-"""The result contract of a task: what the agent is told, and how its final answer becomes a TaskResult."""
+"""The result contract of a task: the instructions for the agent, and the parsing of its final answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ should see and may be empty. If you cannot give JSON, answer in plain text."""
 
 
 def task_message(assignment: TaskAssignment) -> str:
-    """The assignment as the user message of its session."""
+    """Return the assignment as the user message of its session."""
     sections = [
         f"Task of type {assignment.task_type} (workflow {assignment.workflow_id}, step {assignment.step_id}).",
         f"Input:\n```json\n{json.dumps(assignment.input_data, ensure_ascii=False, indent=1)}\n```",
@@ -30,7 +30,7 @@ def task_message(assignment: TaskAssignment) -> str:
 
 
 def result_of(outcome: TurnOutcome, parts: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Result and promotions. After a limit the result is what there is of it, and says so."""
+    """Return result and promotions. If a limit ended the turn, the result is partial and marked as such."""
     text = text_of(parts)
     if outcome.status == "complete":
         return parse_answer(text)
@@ -43,7 +43,7 @@ def result_of(outcome: TurnOutcome, parts: list[dict[str, Any]]) -> tuple[dict[s
 
 
 def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`{"result": {...}, "promote": {...}}`, also inside a Markdown fence; anything else is prose."""
+    """Parse `{"result": {...}, "promote": {...}}`, with or without a Markdown fence. Other text is the field `text`."""
     try:
         answer: Any = from_json(_unfenced(text))
     except ValueError:
@@ -55,7 +55,7 @@ def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def finished_record(record: TaskRecord, outcome: TurnOutcome, parts: list[dict[str, Any]], usage: Usage) -> TaskRecord:
-    """The record with its result."""
+    """Return the record with its outcome and result."""
     result, promote = result_of(outcome, parts)
     changes = {
         "status": outcome.status,

@@ -1,4 +1,4 @@
-"""Tasks: assignments with a result contract, each in a session of its own, kept by id for as long as that."""
+"""Tasks: assignments with a result contract, each in its own session and stored as long as that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
-from ..core.session_cost import PriceCheck
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..services import LoopServices
 from .task_result import finished_record, task_message
@@ -45,16 +44,17 @@ MIGRATIONS = (Migration(2, "tasks", _create),)
 
 @dataclass(frozen=True, slots=True)
 class TaskAdmission:
-    """What became of an assignment: accepted now, or known from before."""
+    """The response to an assignment."""
 
     accepted: TaskAccepted | None
+    """None if the assignment was known already."""
     record: TaskRecord
     turn: Turn | None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTask:
-    """A task as it lies on disk."""
+    """A task as stored on disk."""
 
     principal: str
     assignment: TaskAssignment
@@ -62,16 +62,14 @@ class StoredTask:
 
 
 class _DuplicateTask(Exception):
-    """The task id is taken: somebody posted it before or at the same moment."""
+    """Raised if the task id is already in use, possibly by a concurrent request."""
 
 
 class TaskService:
-    """Admits assignments and answers for them."""
+    """Admits assignments and reports on them."""
 
-    def __init__(
-        self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits], price_check: PriceCheck
-    ) -> None:
-        self._services, self._limits, self._price_check = services, limits, price_check
+    def __init__(self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits]) -> None:
+        self._services, self._limits = services, limits
 
     async def assign(
         self,
@@ -79,16 +77,16 @@ class TaskService:
         principal: str,
         external_work: ExternalWork | None = None,
     ) -> TaskAdmission:
-        """Admits the task, or finds it.
+        """Admit the task, or return the known one.
 
-        Raises Conflict for other content under the same id, InvalidRequest for a limit on cost that cannot be watched
-        (MeshUnavailable where that is not known), TooLarge for one that does not fit its model's window, Busy.
+        Raises Conflict for different content under the same id, InvalidRequest for a cost limit on a model without a
+        price (MeshUnavailable if that is unknown), TooLarge for a task that does not fit its model's window, and Busy.
         """
         if (known := await self._find_existing(assignment, principal)) is not None:
             return known
         turn = self._turn(assignment, principal, external_work)
         try:
-            await self._price_check.require(turn.model, turn.budget)
+            await self._services.require_price(turn)
             await self._services.require_fit(turn)
             await self._services.admission.admit(turn, lambda admitted: self._unit(assignment, admitted))
         except _DuplicateTask:
@@ -107,26 +105,26 @@ class TaskService:
         return TaskAdmission(accepted, record, turn)
 
     async def record(self, task_id: str, principal: str) -> TaskRecord:
-        """The task as it stands. Raises NotFound."""
+        """Return the current record of the task. Raises NotFound."""
         row = await self._services.database.read(lambda connection: _row(connection, principal, task_id))
         if row is None:
             raise NotFound(f"there is no task {task_id}", code="unknown_task")
         return self._with_live_usage(row)
 
     async def latest(self, principal: str) -> TaskRecord | None:
-        """The task that finished last."""
+        """Return the record of the task that finished last; None if there is none."""
         row = await self._services.database.read(lambda connection: _latest(connection, principal))
         return self._with_live_usage(row) if row else None
 
     async def turn(self, task_id: str, principal: str) -> Turn | None:
-        """The task's turn while it has not ended. Raises NotFound for an unknown task."""
+        """Return the task's turn; None if it has ended. Raises NotFound for an unknown task."""
         row = await self._services.database.read(lambda connection: _row(connection, principal, task_id))
         if row is None:
             raise NotFound(f"there is no task {task_id}", code="unknown_task")
         return self._services.admission.queues.turn(row["message_id"])
 
     async def reply(self, task_id: str, principal: str) -> Message | None:
-        """The recorded reply of a task; none when it never said anything. Raises NotFound for an unknown task."""
+        """Return the recorded reply of a task; None if there is none yet. Raises NotFound for an unknown task."""
 
         def unit(connection: sqlite3.Connection) -> tuple[bool, Message | None]:
             row = _row(connection, principal, task_id)
@@ -139,14 +137,14 @@ class TaskService:
         return reply
 
     async def cancel(self, task_id: str, principal: str) -> TaskRecord:
-        """Cancels a task, queued or running; one that has ended stays as it is."""
+        """Cancel a task that is queued or running; a finished one stays as it is. Raises NotFound."""
         turn = await self.turn(task_id, principal)
         if turn is not None:
             await self._services.admission.stop(turn)
         return await self.record(task_id, principal)
 
     def restored_budget(self, stored: StoredTask, agent: str) -> UsageBudget:
-        """The budget of a task that was admitted by an earlier process."""
+        """Return the budget of a task that was admitted by an earlier process."""
         most = self._services.live_sessions.max_steps(agent)
         return UsageBudget(self._limits(stored.assignment).at_most(most))
 
@@ -185,7 +183,7 @@ class TaskService:
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
-        conversation, queued, task_id = turn.session, turn.was_queued, assignment.task_id
+        conversation, queued, task_id = turn.session, turn.admission.queued, assignment.task_id
         record = TaskRecord(
             task_id=task_id,
             status="queued" if queued else "running",
@@ -215,7 +213,7 @@ class TaskService:
         return unit
 
     def _with_live_usage(self, row: sqlite3.Row) -> TaskRecord:
-        """The stored record, with what only memory knows of a task that is under way."""
+        """Return the stored record, updated with the live usage of a running task."""
         record = TaskRecord.model_validate_json(row["record_json"])
         turn = self._services.admission.queues.turn(row["message_id"])
         if turn is None or record.finished_at is not None or turn.start.monotonic is None:
@@ -226,7 +224,7 @@ class TaskService:
 
 
 def record_hooks(principal: str, task_id: str) -> tuple[TurnHook, TurnHook]:
-    """What keeps the record of a task: the writes at the start and at the end of its turn."""
+    """Return the hooks that update a task's record at the start and at the end of its turn."""
     key = (principal, task_id)
     return (
         lambda connection, _, now: _record_start(connection, key, now),
@@ -235,7 +233,7 @@ def record_hooks(principal: str, task_id: str) -> tuple[TurnHook, TurnHook]:
 
 
 def record_interruption(connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int) -> None:
-    """Ends the record of a task that is given up, with what there is of a result."""
+    """End the record of a task that recovery gives up, with a partial result if there is one."""
     row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (turn.message_id,)).fetchone()
     if row is None:
         return
@@ -249,22 +247,22 @@ def record_interruption(connection: sqlite3.Connection, turn: history.TurnRow, o
 
 
 def record_of(connection: sqlite3.Connection, message_id: str) -> TaskRecord | None:
-    """The record of the task behind a turn, as it stands in this transaction."""
+    """Return the record of a turn's task as of this transaction; None if the turn has none."""
     row = connection.execute("SELECT record_json FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
     return TaskRecord.model_validate_json(row[0]) if row is not None else None
 
 
 def delete_tasks(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
-    """Deletes the tasks behind messages that are deleted."""
+    """Delete the tasks of deleted messages."""
     connection.executemany("DELETE FROM tasks WHERE message_id = ?", [(message_id,) for message_id in message_ids])
 
 
 def assignment_of(connection: sqlite3.Connection, message_id: str) -> StoredTask | None:
-    """The task behind a turn. Raises ValidationError when it cannot be read."""
+    """Return the task of a turn; None if it has none. Raises ValidationError if it cannot be read."""
     row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (message_id,)).fetchone()
     if row is None:
         return None
-    # Requests of the channel are called as their host likes, which is more than the id of a posted task may be.
+    # A host may choose any id for its work, so the stored id may not satisfy the rules for posted tasks.
     known = _parse_assignment_json(row["assignment_json"])
     assignment = TaskAssignment.model_validate_json(json.dumps({**known, "task_id": "task"}))
     assignment = assignment.model_copy(update={"task_id": row["task_id"]})
@@ -272,15 +270,15 @@ def assignment_of(connection: sqlite3.Connection, message_id: str) -> StoredTask
 
 
 def _assignment_json(assignment: TaskAssignment) -> str:
-    """The assignment as JSON with its defaults, and whether its limit on cost is one of them."""
+    """Return the assignment as JSON with its defaults, marked if its cost limit was set explicitly."""
     budget = assignment.token_budget
     explicit = budget is not None and "max_cost_usd" in budget.model_fields_set
     return json.dumps({**assignment.model_dump(mode="json"), **({_EXPLICIT_COST_KEY: True} if explicit else {})})
 
 
 def _parse_assignment_json(text: str) -> dict[str, Any]:
-    """The members of a stored assignment; a limit on cost that is there by default is left out. Before the mark was
-    written, a limit of another value than the default must have been set."""
+    """Parse a stored assignment, dropping a cost limit that is only the default. Rows from before the mark was
+    introduced have an explicit limit if it differs from the default."""
     known: dict[str, Any] = json.loads(text)
     explicit, budget = known.pop(_EXPLICIT_COST_KEY, False), known.get("token_budget")
     if budget and not explicit and budget.get("max_cost_usd") == TokenBudget().max_cost_usd:
@@ -325,7 +323,7 @@ def _record_end(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn
 
 
 def _store(connection: sqlite3.Connection, key: tuple[str, str], record: TaskRecord, finished: int | None) -> None:
-    """The column orders the results, so it only grows: a clock that went back makes no old result the latest."""
+    """Store the record. `finished_at` orders results, so it only grows, even if the clock has gone back."""
     connection.execute(
         "UPDATE tasks SET record_json = :record, finished_at = CASE WHEN :finished IS NOT NULL THEN max(:finished,"
         " 1 + coalesce((SELECT max(finished_at) FROM tasks WHERE principal = :principal), 0)) END"

@@ -1,1 +1,1 @@
-"""When turns run: admission, the runner, and the end of a turn."""
+"""Decide when turns run: one at a time per session, as many sessions as there are slots."""

@@ -1,8 +1,8 @@
-"""The only scheduler: every demand for a turn comes through here, whichever door it used.
+"""The only scheduler: every request for a turn comes through here, from any entry point.
 
-One turn at a time per session, sessions in parallel up to a limit, first come first served among those that could
-start. A place is reserved before the first await and the turn starts only after its admission is on disk, so that two
-callers can never both find a session idle and nothing runs that a crash would forget.
+A session runs one turn at a time. Sessions run in parallel up to a limit, in the order of arrival among those that
+could start. A place is reserved before the first await and the turn starts only after its admission is on disk, so two
+callers can never both find a session idle, and nothing runs that a crash would forget.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .turn_queues import TurnQueues
 log = logger(__name__)
 
 RunTurn = Callable[[Turn, SessionQueue], Awaitable[None]]
-"""Brings a turn to its end and settles it: by running it, or by cancelling it before it ran. A run may also end with
-the turn put away, in state `waiting`."""
+"""Runs a turn to its recorded end, or cancels it before it ran. The turn may also be left in state `waiting`."""
 CANCEL_SECONDS = 10.0
 ANSWER_SECONDS = 7 * 86_400.0
 MAX_TURNS = 10_000
-"""Turns held in all, those included that rest: they do not count against the queue, for only a new one wakes them."""
+"""Turns held in all, including those of paused sessions: these do not count as queued, as only a new message starts
+them."""
 
 
 class Admission:
@@ -41,52 +41,57 @@ class Admission:
     def __init__(
         self,
         database: Database,
-        run: RunTurn,
-        cancel: RunTurn,
         events: Events,
         *,
         slots: int,
         queue_limit: int,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self._database, self._run, self._cancel, self._events = database, run, cancel, events
+        self._database, self._events = database, events
+        self._run: RunTurn
+        self._cancel: RunTurn
         self.free_slots, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
         self.queues = TurnQueues()
         self._draining = False
 
-    # -- doors
+    def start(self, run: RunTurn, cancel: RunTurn) -> None:
+        """Set the functions that run a turn and that cancel one before it ran. Call this before the first `admit`."""
+        self._run, self._cancel = run, cancel
+
+    # -- entry points
 
     async def admit(self, turn: Turn, unit: Callable[[Turn], Unit[None]]) -> None:
-        """Makes the turn durable and sees to it that it runs. `unit` stores it, given whether it must queue.
+        """Store the turn durably and schedule it. `unit` writes it, given the turn with `admission.queued` set.
 
-        Raises Busy when the queue is full, and whatever the unit raises; then nothing has happened. A caller who is
-        cancelled while he waits takes nothing back: what is on its way to the disk is admitted.
+        Raises Busy if the queue is full, and any exception of the write; then nothing has changed. Cancelling the
+        caller does not withdraw a write that is under way: the turn is then admitted all the same.
         """
         self._reserve(turn)
         try:
-            turn.admission_write = self._database.write(unit(turn), durable=True)
+            turn.admission.write = self._database.write(unit(turn), durable=True)
         except BaseException:
             self._withdraw(turn)
             raise
-        turn.admission_write.add_done_callback(lambda written: self._on_admission_written(turn, written))
-        await asyncio.shield(turn.admission_write)
+        turn.admission.write.add_done_callback(lambda written: self._on_admission_written(turn, written))
+        await asyncio.shield(turn.admission.write)
 
     def readmit(self, turn: Turn, now_ms: int) -> None:
-        """Takes back a turn of an earlier life: one that was queued, waited for a person, or is gone on with."""
-        turn.admitted = turn.was_queued = True
+        """Schedule a turn of an earlier process: one that was queued, waited for a person, or was interrupted."""
+        turn.admission.done = turn.admission.queued = True
         self.queues.add(turn)
         if turn.state == "waiting":
             self._start_wait_timer(turn, (now_ms - (turn.human_wait.since_ms or now_ms)) / 1000)
         self._schedule_next(turn.session.id)
 
     async def stop(self, turn: Turn, reason: Literal["cancelled", "caller"] = "cancelled") -> None:
-        """Cancels a turn, queued, running or waiting; returns once it has ended. One that has ended stays as it is."""
+        """Cancel a turn that is queued, running or waiting, and wait for its end. An ended turn stays as it is. Raises
+        NotReady if it does not end in time."""
         await _wait_for_admissions([turn])
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
                 if turn.state == "finalizing":
                     await turn.paused_or_ended.wait()
-                while turn.human_wait.answer_writes:  # what is on its way to the disk counts
+                while turn.human_wait.answer_writes:  # an answer that is being written counts
                     await asyncio.wait(turn.human_wait.answer_writes)
                 if turn.state == "queued":
                     await self._cancel_queued_turn(turn)
@@ -95,10 +100,10 @@ class Admission:
                 turn.stop(reason)
                 await turn.ended.wait()
         except TimeoutError:
-            raise NotReady("the turn was told to stop and has not ended yet", headers={"Retry-After": "1"}) from None
+            raise NotReady("the turn is stopping but has not ended yet", headers={"Retry-After": "1"}) from None
 
     async def cancel_queued(self, turn: Turn) -> bool:
-        """Takes a message out of the queue; False when it has left the queue already: exactly one of both wins."""
+        """Cancel a message that is still queued. Returns False if it has left the queue already."""
         await _wait_for_admissions([turn])
         if turn.state == "queued":
             await self._cancel_queued_turn(turn)
@@ -106,7 +111,7 @@ class Admission:
         return False
 
     def resume_if_answered(self, turn: Turn) -> None:
-        """A turn that waited has all its answers: it goes on as soon as there is a slot."""
+        """Let a waiting turn continue as soon as there is a slot, if it has all its answers."""
         if turn.state == "waiting" and not turn.human_wait.requests and not turn.human_wait.answer_writes:
             turn.transition("resuming")
             if turn.human_wait.timer is not None:
@@ -134,7 +139,7 @@ class Admission:
         self._schedule_next(message.session.id)
 
     async def stop_all(self, session: LiveSession) -> None:
-        """Ends whatever is in a session: what waits in its queue never runs. Raises NotReady when a turn goes on."""
+        """End all turns of a session and cancel its queue. Raises NotReady if a turn does not end in time."""
         session_id = session.id
         mine = session_id not in self.queues.held
         self.queues.held.add(session_id)
@@ -152,8 +157,8 @@ class Admission:
 
     @contextlib.contextmanager
     def hold(self, session: LiveSession) -> Generator[None]:
-        """Keeps a session still while its record is changed. Raises Conflict `session_busy` when a turn is at work or
-        waits in it, or somebody else holds it; messages that come meanwhile queue."""
+        """Keep a session idle while its record is changed. Messages that come meanwhile queue. Raises Conflict
+        `session_busy` if a turn is running or waiting in it, or another request holds it."""
         busy = self.queues.active_turn(session)
         if busy is not None or session.id in self.queues.held:
             names = busy.public_ids() if busy else {}
@@ -167,16 +172,14 @@ class Admission:
             self.queues.held.discard(session.id)
             self._schedule_next(session.id)
 
-    # -- end of this life
+    # -- shutdown
 
     async def drain(self, grace: float) -> None:
-        """Admits nothing more, gives running turns their grace, then breaks them off: the next life settles them."""
+        """Admit no more turns, give running ones `grace` seconds, then cancel them: the next process recovers them."""
         self._draining = True
         await _wait_for_admissions(self.queues.all())
-        for turn in (
-            *self.queues.turns("queued"),
-            *self.queues.turns("waiting"),
-        ):  # nothing more will be heard of them in this life
+        # Queued and waiting turns make no more progress in this process.
+        for turn in (*self.queues.turns("queued"), *self.queues.turns("waiting")):
             turn.stream.interrupt()
             turn.paused_or_ended.set()
             turn.ended.set()
@@ -195,20 +198,20 @@ class Admission:
     def _reserve(self, turn: Turn) -> None:
         if self._draining:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
-        if turn.request.parent is not None:  # whoever called it has given it a place of its own kind
+        if turn.request.parent is not None:  # a subagent needs no slot: its caller has one
             turn.transition("running")
         elif self.queues.head_turn(turn.session) or self.free_slots <= 0 or turn.session.id in self.queues.held:
             waiting = self.queues.count_waiting()
             if waiting >= self._queue_limit or len(self.queues) >= MAX_TURNS:
                 raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
-            turn.was_queued = True
+            turn.admission.queued = True
         else:
             turn.transition("running")
             self._adjust_slots(turn, 1)
         self.queues.add(turn)
 
     def _adjust_slots(self, turn: Turn, count: int) -> None:
-        """Takes a slot, or with -1 gives it back. Turns that help others need none: they would starve them."""
+        """Take `count` slots; -1 returns one. Subagents need none: waiting for one, they would block their callers."""
         if turn.request.parent is None:
             self.free_slots -= count
 
@@ -216,7 +219,7 @@ class Admission:
         if written.exception() is not None:
             self._withdraw(turn)
             return
-        turn.admitted = turn.session.stored = True
+        turn.admission.done = turn.session.stored = True
         self.queues.paused.discard(turn.session.id)
         if turn.state == "running":
             self._start(turn)
@@ -224,8 +227,8 @@ class Admission:
             self._schedule_next(turn.session.id)
 
     async def _cancel_queued_turn(self, turn: Turn) -> None:
-        """Cancel a queued turn. If that cannot be written down, it goes on waiting. Whoever asked for
-        it may hang up: what is on its way to the disk counts."""
+        """Cancel a queued turn; it stays queued if that cannot be recorded. Cancelling the caller does not stop a write
+        that is under way."""
         turn.transition("finalizing")
         self.queues.withhold(turn)
         turn.run_task = asyncio.create_task(self._cancel_and_remove(turn), name=f"cancel {turn.message_id}")
@@ -243,7 +246,7 @@ class Admission:
         turn.mark_ended()
 
     def _withdraw(self, turn: Turn) -> None:
-        """The admission failed: its place goes to the next."""
+        """Give the place of a turn whose admission failed to the next one."""
         if turn.state == "running":
             self._adjust_slots(turn, -1)
         self._remove(turn)
@@ -254,19 +257,19 @@ class Admission:
         self._schedule_next(turn.session.id)
 
     def _schedule_next(self, session_id: str) -> None:
-        """Start what fits, after something has changed in a session."""
+        """Start turns if possible, after a session has changed."""
         self.queues.offer_head(session_id)
         self._fill()
 
     def _fill(self) -> None:
-        """Starts what fits into the slots that are free."""
+        """Start turns while slots are free."""
         while self.free_slots > 0 and not self._draining and (turn := self.queues.next_startable()) is not None:
             self._adjust_slots(turn, 1)
             turn.transition("running")
             self._start(turn)
 
     def _start_wait_timer(self, turn: Turn, waited: float) -> None:
-        """A person has so long to answer, `waited` seconds of which are gone."""
+        """Start the timer of a person's answer, of which `waited` seconds have passed."""
         left = max(0.0, self._answer_seconds - max(0.0, waited))
         turn.human_wait.timer = asyncio.get_running_loop().call_later(left, self._expire, turn)
 
@@ -277,7 +280,7 @@ class Admission:
             self._stop_waiting(turn, "unanswered")
 
     def _stop_waiting(self, turn: Turn, reason: StopReason) -> None:
-        """Ends a turn that waits: it runs once more, only to be settled. That needs no slot."""
+        """End a waiting turn: it runs once more, without waiting for a slot, only to record its end."""
         if turn.state not in ("waiting", "resuming") or self._draining:
             return
         self.queues.withhold(turn)
@@ -298,9 +301,9 @@ class Admission:
         try:
             await self._run(turn, self)
         except asyncio.CancelledError:
-            log.info("turn broken off", message_id=turn.message_id, reason=turn.end.stop_reason)
+            log.info("turn interrupted", message_id=turn.message_id, reason=turn.end.stop_reason)
         except Exception:
-            log.exception("turn could not be settled", message_id=turn.message_id)
+            log.exception("the end of a turn could not be recorded", message_id=turn.message_id)
         finally:
             self._adjust_slots(turn, -1)
             if turn.state == "waiting":
@@ -316,7 +319,7 @@ class Admission:
             if turn.end.outcome.in_error:
                 self.queues.paused.add(turn.session.id)
             self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.end.outcome))
-        elif turn.admitted:
+        elif turn.admission.done:
             turn.stream.interrupt()
         turn.mark_ended()
         self._remove(turn)
@@ -328,9 +331,9 @@ def _finished_event(turn: Turn, outcome: TurnOutcome) -> dict[str, Any]:
 
 
 async def _wait_for_admissions(turns: Iterable[Turn]) -> None:
-    """Waits until it is known of each turn whether it was admitted."""
+    """Wait until each turn is either admitted or refused."""
     under_way = [
-        turn.admission_write for turn in turns if turn.admission_write is not None and not turn.admission_write.done()
+        turn.admission.write for turn in turns if turn.admission.write is not None and not turn.admission.write.done()
     ]
     if under_way:
         await asyncio.wait(under_way)

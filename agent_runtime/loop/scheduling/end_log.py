@@ -12,7 +12,7 @@ log = logger(__name__)
 
 
 def log_end(turn: Turn) -> None:
-    """Tells the operator how a turn or task has ended; a failure is a warning."""
+    """Log how a turn or task ended; a failure is logged as a warning."""
     outcome = turn.end.outcome
     if outcome is None:
         return

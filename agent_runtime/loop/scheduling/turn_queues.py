@@ -21,7 +21,7 @@ class TurnQueues:
         self._startable: deque[Turn] = deque()
         """Heads of queues that could start as soon as there is a slot."""
         self.paused: set[str] = set()
-        """Sessions whose queue rests, because their last turn ended in error, until the next message comes."""
+        """Sessions whose last turn failed: their queue waits for the next message."""
         self.held: set[str] = set()
         """Sessions whose record is being changed; their queues wait."""
 
@@ -31,44 +31,44 @@ class TurnQueues:
     # -- reading
 
     def turn(self, message_id: str) -> Turn | None:
-        """The turn of a message; None once it has ended."""
+        """Return the turn of a message; None once it has ended."""
         return self._by_message.get(message_id)
 
     def all(self) -> list[Turn]:
-        """All turns, in the order of their admission."""
+        """Return all turns in the order of their admission."""
         return list(self._by_message.values())
 
     def turns(self, kind: Literal["queued", "running", "waiting"]) -> list[Turn]:
         return [turn for turn in self._by_message.values() if turn.state in _STATES_BY_KIND[kind]]
 
     def session_turns(self, session: LiveSession) -> tuple[Turn, ...]:
-        """The turns of a session, first come first."""
+        """Return the turns of a session, first come first."""
         return tuple(self._by_session.get(session.id, ()))
 
     def head_turn(self, session: LiveSession) -> Turn | None:
-        """The first turn of a session."""
+        """Return the first turn of a session."""
         queue = self._by_session.get(session.id)
         return queue[0] if queue else None
 
     def active_turn(self, session: LiveSession) -> Turn | None:
-        """The turn that a session is at, also while it waits for a slot. None while the session's queue is paused."""
+        """Return the first turn of a session, running or not; None while the session's queue is paused."""
         return None if session.id in self.paused else self.head_turn(session)
 
     def queue(self, session: LiveSession) -> list[Turn]:
-        """The messages that wait in a session, first come first."""
+        """Return the messages that wait in a session, first come first."""
         return [turn for turn in self._by_session.get(session.id, ()) if turn.state == "queued"]
 
     def pending(self, turn: Turn) -> list[dict[str, Any]]:
-        """The open questions and approvals of the turn, or of the turn that it queues after."""
+        """Return the open questions and approvals of the turn, or of the turn that it queues after."""
         head = self.head_turn(turn.session) if turn.state == "queued" else turn
         return head.pending() if head is not None else []
 
     def count_waiting(self) -> int:
-        """Queued turns of sessions that are not paused."""
+        """Return the number of queued turns of sessions that are not paused."""
         return sum(turn.session.id not in self.paused for turn in self.turns("queued"))
 
     def count_ahead(self, turn: Turn) -> int:
-        """Turns that were admitted earlier and run or will run; 0 for a turn that is not queued."""
+        """Return the number of turns that were admitted earlier and run or will run; 0 if the turn is not queued."""
         if turn.state != "queued":
             return 0
         earlier = itertools.takewhile(lambda other: other is not turn, self._by_message.values())

@@ -1,4 +1,4 @@
-"""Stored sessions and messages as the protocol shows them, and the places that callers name in lists."""
+"""Convert stored sessions and messages to the shapes of the protocol, and `after` values to cursors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...sessions import (
 
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
-    """The place that an `after` names. Raises InvalidRequest."""
+    """Return the position that an `after` names: a `next` or a session's id. Raises InvalidRequest."""
     if (place := listing.parse_cursor(after)) is not None:
         return place
     row = listing.session(connection, after)
@@ -33,7 +33,7 @@ def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -
 
 
 def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) -> Cursor:
-    """The place that an `after` names. Raises InvalidRequest."""
+    """Return the position that an `after` names: a `next` or a message's id. Raises InvalidRequest."""
     if (place := listing.parse_cursor(after)) is not None:
         return place
     message_id = branches.resolve_message_id(connection, session_id, after)
@@ -43,7 +43,7 @@ def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) 
 
 
 def summary(row: StoredSession, name: str) -> dict[str, Any]:
-    """The members that every answer about a session has; `name` is the one the request used."""
+    """Return the fields common to all answers about a session; `name` is the one that the request used."""
     return {
         "id": row.id,
         "session_id": name,
@@ -63,7 +63,7 @@ def summary(row: StoredSession, name: str) -> dict[str, Any]:
 
 
 def message(message: Message) -> SessionMessage:
-    """A stored message as a frontend holds it."""
+    """Return a stored message in the shape that frontends use."""
     return SessionMessage(
         id=message.id,
         role=message.role,
@@ -74,7 +74,7 @@ def message(message: Message) -> SessionMessage:
 
 
 def queue(waiting: Sequence[WaitingMessage]) -> list[QueuedMessage]:
-    """The messages that wait, the next one first."""
+    """Return the queued messages, the next one first."""
     return [
         QueuedMessage(
             message_id=one.client_id or one.message_id, position=position, queued_at=one.queued_at, parts=one.parts

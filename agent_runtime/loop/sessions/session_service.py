@@ -1,4 +1,4 @@
-"""Sessions as a resource: looked at, changed, branched, carried away and brought back."""
+"""Sessions as a resource: read, change, fork, rewind, export and import them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from agent_common.protocol import (
     UIMessage,
     UnrewindReply,
 )
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...context import read_view, tool_definition
 from ...errors import Conflict, StoreError
-from ...ports import ToolCatalog
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
 from ..compaction.service import CompactionService
-from ..core.authority import AuthorityResolver
 from ..core.live_sessions import LiveSession
 from ..core.session_cost import FindCard, cost_of
 from ..services import LoopServices
@@ -42,49 +41,41 @@ from .session_status import compute_session_status
 log = logger(__name__)
 T = TypeVar("T")
 MAX_EXPORT_IN_MEMORY = 1024 * 1024
-"""An export up to this size never touches the disk."""
+"""Bytes up to which an export stays in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptView:
-    """What the model sees of a session."""
+    """A session as the model sees it."""
 
     digest: str
     prompt: str
     model: str
     tools: list[dict[str, Any]]
     messages: Sequence[bytes]
-    """Each one a chat-completions message as JSON, without the system one."""
+    """Chat-completions messages as JSON, without the system message."""
     context_tokens: int | None
 
 
 class SessionService:
-    """Answers for sessions. A name is an id or an alias; what belongs to another principal is NotFound."""
+    """Reads and changes sessions. A name is an id or an alias; another principal's session is NotFound."""
 
     def __init__(
         self,
         services: LoopServices,
-        tools: ToolCatalog,
-        authority_resolver: AuthorityResolver,
         find_card: FindCard,
         compaction: CompactionService,
-        secrets: Sequence[str] = (),
+        redactor: Redactor | None = None,
     ) -> None:
-        self._services, self._tools, self._authority_resolver, self._find_card = (
-            services,
-            tools,
-            authority_resolver,
-            find_card,
-        )
-        self._compaction = compaction
-        self._secrets = tuple(secrets)
-        """Texts that no export may contain."""
+        self._services, self._find_card, self._compaction = services, find_card, compaction
+        self._redactor = redactor or Redactor()
+        """Redacts every export."""
 
-    # -- looking
+    # -- reading
 
     async def page(self, principal: str, query: SessionsQuery) -> SessionList:
-        """A page of sessions, without those whose rows cannot be read: the log names them. Raises InvalidRequest for an
-        `after` that names none."""
+        """Return a page of sessions. Sessions whose rows cannot be read are left out and logged. Raises InvalidRequest
+        for an unknown `after`."""
 
         def unit(connection: sqlite3.Connection) -> listing.SessionPage:
             after = serializers.session_cursor(connection, principal, query.after) if query.after else None
@@ -103,12 +94,12 @@ class SessionService:
         return SessionList(sessions=shown, next=listing.format_cursor(*page.next) if page.next else None)
 
     async def get(self, principal: str, name: str) -> SessionDetail:
-        """All about one session."""
+        """Return all details of one session."""
         return await self._detail(await self._find(principal, name), name)
 
     async def messages(self, principal: str, name: str, query: MessagesQuery) -> MessageList:
-        """A page of messages. A reply that is being made is left out, unless the query wants it: who follows its
-        stream would have it twice. Raises InvalidRequest for an `after` that names none."""
+        """Return a page of messages. An unfinished reply is left out unless the query wants it, because a client that
+        follows its stream would have it twice. Raises InvalidRequest for an unknown `after`."""
         conversation = await self._find(principal, name)
         turn = self._services.admission.queues.active_turn(conversation)
         unfinished = turn.request.reply_id if turn and turn.state != "waiting" and not query.running else None
@@ -125,11 +116,11 @@ class SessionService:
         return MessageList(messages=[serializers.message(one) for one in page if one.id != unfinished], next=more)
 
     async def prompt_view(self, principal: str, name: str) -> PromptView:
-        """What the next model call would be sent, the new message apart."""
+        """Return the request of the next model call, apart from the new message."""
         conversation = await self._find(principal, name)
-        manifest = self._authority_resolver.agents.get(conversation.agent)
-        authority = self._authority_resolver.resolve_standalone(manifest) if manifest is not None else None
-        toolset = self._tools.snapshot(conversation.tools, authority) if authority is not None else None
+        manifest = self._services.authority_resolver.agents.get(conversation.agent)
+        authority = self._services.authority_resolver.resolve_standalone(manifest) if manifest is not None else None
+        toolset = self._services.tool_catalog.snapshot(conversation.tools, authority) if authority is not None else None
         view = conversation.view or await self._services.database.read(
             lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
         )
@@ -145,7 +136,7 @@ class SessionService:
     # -- changing
 
     async def patch(self, principal: str, name: str, change: SessionPatch) -> SessionDetail:
-        """Changes what the patch names, also while a turn runs. Raises InvalidRequest."""
+        """Apply the changes that the patch names, also while a turn runs. Raises InvalidRequest."""
         conversation = await self._find(principal, name)
         asked = change.model_fields_set
 
@@ -167,19 +158,19 @@ class SessionService:
         return await self._detail(conversation, name)
 
     async def permissions(self, principal: str, name: str) -> Permissions:
-        """What may be done in a session, and by whose word."""
+        """Return the rules of a session, of its agent and of the project."""
         conversation = await self._find(principal, name)
-        manifest = self._authority_resolver.agents.get(conversation.agent)
+        manifest = self._services.authority_resolver.agents.get(conversation.agent)
         return Permissions(
             session_id=name,
             agent=conversation.agent,
             rules=list(conversation.rules),
-            project=list(self._authority_resolver.project.rules),
+            project=list(self._services.authority_resolver.project.rules),
             manifest=list((manifest.layer.rules if manifest else None) or ()),
         )
 
     async def set_permissions(self, principal: str, name: str, update: PermissionsUpdate) -> Permissions:
-        """Puts these rules in the place of the session's; they hold from the next call on, also in a turn that runs."""
+        """Replace the session's rules. They apply from the next call on, also in a running turn."""
         conversation = await self._find(principal, name)
         now = conversation.next_timestamp(self._services.clock.now_ms())
         rules = tuple(rule.to_rule(now) for rule in update.rules)
@@ -187,24 +178,24 @@ class SessionService:
 
         def unit(connection: sqlite3.Connection, now: int) -> None:
             if not rows.set_permissions(connection, conversation.id, rules, now):
-                raise unknown_session(name)  # its first message is not on disk yet
+                raise unknown_session(name)  # its first message is not stored yet
 
         try:
             await self._write(conversation, unit)
-        except Exception:  # a caller who hangs up takes nothing back: it is on its way to the disk
-            if conversation.rules is rules:  # nobody has changed them since
+        except Exception:  # cancelling the caller does not undo the write
+            if conversation.rules is rules:  # unchanged since then
                 conversation.rules = before
             raise
         return await self.permissions(principal, name)
 
     async def archive(self, principal: str, name: str) -> SessionDetail:
-        """Puts a session away; what runs or waits in it is stopped. One that is away already stays as it is."""
+        """Stop all turns of a session and archive it. An archived session stays as it is."""
         conversation = await self._find(principal, name)
         await archive_session(self._services, conversation)
         return await self._detail(conversation, name)
 
     async def fork(self, principal: str, name: str, asked: ForkRequest) -> SessionDetail:
-        """A session that begins as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`."""
+        """Create a session as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`."""
         conversation = await self._find(principal, name)
         branch = Branch(conversation.id, asked.message_id, asked.title, asked.metadata, asked.ephemeral)
         with self._services.admission.hold(conversation):
@@ -214,7 +205,7 @@ class SessionService:
         return await self.get(principal, child)
 
     async def rewind(self, principal: str, name: str, message_id: str) -> RewindReply:
-        """Hides a user message and all behind it. Raises Conflict, NotFound `unknown_message`, InvalidRequest."""
+        """Hide a user message and all later ones. Raises Conflict, NotFound `unknown_message`, InvalidRequest."""
         conversation = await self._find(principal, name)
         with self._services.admission.hold(conversation):
             done = await self._write(
@@ -227,7 +218,7 @@ class SessionService:
         return RewindReply(session_id=name, hidden=done.hidden, message=shown, snapshot_id=done.snapshot_id)
 
     async def unrewind(self, principal: str, name: str) -> UnrewindReply:
-        """Takes back the latest rewind. Raises Conflict `session_busy`, `nothing_to_unrewind`."""
+        """Undo the latest rewind. Raises Conflict `session_busy`, `nothing_to_unrewind`."""
         conversation = await self._find(principal, name)
         with self._services.admission.hold(conversation):
             restored = await self._write(
@@ -237,23 +228,23 @@ class SessionService:
         return UnrewindReply(session_id=name, restored=restored)
 
     async def compact(self, principal: str, name: str) -> CompactReply:
-        """Puts a summary in the place of all that was said. Raises Conflict `session_busy`, `nothing_to_compact`,
+        """Replace the whole conversation by a summary. Raises Conflict `session_busy`, `nothing_to_compact`,
         ModelError."""
         conversation = await self._find(principal, name)
         with self._services.admission.hold(conversation):
             return await self._compaction.compact_on_request(conversation, name)
 
-    # -- carrying
+    # -- export and import
 
     async def export(self, principal: str, name: str, *, whole: bool) -> BinaryIO:
-        """The session as it is at this moment, in a file of its own that nobody else sees; the caller closes it."""
+        """Write the session as it is now to an anonymous file. The caller closes it."""
         conversation = await self._find(principal, name)
 
         def unit(connection: sqlite3.Connection) -> BinaryIO:
-            file = tempfile.SpooledTemporaryFile(MAX_EXPORT_IN_MEMORY, dir=str(self._services.home.data_dir))  # noqa: SIM115  it is handed on
+            file = tempfile.SpooledTemporaryFile(MAX_EXPORT_IN_MEMORY, dir=str(self._services.home.data_dir))  # noqa: SIM115
             try:
                 out = cast(BinaryIO, file)
-                transfer.export(connection, conversation.id, out, self._secrets, whole=whole)
+                transfer.export(connection, conversation.id, out, self._redactor, whole=whole)
                 file.seek(0)
             except BaseException as error:
                 file.close()
@@ -265,17 +256,17 @@ class SessionService:
         return await self._services.database.read_long(unit)
 
     async def import_session(self, principal: str, file: BinaryIO) -> SessionDetail:
-        """Stores an exported session. Raises InvalidRequest that names the line, Conflict `session_exists` or
+        """Store an exported session. Raises InvalidRequest with the line at fault, Conflict `session_exists` or
         `other_principal`."""
-        parcel = await asyncio.to_thread(transfer.validate_export, file)
-        if parcel.principal != principal:
-            text = f"the session belongs to {parcel.principal}: send X-Agent-User: {parcel.principal}"
+        session_import = await asyncio.to_thread(transfer.validate_export, file)
+        if session_import.principal != principal:
+            text = f"the session belongs to {session_import.principal}: send X-Agent-User: {session_import.principal}"
             raise Conflict(text, code="other_principal")
         now = self._services.clock.now_ms()
         await self._services.database.write(
-            lambda connection: transfer.store_session(connection, file, parcel, now), durable=True
+            lambda connection: transfer.store_session(connection, file, session_import, now), durable=True
         )
-        return await self.get(principal, parcel.session_id)
+        return await self.get(principal, session_import.session_id)
 
     # -- helpers
 
@@ -287,12 +278,12 @@ class SessionService:
 
     async def _detail(self, session: LiveSession, name: str) -> SessionDetail:
         admission, session_id = self._services.admission, session.id
-        turn = admission.queues.active_turn(session)  # before the record is read: its end is on disk before it is gone
+        turn = admission.queues.active_turn(session)  # read first: a turn's end is stored before it leaves the queue
 
         def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any, Any]:
             row = listing.session(connection, session_id)
             if row is None:
-                raise unknown_session(name)  # its first message is not on disk yet
+                raise unknown_session(name)  # its first message is not stored yet
             last = listing.last_outcome(connection, session_id)
             waiting = listing.queued_messages(connection, session_id)
             return row, last, waiting, listing.usage_by_model(connection, session_id, row.model)
@@ -315,17 +306,17 @@ class SessionService:
 
 
 async def close_session(services: LoopServices, session: LiveSession) -> None:
-    """Stops what runs or waits in a session and lets nothing more in; its names are free in memory, not yet on disk.
+    """Stop all turns of a session, admit no more, and free its names in memory but not yet in the database.
 
-    Raises NotReady when a turn does not end. No turn can have come in between by the time it returns.
+    Raises NotReady if a turn does not end. No turn is admitted between the last check and the return.
     """
     await services.admission.stop_all(session)
     services.live_sessions.mark_archived(session)
 
 
 async def archive_session(services: LoopServices, session: LiveSession) -> None:
-    """Closes a session, writes down that it is away and removes its scratch folder. One that is away stays as it is,
-    but for memory: there what a successor still finds is gone, too."""
+    """Close a session, record it as archived and remove its scratch folder. For one that is archived already, only end
+    the lookup of its messages from its successor."""
     if session.archived:
         await services.database.write(lambda connection: rows.disable_lookup(connection, session.id), durable=True)
         return
@@ -340,6 +331,6 @@ async def archive_session(services: LoopServices, session: LiveSession) -> None:
 
 
 def _discard_view(session: LiveSession) -> None:
-    """What the model sees is read back from disk for the next turn."""
+    """Make the next turn read the view from disk."""
     session.view = None
     session.context_tokens = session.compaction_history.not_before = 0

@@ -15,8 +15,11 @@ from ..core.turn_state import Turn
 
 
 def compute_session_status(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus:
-    """`turn` is the one that the session is at, running or first in line for a slot; `last` is the recorded outcome of
-    the turn that ended last. An error is no end: the next message takes the session out of it."""
+    """Return the status of a session.
+
+    `turn` is the session's current turn, running or first in line for a slot. `last` is the recorded outcome of the
+    turn that ended last. After an error the session still accepts messages; the next one ends that state.
+    """
     if turn is not None and turn.human_wait.requests:
         asked = any(wait.kind == "question" for wait in turn.human_wait.requests.values())
         state = "waiting_on_user_input" if asked else "waiting_on_approval"

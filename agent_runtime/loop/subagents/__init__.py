@@ -1,1 +1,1 @@
-"""Calls of other agents from within a turn."""
+"""Subagents: calls of other agents from within a turn."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
 from typing import Any
 
 from ...agents import AgentDirectory, Manifest
@@ -19,46 +18,40 @@ from ...ports import SubagentRequest, ToolContext
 from ...sessions import NewTurn, branches, rows, text_of
 from ...store import Unit
 from ...tools import Output
-from ..core.authority import AuthorityResolver, UnknownAgent
+from ..core.authority import UnknownAgent
 from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.parent_call import ParentCall, caller_notes, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
-from ..scheduling.inline_run import run_inline
-from ..scheduling.runner import TurnRunner
+from ..execution.inline_run import run_inline
 from ..services import LoopServices
+from ..turn.context_budget import ContextBudgets
 from .transcript import transcript
 
 MAX_DEPTH = 5
 
 
 class Subagents:
-    """Fills ports.Spawner. `attach` it to the rooms before the first turn runs; `close` it behind the last one."""
+    """Implements `Spawner` (`agent_runtime.ports`). Close it after the last turn has ended."""
 
     def __init__(
-        self, agents: AgentDirectory, authority_resolver: AuthorityResolver, *, max_concurrent: int, limits: TurnLimits
+        self,
+        services: LoopServices,
+        context_budgets: ContextBudgets,
+        agents: AgentDirectory,
+        *,
+        max_concurrent: int,
+        limits: TurnLimits,
     ) -> None:
-        """`at_once` agents may work at each depth: a caller never waits for a place that it holds itself."""
-        self._agents, self._authority_resolver, self._max_concurrent, self._limits = (
-            agents,
-            authority_resolver,
-            max_concurrent,
-            limits,
-        )
+        """`max_concurrent` agents may run at each depth: a caller never waits for the slot that it holds itself."""
+        self._services, self._context_budgets, self._agents = services, context_budgets, agents
+        self._max_concurrent, self._limits = max_concurrent, limits
         self._slots: dict[int, asyncio.Semaphore] = {}
         self._inline_turns: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._services: LoopServices
-        self._runner: TurnRunner
-
-    def attach(self, services: LoopServices, runner: TurnRunner) -> None:
-        self._services, self._runner = services, runner
-
-    def callable_agents(self) -> Sequence[tuple[str, str]]:
-        return [(agent.name, agent.description) for agent in self._agents.all() if agent.for_agents]
 
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-        manifest = self._find(request.agent)  # who asks for one that is not there need not wait for a place
+        manifest = self._find(request.agent)  # an unknown agent is refused without waiting for a slot
         caller = self._caller(context)
         await self._check_price(manifest, caller)
         if caller.depth >= MAX_DEPTH:
@@ -75,7 +68,7 @@ class Subagents:
             raise ToolFailure(str(gone), kind="unavailable") from None
 
     async def close(self) -> None:
-        """Stops looking after those in the background; what they did is on record."""
+        """Stop watching the background agents. Their turns are recorded."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -92,14 +85,14 @@ class Subagents:
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(request, admitted))
         except asyncio.CancelledError:
-            turn.stop("caller")  # it is admitted all the same, and ends as soon as it begins
+            turn.stop("caller")  # it may be admitted all the same, and then ends at once
             raise
         finally:
             self._services.live_sessions.discard_unstored(conversation)
         return turn
 
     async def _wait_for_result(self, turn: Turn) -> Any:
-        """Waits for the agent's answer. Whoever stops waiting stops the agent."""
+        """Wait for the agent's answer. Cancelling the caller stops the agent."""
         try:
             await turn.ended.wait()
         except asyncio.CancelledError:
@@ -108,10 +101,10 @@ class Subagents:
         return _result(turn, text_of(turn.end.reply_parts), session_id=turn.session.id)
 
     async def _start_background(self, request: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
-        slots = self._slots_at(-caller.depth - 1)  # their own: nobody who waits for an agent waits for these
+        slots = self._slots_at(-caller.depth - 1)  # separate slots: no caller waits for these
         if slots.locked():
             raise ToolFailure(
-                f"{self._max_concurrent} agents are at work already; wait for one of them", kind="unavailable"
+                f"{self._max_concurrent} agents are running already; wait for one of them", kind="unavailable"
             )
         await slots.acquire()
         try:
@@ -119,10 +112,8 @@ class Subagents:
         except BaseException:
             slots.release()
             raise
-        conversation = self._recorded_turn(caller).session
-        conversation.use_count += (
-            1  # what a person takes away in it counts for the agent too, so it must stay the same one
-        )
+        session = self._recorded_turn(caller).session
+        session.use_count += 1  # its rules apply to the agent too, so the session must stay in memory
         looking = asyncio.create_task(
             self._watch_background(turn, self._recorded_turn(caller), slots), name=f"background {turn.message_id}"
         )
@@ -131,16 +122,16 @@ class Subagents:
         return {"session_id": turn.session.id}
 
     async def _watch_background(self, turn: Turn, caller: Turn, slots: asyncio.Semaphore) -> None:
-        told = caller.session
+        parent_session = caller.session
         try:
             await _wait_for_first(turn.ended, caller.ended)
-            if caller.end.stop_reason == "cancelled":  # an abort takes along what the turn has set going
+            if caller.end.stop_reason == "cancelled":  # an abort also stops the background agents of the turn
                 turn.stop("caller")
             await turn.ended.wait()
-            told.view = None  # the report stands behind what was said so far: it is read back from disk
-            told.next_timestamp(self._services.clock.now_ms() + 1)  # and before what is said next
+            parent_session.view = None  # it must include the report, so it is read from disk again
+            parent_session.next_timestamp(self._services.clock.now_ms() + 1)  # the next message follows the report
         finally:
-            told.use_count -= 1
+            parent_session.use_count -= 1
             slots.release()
 
     def _unit(self, request: SubagentRequest, turn: Turn) -> Unit[None]:
@@ -189,7 +180,7 @@ class Subagents:
         turn.budget.egress.parent = context.egress
         self._inline_turns[turn.message_id] = turn
         try:
-            parts = await run_inline(turn, self._runner, context)
+            parts = await run_inline(turn, self._services, self._context_budgets, context)
         finally:
             del self._inline_turns[turn.message_id]
         metadata = {
@@ -205,17 +196,17 @@ class Subagents:
     def _find(self, name: str) -> Manifest:
         found = self._agents.get(name)
         if found is None or not found.for_agents:
-            there_are = ", ".join(agent for agent, _ in self.callable_agents()) or "none"
+            there_are = ", ".join(agent for agent, _ in self._agents.callable_agents()) or "none"
             what = f"is for {found.audience} to choose" if found else "does not exist"
             raise ToolFailure(f"subagent_type: agent {name!r} {what}; there are: {there_are}", kind="invalid")
         return found
 
     async def _check_price(self, manifest: Manifest, caller: Turn) -> None:
-        """Raises ToolFailure for an agent whose model the callers' limit on cost does not admit."""
+        """Raise ToolFailure if a caller's cost limit does not admit the agent's model."""
         model = manifest.model or caller.model
         try:
-            if self._runner.price_check is not None:
-                await self._runner.price_check.require(model, caller.budget)
+            if self._services.price_check is not None:
+                await self._services.price_check.require(model, caller.budget)
         except InvalidRequest as error:
             text = f"{error.code}: agent {manifest.name} works with model {model}, whose price is not known, and the "
             raise ToolFailure(f"{text}cost of this work is limited; call another agent", kind="denied") from None
@@ -232,17 +223,17 @@ class Subagents:
     def _caller(self, context: ToolContext) -> Turn:
         turn = self._inline_turns.get(context.message_id) or self._services.admission.queues.turn(context.message_id)
         if turn is None:
-            raise ToolFailure("the turn that calls is over", kind="unavailable")
+            raise ToolFailure("the calling turn has ended", kind="unavailable")
         return turn
 
     def _recorded_turn(self, turn: Turn) -> Turn:
-        """The turn itself, or the one inside of whose call it runs: that has rows, and the session."""
+        """Return the turn itself, or for an inline turn the caller that has rows and the session."""
         while turn.message_id in self._inline_turns and turn.request.parent is not None:
             turn = turn.request.parent
         return turn
 
     def _turn(self, request: SubagentRequest, manifest: Manifest, caller: Turn, session: LiveSession) -> Turn:
-        seconds = min(self._limits.seconds, self._runner.seconds_left(caller))
+        seconds = min(self._limits.seconds, caller.seconds_left(self._services.clock.monotonic()))
         if request.background:
             seconds = self._limits.seconds
         limits = TurnLimits(self._limits.steps, seconds, max_output=self._limits.max_output).at_most(manifest.max_steps)
@@ -272,7 +263,7 @@ class Subagents:
 
 
 async def _wait_for_first(*events: asyncio.Event) -> None:
-    """Waits until one of them has come."""
+    """Wait until one of the events is set."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -282,7 +273,7 @@ async def _wait_for_first(*events: asyncio.Event) -> None:
 
 
 def _result(turn: Turn, text: str, **more: Any) -> dict[str, Any]:
-    """The agent's answer. Raises ToolFailure, with what there is of an answer, when it came to none."""
+    """Return the agent's answer. Raises ToolFailure, with the partial answer, if the turn did not complete."""
     outcome = turn.end.outcome
     if outcome is not None and outcome.status == "complete":
         limit = {"limit": outcome.limit} if outcome.limit else {}

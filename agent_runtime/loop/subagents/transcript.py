@@ -1,4 +1,4 @@
-"""The transcript of an agent that ran inside a call, as far as a result can carry it."""
+"""The transcript of a subagent that ran inside a call, shortened to what a tool result can carry."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from ...sessions import NOTICE, rows, tool_name
 
 MAX_BYTES = 200 * 1024
-"""Bytes of a transcript."""
+"""Maximum bytes of a transcript."""
 MAX_PART_BYTES = 16 * 1024
-"""Bytes of one part of it."""
+"""Maximum bytes of one part."""
 SHOWN_CHARACTERS = 2000
-"""Characters that stay of what is too long."""
+"""Characters kept of a text that is too long."""
 
 
 def transcript(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All parts, long ones shortened; of too many, the last ones, with a notice in place of the others."""
+    """Return all parts, long ones shortened. If they are too many, only the last ones, after a notice."""
     kept: list[dict[str, Any]] = []
     left = MAX_BYTES
     for part in reversed([_shortened(part) for part in parts]):
@@ -41,7 +41,7 @@ def _shortened(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _head(value: Any) -> dict[str, Any]:
-    """What stands in place of an input or an envelope."""
+    """Return the replacement of an input or an envelope that is too long."""
     text = rows.dump(value)
     return {"head": text[:SHOWN_CHARACTERS], "total_bytes": len(text), "truncated": True}
 

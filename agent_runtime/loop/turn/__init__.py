@@ -1,1 +1,1 @@
-"""One turn: model calls, tool calls, and the stream of chunks they make."""
+"""One turn: its model calls, its tool calls and the chunks that they produce."""

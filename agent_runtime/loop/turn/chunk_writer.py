@@ -1,4 +1,4 @@
-"""Writes well-formed chunks: a delta only after its start, every text closed, every tool call answered."""
+"""Write well-formed chunks: every delta after its start, every text closed, every tool call answered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.pending_requests import QUESTION_TOOL
 
 APPROVAL_PREFIX = "approval_"
 MAX_ID_CHARACTERS = 64
-"""Characters of a call's id."""
+"""Maximum characters of a call id."""
 
 
 class _Kind(TypedDict):
@@ -22,10 +22,10 @@ class _Kind(TypedDict):
 
 
 class ChunkWriter:
-    """Keeps track of what is open in one turn's stream."""
+    """Tracks the open texts, calls and steps of one turn's stream."""
 
     def __init__(self, spec: Callable[[str], ToolSpec | None], recorded: Sequence[dict[str, Any]] = ()) -> None:
-        """`spec` knows the tools; `recorded` are the parts of a reply that is gone on with: its last step is still
+        """`spec` looks up a tool; `recorded` holds the parts of a reply that is resumed, whose last step is still
         open."""
         self._spec = spec
         self._count = len(recorded)
@@ -42,7 +42,7 @@ class ChunkWriter:
                     self._calls[part["toolCallId"]] = (name, True)
 
     def begin_step(self) -> Iterator[c.Chunk]:
-        """Opens a step; one that was begun in an earlier life is open already."""
+        """Open a step, unless an earlier process has opened it already."""
         if not self._step:
             self._step = True
             yield c.StartStep()
@@ -75,8 +75,8 @@ class ChunkWriter:
         self._text = self._reasoning = None
 
     def call_id(self, provider_id: str) -> str:
-        """The id of a call in this turn: the provider's, unless it has used that before, or it could be taken for
-        another thing's: an approval that a person gives must mean one call and no other."""
+        """Return a call id that is unique in this turn: the provider's id if it is new and cannot be confused with an
+        approval's, so that a person's approval always means exactly one call."""
         if provider_id.startswith(APPROVAL_PREFIX) or not 0 < len(provider_id) <= MAX_ID_CHARACTERS:
             provider_id = f"call_{len(self._ids) + 1}"
         call_id, number = provider_id, 1
@@ -96,7 +96,7 @@ class ChunkWriter:
         yield c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, **self._kind(name))
 
     def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> Iterator[c.Chunk]:
-        """The call never ran: its input is broken or not wanted."""
+        """Report a call that did not run, because its input is invalid or it is not allowed."""
         self._calls.pop(call_id, None)
         yield c.ToolInputError(toolCallId=call_id, toolName=name, input=arguments, errorText=why, **self._kind(name))
 
@@ -110,8 +110,8 @@ class ChunkWriter:
         yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
 
     def approval_wanted(self, call_id: str, request: HumanRequest) -> Iterator[c.Chunk]:
-        """Asks for an approval; why, and what `always` would allow, goes before it, for the SDK's own request has no
-        place for that."""
+        """Ask for an approval. The reason and the rules of `always` are sent before it, because the SDK's own request
+        has no field for them."""
         approval = f"{APPROVAL_PREFIX}{call_id}"
         if request.reason or request.always or request.touches is not None:
             about: dict[str, object] = {
@@ -124,13 +124,13 @@ class ChunkWriter:
         yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)
 
     def close_calls(self, why: str) -> Iterator[c.Chunk]:
-        """Closes what the model was saying and answers every call that has no answer yet."""
+        """Close open texts and answer every open call with `why`."""
         yield from self.close_text()
         for call_id, (name, complete) in list(self._calls.items()):
             yield from self.call_failed(call_id, why) if complete else self.call_refused(call_id, name, {}, why)
 
     def close(self, why: str) -> Iterator[c.Chunk]:
-        """Closes all that is open, truthfully."""
+        """Close everything that is open, with `why` as the result of open calls."""
         yield from self.close_calls(why)
         yield from self.end_step()
 
@@ -139,7 +139,8 @@ class ChunkWriter:
         return True if spec is not None and spec.source != "builtin" else None
 
     def _kind(self, name: str) -> _Kind:
-        """Frontends must know which calls are theirs to answer: all but questions are run here."""
+        """Mark calls for frontends: those that run here, which are all but questions, and those that they may
+        answer."""
         return {"dynamic": self._dynamic(name), "providerExecuted": None if name == QUESTION_TOOL else True}
 
     def _new_id(self, kind: str) -> str:

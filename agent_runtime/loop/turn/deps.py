@@ -1,4 +1,4 @@
-"""What a turn works with: its tools, its view, and its ways to the disk and to those who steer it."""
+"""Name what one run of a turn depends on."""
 
 from __future__ import annotations
 
@@ -22,42 +22,53 @@ async def _no_call(_: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDeps:
-    """Wired by the runner for one run of a turn."""
+    """What one run of a turn needs. Built by `TurnRunner` and `run_inline`."""
 
     model: Model
     tools: TurnTools
     view: View
-    context: ToolContext
-    authority: Callable[[], Authority]
-    """What may be done right now."""
+    tool_context: ToolContext
+    """The context of every tool call, before the call's own id and authority are filled in."""
+    current_authority: Callable[[], Authority]
+    """Returns the authority that holds now."""
     parallel_tools: int
-    before_tools: Callable[[], object]
-    """Makes ready what tools need; most turns call none and pay nothing for it."""
-    checkpoint: Callable[[], Awaitable[None]]
-    """Returns once every chunk so far would survive a power cut."""
+    prepare_scratch: Callable[[], object]
+    """Creates the scratch folder. Called before tools run, so that a turn without tools does not pay for it."""
+    save_durably: Callable[[], Awaitable[None]]
+    """Returns once every chunk yielded so far would survive a power cut."""
     save: Callable[[], Awaitable[None]]
-    """Returns once every chunk so far would survive a crash."""
+    """Returns once every chunk yielded so far would survive a crash of this process."""
     steering: Steering
     resume_state: ResumeState = field(default_factory=ResumeState)
-    """How far the turn has come before."""
+    """What earlier runs of this turn have recorded."""
     learnings: Learnings = field(default_factory=NoLearnings)
     context_budget: ContextBudget = field(default_factory=NoCompaction)
     side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
-    has_call: Callable[[str], Awaitable[bool]] = _no_call
-    """Whether an earlier reply of the session has a tool call of that id."""
+    session_has_tool_call: Callable[[str], Awaitable[bool]] = _no_call
+    """Returns whether an earlier reply of the session has a tool call with that id."""
     price_check: PriceCheck | None = None
-    """None: no model needs a price."""
+    """None: no model needs a known price."""
 
 
 class Steering(Protocol):
-    """The messages that want to join the turn."""
+    """Gives access to the steering messages that wait for this turn."""
 
     def claim_messages(self) -> Sequence[Turn]:
-        """Those that wait now; they are the turn's from here on."""
+        """Take the waiting messages out of the queue. Record them with `record_joined`."""
         ...
 
     async def record_joined(self, messages: Sequence[Turn]) -> None:
-        """Writes down that they have joined, together with the chunks that say so. Raises StoreError."""
+        """Save that they have joined, together with their chunks. Raises StoreError, after queueing them again."""
         ...
+
+
+class NoSteering:
+    """Implements Steering for a turn that no message can join."""
+
+    def claim_messages(self) -> Sequence[Turn]:
+        return ()
+
+    async def record_joined(self, messages: Sequence[Turn]) -> None:
+        return

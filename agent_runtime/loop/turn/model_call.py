@@ -1,4 +1,4 @@
-"""One model call of a turn: what the model says becomes chunks, what it wants calls, and what it cost is booked."""
+"""Call the model for a turn: turn its answers into chunks and tool calls, and charge their usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ...ports import (
     CallPiece,
     CallStarted,
     Completion,
-    ModelEvent,
     ModelRequest,
     ReasoningPiece,
     Retrying,
@@ -32,56 +31,60 @@ from .deps import TurnDeps
 from .tool_calls import parse_arguments
 
 CONTEXT_OVERFLOW = "context_overflow"
-MAX_RECOVERIES = 3
-"""Times that one call is made shorter because the provider found it too long."""
-MAX_CHARACTERS = 8 * 1024 * 1024
-"""In one answer; whoever sends more is not a model."""
+MAX_OVERFLOW_COMPACTIONS = 3
+"""Compactions per model call after the provider has refused it as too long."""
+MAX_ANSWER_CHARACTERS = 8 * 1024 * 1024
+"""Maximum characters of one answer; a longer one is treated as a provider failure."""
+
+_AnswerEvent = TextPiece | ReasoningPiece | CallStarted | CallPiece | Retrying
 
 
 @dataclass(slots=True)
 class _PartialAnswer:
-    """What the model has said so far in one call."""
+    """The received part of one answer."""
 
     pieces: list[str] = field(default_factory=list[str])
     call_ids: dict[str, str] = field(default_factory=dict[str, str])
-    """The provider's call ids -> ours, which are unique in the turn."""
+    """Tool call ids of the provider -> ids that are unique in this turn."""
     received_characters: int = 0
-    """Characters of all kinds."""
+    """Characters of text, reasoning and tool calls that are not charged yet."""
 
-    def require_bounded(self) -> None:
-        if self.received_characters > MAX_CHARACTERS:
-            raise ModelError(f"the model's answer is longer than {MAX_CHARACTERS} characters")
+    def check_size(self) -> None:
+        if self.received_characters > MAX_ANSWER_CHARACTERS:
+            raise ModelError(f"the model's answer is longer than {MAX_ANSWER_CHARACTERS} characters")
 
 
 class ModelCall:
-    """Asks the model on behalf of one turn."""
+    """Calls the model for one turn."""
 
-    def __init__(self, turn: Turn, kit: TurnDeps, pen: ChunkWriter) -> None:
-        self.turn, self.deps, self.budget, self.writer = turn, kit, turn.budget, pen
-        self.stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
+    def __init__(self, turn: Turn, deps: TurnDeps, writer: ChunkWriter) -> None:
+        self.turn, self.deps, self.budget, self.writer = turn, deps, turn.budget, writer
+        self.answer_end: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
         self._answer_began = False
-        """The call that failed had begun to answer."""
+        """Whether the model call that failed had begun to answer."""
 
-    async def ask(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
-        """One model call, made again after a transient failure as often as the turn allows."""
-        recoveries = 0
+    async def ask(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
+        """Get one answer. Compacts first if the conversation is too long, compacts and repeats if the provider refuses
+        the request as too long, and repeats after transient failures within the turn's retries."""
+        overflow_compactions = 0
         while True:
             self.budget.check(for_another_call=True)
             await self.deps.side_effect_gate.wait_open()
-            async for chunk in self.deps.context_budget.compact_if_needed(self._tools):
+            async for chunk in self.deps.context_budget.compact_if_needed(self._tool_schemas):
                 yield chunk
-            await self.deps.context_budget.require_fits(self._tools)
-            self.budget.check(for_another_call=True)  # a summary is paid for from the same budget
+            await self.deps.context_budget.require_fits(self._tool_schemas)
+            # Compaction may have taken minutes and money, so budget and gate are checked again.
+            self.budget.check(for_another_call=True)
             await self.deps.side_effect_gate.wait_open()
             try:
-                await self._price()
-                async for chunk in self._stream(step, tools=tools):
+                await self._require_price()
+                async for chunk in self._stream(step, tools_allowed=tools_allowed):
                     yield chunk
                 return
             except ModelError as error:
-                if error.code == CONTEXT_OVERFLOW and recoveries < MAX_RECOVERIES:
-                    recoveries += 1
+                if error.code == CONTEXT_OVERFLOW and overflow_compactions < MAX_OVERFLOW_COMPACTIONS:
+                    overflow_compactions += 1
                     async for chunk in self._compact_after_overflow(step, error):
                         yield chunk
                     continue
@@ -92,8 +95,8 @@ class ModelCall:
                     yield chunk
                 await asyncio.sleep(min(8.0, 0.25 * 2**self.budget.retries))
 
-    async def _price(self) -> None:
-        """Holds an explicit limit on cost against the model that is about to be called."""
+    async def _require_price(self) -> None:
+        """Refuse a model without a known price if the turn has an explicit cost limit."""
         if self.deps.price_check is None:
             return
         try:
@@ -104,52 +107,52 @@ class ModelCall:
             raise ModelError(error.message, transient=True) from error
 
     async def _compact_after_overflow(self, step: Step, error: ModelError) -> AsyncIterator[c.Chunk]:
-        """Makes room where the provider says that there is too little. Raises the error when there is none."""
-        room = self.deps.context_budget
-        room.record_overflow(error)
-        async for chunk in room.compact_if_needed(self._tools, forced=True):
+        """Compact after the provider found the request too long. Raises the error if that is not possible."""
+        context_budget = self.deps.context_budget
+        context_budget.record_overflow(error)
+        async for chunk in context_budget.compact_if_needed(self._tool_schemas, forced=True):
             yield chunk
-        if not room.compacted:
+        if not context_budget.compacted:
             raise error
         if self._answer_began:
             for chunk in self._discard_answer(step, error):
                 yield chunk
 
-    async def _stream(self, step: Step, *, tools: bool) -> AsyncIterator[c.Chunk]:
-        answer, request = _PartialAnswer(), self._request(tools=tools)
-        sent = len(request.messages)
+    async def _stream(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
+        answer, request = _PartialAnswer(), self._request(tools_allowed=tools_allowed)
+        messages_sent = len(request.messages)
         try:
             async for event in self.deps.model.stream(request):
                 if isinstance(event, Completion):
                     if event.usage_reported:
-                        self.deps.context_budget.record_usage(sent, event.usage)
+                        self.deps.context_budget.record_usage(messages_sent, event.usage)
                     step.text = "".join(answer.pieces)
-                    async for chunk in self._finish_call(step, event, answer.call_ids, tools=tools):
+                    async for chunk in self._finish_model_call(step, event, answer, tools_allowed=tools_allowed):
                         yield chunk
                 else:
                     if isinstance(event, CallStarted):
-                        answer.call_ids[event.id] = await self._call_id(event)
+                        answer.call_ids[event.id] = await self._unique_tool_call_id(event)
                     if not isinstance(event, Retrying):
                         self.turn.retry.reason = self.turn.retry.attempt = None
                     for chunk in self._chunks_of_event(answer, event):
                         yield chunk
-                    answer.require_bounded()
+                    answer.check_size()
         except (ModelError, asyncio.CancelledError):
             self._answer_began = answer.received_characters > 0
-            if answer.received_characters:  # what broke off was generated all the same, and will be charged
+            if answer.received_characters:  # the provider reports no usage for an interrupted answer
                 self.budget.spend(Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters))
             raise
 
-    async def _call_id(self, call: CallStarted) -> str:
-        """The id of a call. Some providers count from one in every turn, and a frontend gives a person's answer to the
-        first call of that id in the conversation, so a question gets an id that is new there."""
+    async def _unique_tool_call_id(self, call: CallStarted) -> str:
+        """Return an id that is unique in the turn. For a question it is unique in the session, because some providers
+        number anew in every turn, and a frontend gives a person's reply to the first call with that id."""
         call_id = self.writer.call_id(call.id)
-        if call.name == QUESTION_TOOL and await self.deps.has_call(call_id):
+        if call.name == QUESTION_TOOL and await self.deps.session_has_tool_call(call_id):
             call_id = self.writer.call_id(f"call_{self.turn.request.reply_id}")
         return call_id
 
-    def _chunks_of_event(self, answer: _PartialAnswer, event: ModelEvent) -> Iterator[c.Chunk]:
-        """What a piece of the model's answer looks like in the stream."""
+    def _chunks_of_event(self, answer: _PartialAnswer, event: _AnswerEvent) -> Iterator[c.Chunk]:
+        """Yield the chunks of one event of the model's answer."""
         match event:
             case TextPiece(text):
                 answer.pieces.append(text)
@@ -166,48 +169,50 @@ class ModelCall:
                 yield c.ToolInputDelta(toolCallId=answer.call_ids[call_id], inputTextDelta=text)
             case Retrying():
                 yield self._retrying(event)
-            case Completion():
-                return
 
-    async def _finish_call(
-        self, step: Step, completion: Completion, call_ids: dict[str, str], *, tools: bool
+    async def _finish_model_call(
+        self, step: Step, completion: Completion, answer: _PartialAnswer, *, tools_allowed: bool
     ) -> AsyncIterator[c.Chunk]:
-        """Takes the books of a finished call, and its tool calls as far as they can be read."""
+        """Charge a finished model call, and add its tool calls to the step."""
         turn = self.turn
         turn.budget.spend(completion.usage)
+        answer.received_characters = 0  # they are charged now
         turn.budget.steps += 1
         turn.session.context_tokens = completion.usage.total
-        if turn.request.model_chosen_by == "message" and turn.budget.steps == 1:
+        if turn.request.model_chosen_by == "message" and turn.budget.steps == 1:  # a call with its choice has succeeded
             turn.session.model = turn.model
-        self.stop_reason = completion.stop_reason
+        self.answer_end = completion.stop_reason
         for chunk in self.writer.close_text():
             yield chunk
         for call in completion.calls:
+            call_id = answer.call_ids[call.id]
             arguments = await parse_arguments(call, cut_off=completion.stop_reason == "length")
-            if not tools:
+            if not tools_allowed:
                 arguments = "tools are off: this was the last step"
-            call_id = call_ids[call.id]
-            if isinstance(arguments, str):
-                step.calls.append(_refused(call_id, call.name, call.arguments, arguments))
-                if tools:
-                    broken = ToolResult("error", error_text=arguments, metadata={"kind": "invalid"})
-                    self.deps.learnings.observe(call.name, {}, broken, self.deps.context)
-                told = self.writer.call_refused(call_id, call.name, call.arguments, arguments)
+            if isinstance(arguments, str):  # why the call is refused
+                error = arguments
+                step.calls.append(ToolCallRecord(call_id, call.name, call.arguments, error_envelope(error)))
+                if tools_allowed:
+                    invalid = ToolResult("error", error_text=error, metadata={"kind": "invalid"})
+                    self.deps.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
+                chunks = self.writer.call_refused(call_id, call.name, call.arguments, error)
             else:
                 step.calls.append(ToolCallRecord(call_id, call.name, arguments))
-                told = self.writer.call_ready(call_id, call.name, arguments)
-            for chunk in told:
+                chunks = self.writer.call_ready(call_id, call.name, arguments)
+            for chunk in chunks:
                 yield chunk
-        books = {"usage": turn.budget.usage.model_dump(), **turn.reply_metadata(), STEP_COUNT: turn.budget.steps}
-        yield c.MessageMetadata(messageMetadata=books)
+        # With this chunk the model call counts as complete: a resumed turn repeats a call without it.
+        metadata = {"usage": turn.budget.usage.model_dump(), **turn.reply_metadata(), STEP_COUNT: turn.budget.steps}
+        yield c.MessageMetadata(messageMetadata=metadata)
 
-    def _request(self, *, tools: bool) -> ModelRequest:
-        """The forced last step keeps the tools and forbids their use, so that the prompt's prefix stays the same."""
+    def _request(self, *, tools_allowed: bool) -> ModelRequest:
+        """Return the request. Without tools allowed it still has the tool list, with `tool_choice` none, so that the
+        prefix of the prompt stays the same."""
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
-            tools=self._tools,
-            tool_choice="auto" if tools else "none",
+            tools=self._tool_schemas,
+            tool_choice="auto" if tools_allowed else "none",
             max_tokens=self.budget.output_cap(),
             temperature=self.turn.request.temperature,
             attempts=self.budget.limits.attempts,
@@ -216,7 +221,7 @@ class ModelCall:
         )
 
     @property
-    def _tools(self) -> bytes | None:
+    def _tool_schemas(self) -> bytes | None:
         return serialize_tools(self.deps.tools.specs)
 
     def _retrying(self, event: Retrying) -> c.Chunk:
@@ -225,11 +230,8 @@ class ModelCall:
         return c.DataChunk(type="data-status", data=status, transient=True)
 
     def _discard_answer(self, step: Step, error: ModelError) -> Iterator[c.Chunk]:
-        yield from self.writer.close_calls("the model call broke off")
+        """Close what the failed answer left open, and mark it in the record so that readers leave it out."""
+        yield from self.writer.close_calls("the model call was interrupted")
         step.text = ""
         step.calls.clear()
         yield c.DataChunk(type=RETRY, data={"attempt": self.budget.retries, "error": error.message})
-
-
-def _refused(call_id: str, name: str, arguments: str, why: str) -> ToolCallRecord:
-    return ToolCallRecord(call_id, name, arguments, error_envelope(why))

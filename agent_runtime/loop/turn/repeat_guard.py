@@ -1,4 +1,4 @@
-"""The repeat guard: same call, same arguments, same result; warn, then stop."""
+"""Notice a model that repeats a call with the same result: warn it the third time, stop its tools after the fifth."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class RepeatGuard:
 
     def __init__(self) -> None:
         self._seen: Counter[bytes] = Counter()
-        self.tripped = False
-        """The turn gets no more tools."""
+        self.stop_tools = False
+        """Whether the next step is asked without tools."""
 
     def record(self, name: str, arguments: dict[str, Any], result: ToolResult) -> str | None:
-        """Takes a finished call; gives the warning that the model should read with its result."""
+        """Record a finished call. Returns a warning to show the model with the result, or None."""
         content = to_json([name, sorted(arguments.items()), result.type, result.data, result.error_text])
         key = hashlib.sha256(content).digest()
         self._seen[key] += 1
         count = self._seen[key]
-        self.tripped = self.tripped or count >= STOP_AT
+        self.stop_tools = self.stop_tools or count >= STOP_AT
         return WARNING.format(count=count) if count >= WARN_AT else None

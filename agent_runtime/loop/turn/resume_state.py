@@ -1,4 +1,4 @@
-"""How far a turn had come when it was put away or broke off, read from its record: the log is the checkpoint."""
+"""The progress of a turn that was paused or interrupted, read from its recorded reply."""
 
 from __future__ import annotations
 
@@ -13,53 +13,60 @@ from ...context import Step, steps_of
 from ...sessions import Message, MessageParts, completed_step_count
 
 EGRESS_KEY = "egress_bytes"
-"""In the metadata of a call's result: the bytes that it has sent out of the workspace."""
+"""Key in a tool result's metadata: bytes that the call has sent out of the workspace."""
 MODEL_USAGE_KEY = "model_usage"
-"""In the same place: what the models that the tool asked have used."""
+"""Key in a tool result's metadata: usage of the models that the tool called."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """What is known of the steps that a turn has made."""
+    """The recorded steps of a turn."""
 
     past_steps: Sequence[Step] = ()
-    """Steps that are done with."""
+    """Steps whose tool calls all have results."""
     current_step: Step | None = None
-    """The latest whose model call is complete: an answer, or calls that may still be open."""
-    completed_steps: int = 0
-    """Model calls that are complete."""
+    """The last recorded step, if its model call is complete. Without calls it is the final answer; its calls may have
+    no result yet. None: the next model call is still to be made."""
+    completed_model_calls: int = 0
     usage: Usage | None = None
     parts: MessageParts | None = None
-    """The record, to be gone on with."""
+    """The recorded parts, which the recorder continues; None: the turn is new."""
     recorded_parts: Sequence[dict[str, Any]] = ()
+    """The same parts as JSON."""
 
     @property
-    def calls(self) -> int:
-        """Tool calls that have been answered."""
-        steps = (*self.past_steps, *((self.current_step,) if self.current_step is not None else ()))
-        return sum(len(step.calls) - len(step.open_calls) for step in steps)
+    def is_new(self) -> bool:
+        return self.parts is None
 
     @property
-    def egress(self) -> int:
-        """Bytes that its tools have sent out."""
-        return sum(about.get(EGRESS_KEY, 0) for about in self._metadata())
+    def finished_tool_calls(self) -> int:
+        """How many tool calls have a result."""
+        return sum(len(step.calls) - len(step.open_calls) for step in self._steps)
+
+    @property
+    def egress_bytes(self) -> int:
+        """Bytes that the turn's tools have sent out of the workspace."""
+        return sum(metadata.get(EGRESS_KEY, 0) for metadata in self._result_metadata())
 
     @property
     def model_usage(self) -> Usage:
-        """What the models that its tools asked have used."""
-        used = (Usage.model_validate(about[MODEL_USAGE_KEY]) for about in self._metadata() if MODEL_USAGE_KEY in about)
-        return reduce(Usage.plus, used, Usage())
+        """Usage of the models that the turn's tools called."""
+        found = [metadata[MODEL_USAGE_KEY] for metadata in self._result_metadata() if MODEL_USAGE_KEY in metadata]
+        return reduce(Usage.plus, map(Usage.model_validate, found), Usage())
 
-    def _metadata(self) -> Iterator[dict[str, Any]]:
-        """Of the results of its tool calls."""
-        steps = (*self.past_steps, *((self.current_step,) if self.current_step is not None else ()))
-        return (call.output.get("metadata", {}) for step in steps for call in step.calls if is_object(call.output))
+    @property
+    def _steps(self) -> Sequence[Step]:
+        return self.past_steps if self.current_step is None else (*self.past_steps, self.current_step)
+
+    def _result_metadata(self) -> Iterator[dict[str, Any]]:
+        calls = (call for step in self._steps for call in step.calls)
+        return (call.output.get("metadata", {}) for call in calls if is_object(call.output))
 
     @classmethod
     def from_reply(cls, reply: Message, parts: MessageParts) -> ResumeState:
-        steps = list(steps_of(reply.parts))[1:]  # what stands before the first step is none
+        steps = list(steps_of(reply.parts))[1:]  # the first of them holds the parts before the first step
         complete = completed_step_count(reply)
         usage = Usage.model_validate(reply.metadata.get("usage", {}))
-        if len(steps) > complete or not complete:  # a step was begun whose model call must be made again
+        if len(steps) > complete or not complete:  # no model call is complete, or the last is not: it is repeated
             return cls(steps[:complete], None, complete, usage, parts, reply.parts)
         return cls(steps[: complete - 1], steps[complete - 1], complete, usage, parts, reply.parts)

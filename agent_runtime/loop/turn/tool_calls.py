@@ -1,4 +1,4 @@
-"""The tool calls of one step: parsed, run side by side up to a limit, answered in the order they finish."""
+"""Run the tool calls of one step in parallel, and yield their results in the order in which they finish."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from agent_common.protocol.authority import Authority
 from ...context import Step, ToolCallRecord, error_envelope
 from ...ports import HumanRequest, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
 from ..core.egress_meter import TurnEgress
+from ..core.model_meter import CallMeter
 from .chunk_writer import ChunkWriter
 from .repeat_guard import RepeatGuard
 from .resume_state import EGRESS_KEY, MODEL_USAGE_KEY
-from .tool_model_calls import CallMeter
 from .turn_tools import TurnTools
 
 CANCEL_SECONDS = 2.0
-"""Longest wait for a tool that was told to stop."""
+"""Maximum seconds to wait for a cancelled tool."""
 SHOWN_CHARACTERS = 80
-"""Characters of arguments that are none, told back."""
+"""Characters of invalid arguments that are quoted in the error."""
 ARGUMENT_LIMITS = JsonLimits(max_bytes=32 * 2**20)
-"""An answer is bounded in characters, before its calls are read."""
-_BROKE_OFF = ToolResult("error", error_text="the tool broke off: something inside of it was cancelled")
+"""Generous, because the size of the whole answer is limited already."""
+_TOOL_CANCELLED_ITSELF = ToolResult("error", error_text="the tool stopped: an operation inside it was cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRunner:
-    """Runs calls with one turn's tools. A call that needs a person first stays open."""
+    """Runs calls with one turn's tools. A call that needs a person's approval or answer stays open."""
 
     tools: TurnTools
     repeat_guard: RepeatGuard
@@ -45,38 +45,38 @@ class ToolCallRunner:
     learnings: Learnings
 
     async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
-        """Runs `calls` (some of `step.calls`) and fills in their outputs."""
+        """Run `calls`, some of `step.calls`, and set their outputs."""
         if calls:
             await self.tools.toolset.prepare()
-        slots = asyncio.Semaphore(self.max_parallel)
-        joining: dict[str, None] = {}
-        pending = {asyncio.create_task(self._run_one(call, slots)): call for call in calls}
+        semaphore = asyncio.Semaphore(self.max_parallel)
+        added_tools: dict[str, None] = {}
+        running = {asyncio.create_task(self._run_one(call, semaphore)): call for call in calls}
         try:
-            while pending:
-                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for task in [task for task in pending if task in done]:
-                    call = pending.pop(task)
-                    result = _BROKE_OFF if task.cancelled() else task.result()
+            while running:
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in running if task in done]:  # in the order in which the model made them
+                    call = running.pop(task)
+                    result = _TOOL_CANCELLED_ITSELF if task.cancelled() else task.result()
                     if isinstance(result, HumanRequest):
-                        answer = self._waiting(call, result)
+                        chunks = self._request_human(call, result)
                     else:
-                        answer = self._answer(call, result)
-                        joining |= dict.fromkeys(result.added_tools)
-                    for chunk in answer:
+                        chunks = self._finish_call(call, result)
+                        added_tools |= dict.fromkeys(result.added_tools)
+                    for chunk in chunks:
                         yield chunk
-            self.tools.join(tuple(joining))
+            self.tools.add(tuple(added_tools))
         finally:
-            await _stop(list(pending))
+            await _stop(list(running))
 
-    async def _run_one(self, call: ToolCallRecord, slots: asyncio.Semaphore) -> ToolResult | HumanRequest:
-        async with slots:
+    async def _run_one(self, call: ToolCallRecord, semaphore: asyncio.Semaphore) -> ToolResult | HumanRequest:
+        async with semaphore:
             await self.side_effect_gate.wait_open()
             egress = TurnEgress(parent=self.context.egress)
-            asked = CallMeter(self.context.model_meter) if self.context.model_meter is not None else None
+            model_meter = CallMeter(self.context.model_meter) if self.context.model_meter is not None else None
             context = replace(
                 self.context,
                 egress=egress,
-                model_meter=asked,
+                model_meter=model_meter,
                 call_id=call.id,
                 approved=call.approved,
                 approved_for=call.approved_for,
@@ -87,29 +87,30 @@ class ToolCallRunner:
             return result
         if egress.sent_bytes:
             result = replace(result, metadata={**result.metadata, EGRESS_KEY: egress.sent_bytes})
-        if asked is not None and asked.usage != Usage():
-            used = asked.usage.model_dump(exclude_defaults=True)
+        if model_meter is not None and model_meter.usage != Usage():
+            used = model_meter.usage.model_dump(exclude_defaults=True)
             result = replace(result, metadata={**result.metadata, MODEL_USAGE_KEY: used})
         return result
 
-    def _waiting(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
+    def _request_human(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
+        """Return the chunk that asks for approval. A question needs none: its input shows it already."""
         return self.writer.approval_wanted(call.id, request) if request.kind == "approval" else ()
 
-    def _answer(self, call: ToolCallRecord, result: ToolResult) -> Iterable[c.Chunk]:
-        result = replace(result, metadata=dict(result.metadata))
+    def _finish_call(self, call: ToolCallRecord, result: ToolResult) -> Iterable[c.Chunk]:
+        result = replace(result, metadata=dict(result.metadata))  # a copy, to which the warning is added
         if warning := self.repeat_guard.record(call.name, call.input, result):
             result.metadata["warning"] = warning
         self.learnings.observe(call.name, call.input, result, self.context)
         if result.type == "output":
             call.output = result.envelope()
             return list(self.writer.call_done(call.id, call.output))
-        why = result.error_text or "the tool failed"
-        call.output = error_envelope(why, result.metadata)
-        return list(self.writer.call_failed(call.id, why, result.metadata))
+        error = result.error_text or "the tool failed"
+        call.output = error_envelope(error, result.metadata)
+        return list(self.writer.call_failed(call.id, error, result.metadata))
 
 
 async def parse_arguments(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:
-    """The arguments of a call, or what is wrong with them, in words for the model."""
+    """Return the arguments of a call, or an error text for the model."""
     if not call.arguments.strip():
         return {}
     try:
@@ -129,6 +130,7 @@ def _shown(value: Any) -> str:
 
 
 async def _stop(tasks: list[asyncio.Task[ToolResult | HumanRequest]]) -> None:
+    """Cancel the tasks. A tool that ignores that for CANCEL_SECONDS is left running."""
     for task in tasks:
         task.cancel()
     if tasks:

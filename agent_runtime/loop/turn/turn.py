@@ -1,15 +1,20 @@
-"""The one loop: a turn as an async generator of chunks, from the user's message to the finished reply.
+"""The turn loop. Every agent, subagent and summarizer runs on it.
 
-Each step asks the model, then runs the tools it calls for; a step without calls is the answer. Limits, cancellation
-and failures leave the loop as exceptions and meet in `run_turn`, which ends every turn the same way: all that is open
-is closed truthfully, then comes exactly one terminal chunk. A turn that needs a person just stops, and is run again
-from its record once that person has answered, as is a task that a crash broke off.
+A turn is an async generator of chunks, from the user's message to the finished reply. Each step calls the model, then
+runs the tools that it asked for; a step without calls is the answer. Exhausted budgets, stops and failures leave the
+loop as exceptions and reach `run_turn`, which closes everything that is open and yields the terminal chunks: Finish, or
+Abort, or Error and Finish. A turn that has used its steps, repeats itself or keeps sending invalid calls is asked for a
+last answer without tools instead.
+
+If a call needs a person, the generator ends without a terminal chunk, and the outcome stays None. After the person has
+replied, a new `run_turn` continues from the recorded reply; so does a task after a crash.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
@@ -33,25 +38,31 @@ LAST_STEP_TEXT = (
     "say plainly what is not finished. Tools are off."
 )
 _LAST_STEP_NOTICE = runtime_message_text(LAST_STEP_TEXT)
-_CUT_OFF_LIMITS = {"length": "output", "content-filter": "content_filter"}
-"""Answers that the provider cut off, by its reason."""
+_LIMIT_OF_ANSWER_END = {"length": "output", "content-filter": "content_filter"}
+"""Why the provider cut an answer off -> the limit reported for the turn."""
 _HOST_STOPS = {
     "channel": ("channel_broken", "the channel to the host was broken for too long"),
     "constraints": ("constraints_changed", "the constraints were replaced while it ran"),
 }
-"""Error code and text of turns that are stopped for what goes on between this runtime and its host."""
+"""Error code and text of turns that are stopped because of the channel to the host."""
 MAX_INVALID_STEPS = 2
-"""Steps in a row with broken tool calls before tools are switched off: the first is told to the model."""
+"""After this many steps in a row in which every tool call was invalid, the next step is asked without tools. The model
+reads an error for each invalid call."""
 
 
 async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
-    """The whole turn. Sets `turn.outcome` before its terminal chunk; raises only an unexplained cancellation."""
+    """Run the turn and yield its chunks. Sets `turn.end.outcome` before the terminal chunks.
+
+    The caller must record each chunk before it asks for the next one: `deps.save` and the like save what was yielded so
+    far. Raises CancelledError for a cancellation without a reason, and for a task that a shutdown stops: such a turn
+    stays open for the next process.
+    """
     loop = _Loop(turn, deps)
-    if deps.resume_state.parts is None:
+    if deps.resume_state.is_new:
         yield c.Start(messageId=turn.request.reply_id, messageMetadata=turn.public_ids())
     try:
         turn.interruptible = True
-        if turn.end.stop_reason is not None:
+        if turn.end.stop_reason is not None:  # it was stopped before there was a task to cancel
             raise asyncio.CancelledError
         async for chunk in loop.steps():
             yield chunk
@@ -59,79 +70,87 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
         return
     except asyncio.CancelledError:
         turn.end.outcome = _outcome_of_stop(turn)
-    except Exception as error:  # noqa: BLE001  whatever it is, the turn ends truthfully
+    except Exception as error:  # noqa: BLE001  any failure must end the turn properly
         turn.end.outcome = _outcome_of_error(turn, error)
-    outcome = turn.end.outcome or TurnOutcome("complete", "stop")
-    why = CALL_ERROR if turn.end.stop_reason == "shutdown" else outcome.error or "the turn ended"
-    for chunk in (*loop.writer.close(why), *_terminal_chunks(turn, outcome)):
+    outcome = turn.end.outcome
+    assert outcome is not None  # noqa: S101  `steps` sets it
+    open_call_error = CALL_ERROR if turn.end.stop_reason == "shutdown" else outcome.error or "the turn ended"
+    for chunk in (*loop.writer.close(open_call_error), *_terminal_chunks(turn, outcome)):
         yield chunk
 
 
 class _Loop:
-    """The state of one run of the loop."""
+    """Runs the steps of one turn, and holds what is forgotten when the turn pauses."""
 
-    def __init__(self, turn: Turn, kit: TurnDeps) -> None:
-        self.turn, self.deps, self.budget = turn, kit, turn.budget
-        self.writer = ChunkWriter(kit.tools.spec, kit.resume_state.recorded_parts)
+    def __init__(self, turn: Turn, deps: TurnDeps) -> None:
+        self.turn, self.deps, self.budget = turn, deps, turn.budget
+        self.writer = ChunkWriter(deps.tools.spec, deps.resume_state.recorded_parts)
         self._repeat_guard = RepeatGuard()
         self._tool_call_runner = ToolCallRunner(
-            tools=kit.tools,
+            tools=deps.tools,
             repeat_guard=self._repeat_guard,
             writer=self.writer,
-            context=kit.context,
-            authority=kit.authority,
-            side_effect_gate=kit.side_effect_gate,
-            max_parallel=kit.parallel_tools,
-            learnings=kit.learnings,
+            context=deps.tool_context,
+            authority=deps.current_authority,
+            side_effect_gate=deps.side_effect_gate,
+            max_parallel=deps.parallel_tools,
+            learnings=deps.learnings,
         )
-        self._model_call = ModelCall(turn, kit, self.writer)
+        self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
-        """Step after step until an answer. A turn that has run before begins with what its last model call wanted."""
-        step, last = self.deps.resume_state.current_step, self.budget.limits.steps
-        limit = "iterations" if step is not None and self.budget.steps >= last else None
+        """Run steps until an answer. A resumed turn begins with the open calls of its last recorded step."""
+        step, max_steps = self.deps.resume_state.current_step, self.budget.limits.steps
+        # A recorded step that used up the steps was asked without tools: it is the final one.
+        tools_off_because = "iterations" if step is not None and self.budget.steps >= max_steps else None
         if step is not None:
             for chunk in self._fail_orphaned_calls(step):
                 yield chunk
         while True:
             if step is None:
-                limit = "iterations" if self.budget.steps + 1 >= last else self._tool_stop_limit()
+                tools_off_because = "iterations" if self._next_step_is_last else self._reason_to_stop_tools()
                 step = Step()
                 for chunk in self.writer.begin_step():
                     yield chunk
-                async for chunk in self._model_call.ask(step, tools=limit is None):
+                async for chunk in self._model_call.ask(step, tools_allowed=tools_off_because is None):
                     yield chunk
-                unreadable = step.calls and not step.open_calls
-                self._invalid_steps = self._invalid_steps + 1 if unreadable else 0
+                all_calls_invalid = bool(step.calls) and not step.open_calls
+                self._invalid_steps = self._invalid_steps + 1 if all_calls_invalid else 0
             self.budget.check()
-            if limit or not step.calls:
+            if tools_off_because or not step.calls:
                 break
-            async for chunk in self._run_tools(step, last_comes_next=self.budget.steps + 1 >= last):
+            async for chunk in self._run_tools(step):
                 yield chunk
             step = None
         self.deps.view.add_step(step)
-        ended = self._model_call.stop_reason
-        reason = "stop" if ended == "tool-calls" else ended
-        empty = None if step.text or step.calls else "empty_answer"
-        self.turn.end.outcome = TurnOutcome("complete", reason, limit=limit or _CUT_OFF_LIMITS.get(reason) or empty)
+        answer_end = self._model_call.answer_end
+        reason = "stop" if answer_end == "tool-calls" else answer_end  # it asked for tools although they were off
+        limit = tools_off_because or _LIMIT_OF_ANSWER_END.get(reason)
+        if limit is None and not step.text and not step.calls:
+            limit = "empty_answer"
+        self.turn.end.outcome = TurnOutcome("complete", reason, limit=limit)
 
-    async def _run_tools(self, step: Step, *, last_comes_next: bool) -> AsyncIterator[c.Chunk]:
-        """Runs the step's calls and closes it. Nothing takes effect before it is on disk that it was asked for, and the
-        model hears of nothing that a crash could make unsaid."""
-        ready = step.open_calls
-        self.budget.begin_calls(len(ready))
-        if any(not self._may_repeat(call) for call in ready):
-            await self.deps.checkpoint()
-        if ready:
-            self.deps.before_tools()
-        async for chunk in self._tool_call_runner.run(step, ready):
+    async def _run_tools(self, step: Step) -> AsyncIterator[c.Chunk]:
+        """Run the open calls of the step, then close it.
+
+        If a call may not be repeated, the record is durable before any call runs: with the calls, and in a resumed turn
+        with the mark that it runs again. Results are saved before the next model call.
+        """
+        calls = step.open_calls
+        self.budget.begin_calls(len(calls))
+        if any(not self._may_repeat(call) for call in calls):
+            await self.deps.save_durably()
+        if calls:
+            self.deps.prepare_scratch()
+        async for chunk in self._tool_call_runner.run(step, calls):
             yield chunk
         if step.open_calls:
-            raise _NeedsHuman
+            raise _NeedsHuman  # the runner saves the step, and reads the view again when the turn resumes
         async for chunk in self._join_steering(step):
             yield chunk
-        if (last_comes_next or self._tool_stop_limit()) and _LAST_STEP_NOTICE not in step.notices:
+        tools_will_be_off = self._next_step_is_last or self._reason_to_stop_tools() is not None
+        if tools_will_be_off and _LAST_STEP_NOTICE not in step.notices:  # an interrupted step may have it already
             step.notices.append(_LAST_STEP_NOTICE)
             yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP_TEXT})
         for chunk in self.writer.end_step():
@@ -140,23 +159,23 @@ class _Loop:
         self.deps.view.add_step(step)
 
     async def _join_steering(self, step: Step) -> AsyncIterator[c.Chunk]:
-        """Messages that were sent to steer the turn join it here."""
-        messages = self.deps.steering.claim_messages()
-        for message in messages:
+        """Add the waiting steering messages to the step. Their chunks are yielded first, because `record_joined` saves
+        them in the transaction that takes the messages out of the queue."""
+        joining = self.deps.steering.claim_messages()
+        for message in joining:
             step.notices.append(user_message_text(message.request.parts))
-            data = {"message_id": message.request.message_name, "parts": message.request.parts}
-            yield c.DataChunk(type=STEER, id=message.message_id, data=data)
+            yield _steering_chunk(message, message.request.parts)
         try:
-            if messages:
-                await self.deps.steering.record_joined(messages)
-        except Exception:  # they queue again, so they must not be said here as well
-            for message in messages:
-                data = {"message_id": message.request.message_name, "parts": list[object]()}
-                yield c.DataChunk(type=STEER, id=message.message_id, data=data)
+            if joining:
+                await self.deps.steering.record_joined(joining)
+        except Exception:  # the messages are back in the queue: chunks without parts replace those above
+            for message in joining:
+                yield _steering_chunk(message, [])
             raise
 
     def _fail_orphaned_calls(self, step: Step) -> Iterator[c.Chunk]:
-        """What becomes of calls that were under way when a life ended: only those that do no harm twice run again."""
+        """Fail the open calls of an interrupted step. Calls that may be repeated run again, and approved calls run for
+        the first time."""
         for call in step.open_calls:
             if not call.approved and not self._may_repeat(call):
                 call.output = error_envelope(CALL_ERROR)
@@ -166,43 +185,51 @@ class _Loop:
         spec = self.deps.tools.spec(call.name)
         return spec is not None and (spec.read_only or spec.idempotent)
 
-    def _tool_stop_limit(self) -> str | None:
-        return (
-            "repeats"
-            if self._repeat_guard.tripped
-            else "invalid_calls"
-            if self._invalid_steps >= MAX_INVALID_STEPS
-            else None
-        )
+    @property
+    def _next_step_is_last(self) -> bool:
+        return self.budget.steps + 1 >= self.budget.limits.steps
+
+    def _reason_to_stop_tools(self) -> str | None:
+        if self._repeat_guard.stop_tools:
+            return "repeats"
+        if self._invalid_steps >= MAX_INVALID_STEPS:
+            return "invalid_calls"
+        return None
 
 
 class _NeedsHuman(Exception):
-    """The step cannot go on without a person."""
+    """Raised when calls of the step wait for a person. Ends the generator without an outcome."""
+
+
+def _steering_chunk(message: Turn, parts: list[dict[str, Any]]) -> c.Chunk:
+    data = {"message_id": message.request.message_name, "parts": parts}
+    return c.DataChunk(type=STEER, id=message.message_id, data=data)
 
 
 def _outcome_of_stop(turn: Turn) -> TurnOutcome:
-    """The outcome of a turn that was told to stop. A cancellation that nobody explained goes on up, as does the end of
-    this life for a task: then the turn is not over."""
+    """Return the outcome of a stopped turn. Raises CancelledError for a cancellation without a reason, and for a task
+    at shutdown, because the next process continues it."""
     task = asyncio.current_task()
-    goes_on = turn.end.stop_reason == "shutdown" and turn.request.task_id is not None
-    if turn.end.stop_reason is None or goes_on or task is None:
+    continues_in_next_process = turn.end.stop_reason == "shutdown" and turn.request.task_id is not None
+    if turn.end.stop_reason is None or continues_in_next_process or task is None:
         raise asyncio.CancelledError
-    task.uncancel()
+    task.uncancel()  # it goes on, to end the turn properly
     if turn.end.stop_reason == "shutdown":
         return TurnOutcome("failed", "error", "interrupted", TURN_ERROR)
     if turn.end.stop_reason == "unanswered":
-        return TurnOutcome("timeout", "other", "deadline_exceeded", "nobody answered in time", "deadline")
+        return TurnOutcome("timeout", "other", "deadline_exceeded", "no person answered in time", "deadline")
     if turn.end.stop_reason == "deadline":
         text = f"the deadline of {turn.budget.limits.seconds:g} s passed"
         return TurnOutcome("timeout", "other", "deadline_exceeded", text, "deadline")
-    if (said := _HOST_STOPS.get(turn.end.stop_reason)) is not None:
-        return TurnOutcome("failed", "other", *said, "channel")
+    if (host_stop := _HOST_STOPS.get(turn.end.stop_reason)) is not None:
+        code, text = host_stop
+        return TurnOutcome("failed", "other", code, text, "channel")
     text = "aborted by parent" if turn.end.stop_reason == "caller" else "the turn was cancelled"
     return TurnOutcome("cancelled", "abort", "cancelled", text)
 
 
 def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
-    """The outcome of a turn that a limit or a failure has ended."""
+    """Return the outcome of a turn that a limit or a failure ended."""
     match error:
         case LimitReached():
             return error.outcome
@@ -221,21 +248,20 @@ def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
 
 
 def _terminal_chunks(turn: Turn, outcome: TurnOutcome) -> Iterator[c.Chunk]:
-    """The terminal chunk, with the books."""
-    turn.end.outcome = outcome
-    books = {
+    """Yield the terminal chunks, with usage and outcome."""
+    metadata = {
         **turn.reply_metadata(),
         "usage": turn.budget.usage.model_dump(),
         "finish_reason": outcome.finish_reason,
         "outcome": outcome.json(),
     }
     if outcome.limit:
-        books["limit"] = outcome.limit
-    if outcome.finish_reason in ("abort", "error"):  # many clients read no further than the next chunk
-        yield c.MessageMetadata(messageMetadata=books)
+        metadata["limit"] = outcome.limit
+    if outcome.finish_reason in ("abort", "error"):  # many clients stop reading after the next chunk
+        yield c.MessageMetadata(messageMetadata=metadata)
     if outcome.finish_reason == "abort":
         yield c.Abort(reason=outcome.error)
         return
     if outcome.finish_reason == "error":
         yield c.ErrorChunk(errorText=outcome.error or "the turn failed")
-    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=books)
+    yield c.Finish(finishReason=outcome.finish_reason, messageMetadata=metadata)

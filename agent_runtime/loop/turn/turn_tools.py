@@ -1,4 +1,4 @@
-"""The tools of one turn: those there were when it began, and those that its own calls have brought in since."""
+"""The tools of one turn: those present when it began, and those that its own calls have added."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...store import Database
 from ..core.turn_state import Turn
 
 MAX_ORDER = 1000
-"""Names in the order of a session; beyond that only those are kept that are there."""
+"""Maximum names in a session's order; beyond that only available tools are kept."""
 
 log = logger(__name__)
 
 SaveOrder = Callable[[tuple[str, ...]], object]
-"""Is told the order of the session's tools whenever it has grown."""
+"""Stores the order of the session's tools when it has grown."""
 
 
 class TurnTools:
-    """The tools that a session's model sees. The list only grows, at its end
+    """The tools of one turn, in the order in which the session's model has seen them. New ones are only ever appended
     (docs/explanation/design.md#the-prompt-prefix-never-changes)."""
 
     def __init__(
@@ -37,8 +37,8 @@ class TurnTools:
         self._authority, self._save_order = authority, save_order
         self._order = tuple(order)
         self.toolset: Toolset = catalog.snapshot(order, authority())
-        """What the step at hand may call."""
-        self._grow(None)
+        """The tools that the current step may call."""
+        self._append_new(self._order)
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
@@ -47,19 +47,18 @@ class TurnTools:
     def spec(self, name: str) -> ToolSpec | None:
         return self.toolset.spec(name)
 
-    def join(self, names: Sequence[str]) -> None:
-        """From the next step on these are there too, as they are now."""
+    def add(self, names: Sequence[str]) -> None:
+        """Add these tools, in their current version, from the next step on."""
         if names:
-            before = tuple(spec.name for spec in self.specs)
+            shown_before = tuple(spec.name for spec in self.specs)
             self.toolset = self.toolset.with_tools(names, self._authority())
-            self._grow(before)
+            self._append_new(shown_before)
 
-    def _grow(self, before: Sequence[str] | None) -> None:
-        """Notes what stands behind the tools that were shown before; one that comes back in mid-turn gives up its old
-        place, for nothing may move that the model has seen."""
+    def _append_new(self, already_shown: Sequence[str]) -> None:
+        """Put tools that were not shown until now at the end of the order, even if the stored order had them earlier:
+        tools that the model has seen keep their places."""
         shown = tuple(spec.name for spec in self.specs)
-        known = self._order if before is None else before
-        new = tuple(name for name in shown if name not in known)
+        new = tuple(name for name in shown if name not in already_shown)
         if not new:
             return
         self._order = (*(name for name in self._order if name not in new), *new)
@@ -72,23 +71,22 @@ class TurnTools:
 async def open_turn_tools(
     turn: Turn, catalog: ToolCatalog, authority: Callable[[], Authority], database: Database
 ) -> TurnTools:
-    """The toolbox of a turn that begins or goes on. The order of its tools is kept with the session; should that fail,
-    a later life shows them in another one."""
+    """Return the tools of a turn that begins or resumes. Their order is saved with the session; if that fails, a later
+    process may show them in another order."""
     await catalog.ready(authority())
-    conversation, agent = turn.session, turn.request.agent
+    session, agent = turn.session, turn.request.agent
 
-    def keep(order: tuple[str, ...]) -> None:
-        conversation.reorder(agent, order)
-        own = agent == conversation.agent
-        written = database.write(
-            partial(agent_prompts.reorder, session_id=conversation.id, agent=agent, own=own, tools=order)
+    def save_order(order: tuple[str, ...]) -> None:
+        session.reorder(agent, order)
+        write = database.write(
+            partial(agent_prompts.reorder, session_id=session.id, agent=agent, own=agent == session.agent, tools=order)
         )
-        written.add_done_callback(_on_order_saved)
+        write.add_done_callback(_on_order_saved)
 
-    brief = conversation.prompt_of(agent)
-    return TurnTools(catalog, brief.tools if brief is not None else (), authority, keep)
+    agent_prompt = session.prompt_of(agent)
+    return TurnTools(catalog, agent_prompt.tools if agent_prompt is not None else (), authority, save_order)
 
 
 def _on_order_saved(written: asyncio.Future[None]) -> None:
     if not written.cancelled() and (error := written.exception()) is not None:
-        log.warning("the order of a session's tools could not be kept", error=str(error))
+        log.warning("the order of a session's tools could not be saved", error=str(error))

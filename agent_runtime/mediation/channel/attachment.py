@@ -1,4 +1,4 @@
-"""One connection from its first line to its end: who we are, what still holds, and then whatever comes."""
+"""One connection from its greeting to its end: announce what is running, agree on what still counts, handle frames."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ ATTACHED_SECONDS = 0.25
 """A connection that lasts this long counts as attached, even if the host has sent nothing
 (docs/protocols/mediation.md#25-states-of-a-connection)."""
 WELCOME_SECONDS = 10.0
-"""A host that has welcomed this workspace before is given so long to do it again: it may say that we are a stale copy,
-and until then its silence is no consent. Work that comes without a welcome is."""
+"""Seconds that a host which has welcomed this workspace before has to do so again. It may declare this guest a stale
+copy, so until then its silence is not consent; work that it sends is."""
 GREETING_SECONDS = 30.0
-"""From our `ready` to the end of a greeting that the host has begun."""
+"""Seconds from our `ready` to the end of a greeting that the host has begun."""
 STOP_SECONDS = 20.0
-"""For what is stopped by urgent constraints to end, before they are acknowledged all the same."""
+"""Seconds that work stopped by urgent constraints has to end before they are acknowledged in any case."""
 SILENT_BEATS = 3
 MIN_HEARTBEAT_SECONDS = 1.0
-"""Seconds; a host that wants to hear of us more often does not."""
+"""Lower limit of the heartbeat interval that a host may ask for."""
 MAX_PENDING_CONSTRAINTS = 8
-"""Constraints that wait to be taken up."""
+"""Maximum constraints that wait to be applied."""
 FENCED = frozenset({"superseded", "fenced"})
-"""What a host says to the elder of two copies."""
+"""Codes by which the host rejects the older of two copies."""
 
 
 class ChannelAttachment:
-    """Runs on a link. `ready` is told once work may come."""
+    """Serves one connection. `on_ready` is called once work may arrive."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ChannelAttachment:
         self._helpers: set[asyncio.Task[None]] = set()
 
     async def run(self, previous_break: str | None) -> str:
-        """Until the connection ends; why it did. `broke` is why the last one did."""
+        """Serve the connection and return the reason of its end. `previous_break` is why the previous one ended."""
         self._send_greeting(previous_break)
         self._spawn(self._end_greeting_in_time(), "attach")
         try:
@@ -109,7 +109,7 @@ class ChannelAttachment:
             for helper in self._helpers:
                 helper.cancel()
             await asyncio.gather(*self._helpers, return_exceptions=True)
-            self._work_service.paused = None  # it was a wish of this connection
+            self._work_service.paused = None  # a pause ends with the connection that asked for it
             self._work_service.detach()
             await self.connection.close()
 
@@ -132,7 +132,7 @@ class ChannelAttachment:
             )
         )
 
-    # -- the beginning
+    # -- greeting
 
     def _send_greeting(self, previous_break: str | None) -> None:
         held, fault = self._constraints.active, self._constraints.fault
@@ -145,7 +145,7 @@ class ChannelAttachment:
             self.send_signal("constraints_outdated", error=fault[:1000])
 
     async def _end_greeting_in_time(self) -> None:
-        """A host that does not speak our extensions says nothing until it has work: after a moment we take it so."""
+        """Regard the host as attached after a moment: without our extensions it sends nothing until it has work."""
         await asyncio.sleep(ATTACHED_SECONDS)
         self._mark_attached()
         if self.welcome is None and self._offer.epoch and not self._identity.loose:
@@ -162,14 +162,14 @@ class ChannelAttachment:
             self._on_attached()
 
     def _mark_ready(self, verdicts: ResumeOk | None) -> None:
-        """From here on results go out, and work may come."""
+        """Let results go out and work come in."""
         if not self.ready or verdicts is not None:
             self.ready = True
             self._work_service.attach(self.connection, verdicts)
             self._spawn(self._open_gate(), "gate")
 
     async def _open_gate(self) -> None:
-        """What the host has taken back must have stopped before anything takes effect again."""
+        """Open the gate for side effects, after the work that the host has withdrawn has stopped."""
         await self._work_service.finish_forgotten()
         self._on_ready()
 
@@ -201,7 +201,7 @@ class ChannelAttachment:
             case Control():
                 await self._handle_control(frame)
             case UnknownControl():
-                log.info("an extension that is not known", ctl=frame.ctl)
+                log.info("ignored an unknown extension", ctl=frame.ctl)
             case _:
                 self.connection.count_fault(
                     FrameFault("unexpected_frame", f"{type(frame).__name__} is not for a guest")
@@ -229,7 +229,7 @@ class ChannelAttachment:
             case Nack():
                 self._handle_nack(frame)
             case _:
-                log.debug("a control frame that asks nothing of us", ctl=frame.ctl)
+                log.debug("ignored a control frame", ctl=frame.ctl)
 
     async def _handle_work(self, request: WorkRequest) -> None:
         if not self.ready and self.welcome is None:
@@ -241,7 +241,7 @@ class ChannelAttachment:
 
     async def _handle_welcome(self, welcome: Welcome) -> None:
         if self.welcome is not None:
-            raise ChannelLost("the host has welcomed us twice")
+            raise ChannelLost("the host has sent a second welcome")
         self.welcome = welcome
         self._spawn(self._send_heartbeats(max(MIN_HEARTBEAT_SECONDS, welcome.heartbeat_s)), "heartbeat")
         self.connection.max_line = welcome.max_line
@@ -257,7 +257,8 @@ class ChannelAttachment:
                 epoch=welcome.epoch,
             )
             self.connection.send(Attach(sid=self._offer.sid, mac=mac))
-        # Who has answered a greeting and comes back with an older epoch is a stale copy: the next life must know it.
+        # A guest that returns with an older epoch than it has confirmed counts as a stale copy, so the epoch is stored
+        # first.
         await asyncio.wait([kept])
         self.connection.send(await self._work_service.resume_frame())
 
@@ -272,11 +273,11 @@ class ChannelAttachment:
             self._spawn(self._apply_constraints(pushed), "constraints").add_done_callback(self._on_constraints_done)
 
     def _on_constraints_done(self, _: asyncio.Task[None]) -> None:
-        """However it ended: one that is cancelled before it begins never gets to its own end."""
+        """Count down here, because a task that is cancelled before it begins runs no code of its own."""
         self._work_service.pending_constraints -= 1
 
     async def _apply_constraints(self, pushed: PushedConstraints) -> None:
-        """They hold from the moment when nothing runs; urgent ones stop what runs."""
+        """Apply constraints once no work is running. Urgent ones are applied at once and stop the running work."""
         try:
             if not pushed.urgent:
                 await self._work_service.wait_idle()
@@ -288,7 +289,7 @@ class ChannelAttachment:
             log.error("constraints were refused", code=error.code, error=str(error))
             self.send_signal("constraints_outdated", error=f"{error.code}: {error}"[:1000])
         except OSError as error:
-            log.error("constraints could not be kept", error=str(error))
+            log.error("constraints could not be stored", error=str(error))
             self.send_signal("constraints_outdated", error=f"constraints_not_kept: {error}"[:1000])
         else:
             self.acknowledge_constraints(held)
@@ -297,10 +298,10 @@ class ChannelAttachment:
         log.warning("the host could not take a frame", code=nack.code, request_id=nack.request_id, detail=nack.detail)
         if nack.code in FENCED:
             self.fenced = True
-            raise ChannelLost(f"another life of this workspace is attached ({nack.code})")
+            raise ChannelLost(f"another instance of this workspace is attached ({nack.code})")
 
     def _report_fault(self, value: dict[str, object], fault: FrameFault) -> None:
-        """A host that cannot be told by an extension hears of a bad request by its result."""
+        """Report an invalid frame by a nack, or by the result of its request to a host without extensions."""
         if self.welcome is not None:
             self.connection.send(Nack(code=fault.code, request_id=fault.request_id, detail=str(fault)[:1000]))
         elif fault.request_id is not None and "principal" in value:
@@ -312,11 +313,11 @@ class ChannelAttachment:
     def _refuse_during_greeting(self, request: WorkRequest) -> None:
         self.connection.send(refusal_result(request, "draining", "the greeting is not over", self._clock.now_ms()))
 
-    # -- keeping alive, and the end
+    # -- keeping alive, and shutdown
 
     async def _send_heartbeats(self, every: float) -> None:
-        """Asks a host that has welcomed us for a sign of life, and takes its silence for the end. Counts what it has
-        asked without an answer, and not seconds: a machine that stood still itself has heard nothing either."""
+        """Ping a host that has welcomed us, and abort the connection if it does not answer. Unanswered pings are
+        counted, not seconds, because a machine that was suspended has received nothing either."""
         asked_at, missed = -math.inf, 0
         while True:
             await asyncio.sleep(every)
@@ -329,7 +330,8 @@ class ChannelAttachment:
             self.connection.send(Ping(n=self._pings), droppable=True)
 
     async def _drain(self, seconds: float) -> None:
-        """The host asks us to finish and to close: it must not do so itself, for that cuts both directions."""
+        """Finish the work and close the connection, as the host asked: if it closed it, both directions would be
+        cut."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._work_service.wait_idle()
@@ -340,7 +342,7 @@ class ChannelAttachment:
         self.connection.abort("drained at the host's wish")
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        """Owned by the connection: it ends with it."""
+        """Start a task that ends with the connection."""
         task = asyncio.create_task(work, name=f"mediation {name}")
         self._helpers.add(task)
         task.add_done_callback(self._helpers.discard)
@@ -348,7 +350,7 @@ class ChannelAttachment:
 
 
 def _placeholder_request(request_id: str, audit_ref: str, now: int) -> WorkRequest:
-    """A request of which only the id could be read."""
+    """Return a request for a frame of which only the id could be read."""
     return WorkRequest.model_validate(
         {
             "request_id": request_id,

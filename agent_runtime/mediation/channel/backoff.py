@@ -1,13 +1,13 @@
-"""Choose how long to wait before dialing again (docs/reference/mediation.md#switching-it-on)."""
+"""Choose the wait before the next attempt to connect (docs/reference/mediation.md#switching-it-on)."""
 
 from __future__ import annotations
 
 from agent_common.backoff import Backoff
 
 STEADY_SECONDS = 10.0
-"""An attachment that has lasted so long was a good one: the next break begins anew."""
+"""Seconds after which an attachment counts as stable, so that the wait starts small again."""
 FENCED_SECONDS = 60.0
-"""Before a guest that was superseded tries again: its successor may have gone."""
+"""Minimum seconds before a superseded guest tries again, in case its successor has gone."""
 RECONNECT = Backoff(first=0.1, most=5.0, jitter=1.0)
 
 
@@ -18,7 +18,8 @@ class ReconnectBackoff:
         self._backoff, self._failures = backoff, 0
 
     def next_delay(self, *, attached: float, fenced: bool) -> float:
-        """Seconds before the next attempt, given how long the last attachment has lasted; 0 when it came to none."""
+        """Return the seconds before the next attempt. `attached`: duration of the last attachment in seconds, 0 for
+        none."""
         if fenced:
             return self._backoff.draw(FENCED_SECONDS, 2 * FENCED_SECONDS)
         self._failures = 1 if attached >= STEADY_SECONDS else self._failures + 1

@@ -1,4 +1,4 @@
-"""The guest's end of the mediation channel: dials for as long as it lives, and says how it stands (2.5, 2.7)."""
+"""The guest's end of the mediation channel: keeps a connection to the host, and reports its state (2.5, 2.7)."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .side_effect_gate import ChannelGate
 log = logger(__name__)
 DIAL_SECONDS = 10.0
 GOODBYE_SECONDS = 2.0
-"""For results that are on their way when this life ends."""
+"""Seconds that results in transit have at shutdown."""
 State = Literal["dialing", "linked", "attached", "ready", "busy", "outdated", "draining", "broken", "fenced", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """How the channel stands, for `/status`."""
+    """The state of the channel, for `/status`."""
 
     state: State
     required: bool
     epoch: int
     breaks: int
-    """Connections that have ended in this life."""
+    """Number of connections that have ended in this process."""
     running: int
     error: str | None
-    """Why the last connection ended, while there is none."""
+    """Why the last connection ended, while there is none; else None."""
 
 
 class MediationChannel:
-    """One connection after the other. `start` it when the runtime is warm, `close` it at the end."""
+    """Connects again and again. `start` it when the runtime is ready, `close` it at the end."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class MediationChannel:
         work_service.on_change = self._announce_state
 
     async def start(self) -> None:
-        """Dials from now on."""
+        """Start connecting."""
         self._epoch = await self._database.read(ledger.last_epoch)
         await self._work_service.open()
         self._on_broken()
@@ -104,16 +104,16 @@ class MediationChannel:
 
     @property
     def ready(self) -> bool:
-        """Whether work can come."""
+        """Whether work can arrive."""
         return self.state in ("ready", "busy")
 
     def stop_accepting(self) -> None:
-        """This life ends: no new work."""
+        """Take no new work, because this process is shutting down."""
         self._work_service.draining = True
         self._announce_state()
 
     async def close(self) -> None:
-        """Lets results go out that are ready, then ends the connection."""
+        """Send the results that are ready, then close the connection."""
         await self._work_service.flush_results(GOODBYE_SECONDS)
         if self._attachment is not None:
             with contextlib.suppress(TimeoutError):
@@ -132,7 +132,7 @@ class MediationChannel:
             self._set_state("dialing")
             try:
                 link = await self._dial()
-            except Exception as error:  # noqa: BLE001  whatever it is, it is tried again
+            except Exception as error:  # noqa: BLE001  any failure is followed by another attempt
                 self._error = str(error) or "the host does not answer"
                 attached = 0.0
             else:
@@ -147,19 +147,19 @@ class MediationChannel:
             await asyncio.sleep(self._backoff.next_delay(attached=attached, fenced=fenced))
 
     async def _dial(self) -> FrameConnection:
-        """A restored machine has its secrets anew: they are read for each connection."""
-        veil = await asyncio.to_thread(self._identity.redactor)
+        """Connect. The secrets are read again each time, because they change when a machine is restored."""
+        redactor = await asyncio.to_thread(self._identity.redactor)
         return await FrameConnection.open(
             self._endpoint,
             self._clock,
             max_line=self._identity.max_line,
             seconds=DIAL_SECONDS,
-            redactor=veil,
+            redactor=redactor,
             loose=self._identity.loose,
         )
 
     async def _run_attachment(self, connection: FrameConnection, previous_break: str | None) -> str:
-        """One connection; why it ended."""
+        """Serve one connection and return the reason of its end."""
         self._set_state("linked")
         self._attachment = ChannelAttachment(
             connection,
@@ -175,7 +175,7 @@ class MediationChannel:
             return await self._attachment.run(previous_break)
         except Exception as error:
             log.exception("the channel failed")
-            return f"the runtime failed: {error!r}"
+            return f"internal error: {error!r}"
 
     # -- what happens on a connection
 
@@ -192,14 +192,14 @@ class MediationChannel:
         self._set_state("ready")
 
     def _on_epoch(self, epoch: int) -> asyncio.Future[None]:
-        """Done once it is kept, or cannot be."""
+        """Store the epoch. The future is done once it is stored, or could not be."""
         self._epoch = epoch
         written = self._database.write(lambda connection: ledger.save_epoch(connection, epoch))
         written.add_done_callback(_log_write_failure)
         return written
 
     def _on_broken(self) -> None:
-        """Nothing more takes effect; after the grace, what the host has given us ends with what there is of it."""
+        """Close the gate for side effects; after the grace period, end the host's work with partial results."""
         if self._gate.required:
             self._gate.close()
             if self._grace_task is None:
@@ -219,7 +219,7 @@ class MediationChannel:
         self._announce_state()
 
     def _announce_state(self) -> None:
-        """Says so when the state is another one than was last told."""
+        """Emit an event if the state has changed since the last one."""
         state = self.state
         if state != self._announced_state:
             self._announced_state = state
@@ -229,4 +229,4 @@ class MediationChannel:
 
 def _log_write_failure(written: asyncio.Future[None]) -> None:
     if not written.cancelled() and (error := written.exception()) is not None:
-        log.warning("the epoch could not be kept", error=str(error))
+        log.warning("the epoch could not be stored", error=str(error))

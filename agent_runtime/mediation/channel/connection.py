@@ -1,4 +1,4 @@
-"""One connection: frames in, frames out, each side with its bounds. It knows nothing of what they mean."""
+"""One connection: sends and receives frames within limits, without interpreting them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from agent_common.json_reader import INLINE_BYTES, run_by_size
 from agent_common.net import Endpoint, open_endpoint
 from agent_common.protocol import is_object
 from agent_common.protocol.work import MAX_BAD_LINES, FrameFault, FrameTooLarge, Lines, decode, encode, to_loose
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...ports import Clock
-from ..redaction import Redactor
+from ..redaction import redact_frame
 
 log = logger(__name__)
 PIECE = 256 * 1024
-"""Bytes that are read or written at a time."""
+"""Bytes read or written at a time."""
 LINES_PER_YIELD = 64
-"""Lines of a flood behind which others on this loop have their turn."""
+"""Lines of a flood after which other tasks of the loop run."""
 MAX_QUEUED_FRAMES, MAX_QUEUED_BYTES = 256, 8 * 1024 * 1024
 STALL_SECONDS = 30.0
-"""A peer that reads nothing for so long is gone."""
+"""Seconds without progress after which a peer that does not read is considered gone."""
 MINUTE = 60.0
 
 
 class ChannelLost(Exception):
-    """The connection is over; the text says why."""
+    """Raised when the connection has ended; the text says why."""
 
 
 class _Line(NamedTuple):
@@ -40,7 +41,7 @@ class _Line(NamedTuple):
 
 
 class FrameConnection:
-    """A connection whose writer is a task of its own, so that frames go out in the order in which they were sent."""
+    """A connection with its own writer task, so that frames are sent in order."""
 
     def __init__(
         self,
@@ -52,8 +53,8 @@ class FrameConnection:
         redactor: Redactor | None = None,
         loose: bool = False,
     ) -> None:
-        """`max_line`: bytes of the longest line, of theirs and, until they say otherwise, of ours. `loose`: write
-        frames in the loose dialect."""
+        """`max_line`: bytes of the longest line, of the peer's and, until it sets another limit, of ours. `loose`:
+        write frames in the loose dialect."""
         self._reader, self._writer, self._clock, self._loose = reader, writer, clock, loose
         self._lines = Lines(max_line)
         self._bad: deque[float] = deque(maxlen=MAX_BAD_LINES + 1)
@@ -64,27 +65,27 @@ class FrameConnection:
         self._empty.set()
         self._task = asyncio.create_task(self._write(), name="mediation writer")
         self.break_reason: str | None = None
-        """Why nothing can be sent any more."""
+        """Why no more can be sent; None while it can."""
         self.last_received_at = clock.monotonic()
-        """When something was last received."""
+        """Monotonic time of the last input."""
         self.max_line = max_line
-        """Bytes of the longest line that the host takes."""
+        """Bytes of the longest line that the peer accepts."""
         self.redactor = redactor or Redactor()
-        """What must not go out."""
+        """Removes secrets from the frames that are sent."""
 
     @classmethod
     async def open(
         cls, endpoint: Endpoint, clock: Clock, *, max_line: int, seconds: float, redactor: Redactor, loose: bool
     ) -> FrameConnection:
-        """Raises OSError."""
+        """Connect. Raises OSError."""
         return cls(*await open_endpoint(endpoint, seconds), clock, max_line=max_line, redactor=redactor, loose=loose)
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
-        """Hands the frame to the writer. One that may be dropped is, when the peer is behind; any other one breaks the
-        connection where there is no room: what it says is in the ledger, and goes out on the next one."""
+        """Queue the frame. A droppable one is dropped if the peer reads too slowly; for any other one the connection is
+        then aborted: its content is in the ledger, and is sent on the next connection."""
         if self.break_reason is not None:
             return
-        frame = self.redactor.redact(frame)
+        frame = redact_frame(frame, self.redactor)
         data = encode(to_loose(frame) if self._loose else frame)
         if droppable and len(data) > self.max_line:
             return
@@ -92,7 +93,7 @@ class FrameConnection:
             self._drop_some()
             if len(self._queue) >= MAX_QUEUED_FRAMES or (self._queue and self._queued + len(data) > MAX_QUEUED_BYTES):
                 if not droppable:
-                    self.abort("the host is too far behind")
+                    self.abort("the host reads too slowly")
                 return
         self._queue.append(_Line(data, droppable))
         self._queued += len(data)
@@ -100,12 +101,12 @@ class FrameConnection:
         self._news.set()
 
     async def flush(self) -> None:
-        """Returns once everything has been handed to the system, or the connection is over."""
+        """Return once everything was passed to the system, or the connection has ended."""
         await self._empty.wait()
 
     async def frames(self) -> AsyncIterator[dict[str, object] | FrameFault]:
-        """The JSON objects that come, and faults in the place of lines that hold none. Ends with the connection; raises
-        Broken when the peer does not keep to the rules."""
+        """Yield the JSON objects received, and faults for lines that contain none, until the connection ends. Raises
+        ChannelLost if the peer breaks the rules."""
         while True:
             try:
                 data = await self._reader.read(PIECE)
@@ -126,7 +127,7 @@ class FrameConnection:
                 raise ChannelLost(str(error)) from error
 
     def abort(self, why: str) -> None:
-        """Ends the connection at once."""
+        """End the connection at once."""
         if self.break_reason is None:
             self.break_reason = why
         transport = self._writer.transport
@@ -136,16 +137,16 @@ class FrameConnection:
         self._news.set()
 
     async def close(self) -> None:
-        """Lets go of everything; what has not gone out is lost."""
+        """Close the connection; unsent frames are lost."""
         self.abort("closed")
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     def count_fault(self, fault: FrameFault) -> None:
-        """Counts a frame that was none. Raises Broken where there are too many."""
+        """Count an invalid frame. Raises ChannelLost if there are too many."""
         now = self._clock.monotonic()
         self._bad.append(now)
-        log.warning("a line on the channel is no frame", code=fault.code, error=str(fault))
+        log.warning("a line on the channel is not a valid frame", code=fault.code, error=str(fault))
         if len(self._bad) > MAX_BAD_LINES and now - self._bad[0] < MINUTE:
             raise ChannelLost(f"more than {MAX_BAD_LINES} bad lines in a minute; the last: {fault}")
 
@@ -174,12 +175,12 @@ class FrameConnection:
                     await self._out(memoryview(b"".join(line.data for line in lines)))
                 self._empty.set()
         except TimeoutError:
-            self.abort("the host reads nothing")
+            self.abort("the host does not read")
         except OSError as error:
             self.abort(f"writing failed: {error.strerror or error}")
 
     async def _out(self, data: memoryview) -> None:
-        """Piece by piece, so that a host that is slow is not taken for one that reads nothing. Raises TimeoutError."""
+        """Write in pieces, so that a slow host is not taken for one that does not read. Raises TimeoutError."""
         for begin in range(0, len(data), PIECE):
             self._writer.write(data[begin : begin + PIECE])
             async with asyncio.timeout(STALL_SECONDS):

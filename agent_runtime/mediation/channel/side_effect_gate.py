@@ -9,7 +9,7 @@ import asyncio
 
 
 class ChannelGate:
-    """Fills ports.SideEffectGate."""
+    """Implements ports.SideEffectGate: open while the channel is, or always if the channel is not required."""
 
     def __init__(self, *, required: bool) -> None:
         self._open = asyncio.Event()

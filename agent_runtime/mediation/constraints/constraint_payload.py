@@ -1,4 +1,4 @@
-"""What constraints say: the bytes behind their `payload_ref`, their hash, and what is read out of them."""
+"""The payload of constraints: find its bytes, check its hash, and parse it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFau
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_INSTRUCTION_CHARACTERS = 16 * 1024
-"""Characters of instructions that the model is shown."""
+"""Maximum characters of instructions, which are shown to the model."""
 INLINE = "inline"
 _ANYTHING = Rule(permission="*", pattern="*", action="allow")
 
 
 class InvalidConstraints(Exception):
-    """These constraints cannot hold. `code` is stable."""
+    """Raised for constraints that cannot be applied. `code` is stable."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class _Payload(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ActiveConstraints:
-    """Constraints that hold: swapped as one."""
+    """Constraints in force; they are replaced as a whole."""
 
     version: int = 0
     hash: str = ""
@@ -49,12 +49,12 @@ class ActiveConstraints:
 
     @property
     def layer(self) -> Layer | None:
-        """What they forbid, above every agent."""
+        """The layer of rules above every agent; None without rules."""
         return Layer(rules=(_ANYTHING, *self.rules)) if self.rules else None
 
 
 def parse_constraints(constraints: Constraints, raw: bytes) -> ActiveConstraints:
-    """The constraints with what their payload says. Raises Unusable."""
+    """Check and parse the payload. Raises InvalidConstraints."""
     found = payload_hash(raw)
     if found != constraints.hash:
         text = f"the payload of version {constraints.version} has the hash {found}, not {constraints.hash[:100]}"
@@ -69,7 +69,7 @@ def parse_constraints(constraints: Constraints, raw: bytes) -> ActiveConstraints
 
 
 def decode_payload(payload: ConstraintsPayload) -> bytes:
-    """The bytes that came over the channel. Raises Unusable."""
+    """Return the payload sent over the channel. Raises InvalidConstraints."""
     try:
         raw = base64.b64decode(payload.b64, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -80,8 +80,8 @@ def decode_payload(payload: ConstraintsPayload) -> bytes:
 
 
 def read_payload_file(ref: str, folder: Path) -> bytes:
-    """The bytes of a file in `folder`, for a host that names one: it must not have us read what is the agent's, or the
-    system's. Raises Unusable."""
+    """Return the content of a file in `folder`, named by the host, which must not make us read the agent's or the
+    system's files. Raises InvalidConstraints."""
     path = _path(ref)
     if ref == INLINE or path is None:
         raise InvalidConstraints(
@@ -95,10 +95,10 @@ def read_payload_file(ref: str, folder: Path) -> bytes:
 
 
 def read_relative_payload(ref: str, folder: Path) -> bytes:
-    """The bytes that a file of the operator names: relative paths are those beside it. Raises Unusable."""
+    """Return the content of a file named by the operator, relative to `folder`. Raises InvalidConstraints."""
     path = _path(ref)
     if path is None:
-        raise InvalidConstraints("constraints_missing", f"payload_ref {ref[:200]!r} is no path")
+        raise InvalidConstraints("constraints_missing", f"payload_ref {ref[:200]!r} is not a path")
     return _bytes(folder / path)
 
 
@@ -107,11 +107,11 @@ def _path(ref: str) -> Path | None:
 
 
 def _bytes(path: Path) -> bytes:
-    """Of a regular file: whatever else lies there might never end."""
+    """Read a regular file; reading anything else might never end. Raises InvalidConstraints."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise InvalidConstraints("constraints_missing", f"payload {path} is no regular file")
+                raise InvalidConstraints("constraints_missing", f"payload {path} is not a regular file")
             raw = opened.read(MAX_PAYLOAD_BYTES + 1)
     except OSError as error:
         raise InvalidConstraints("constraints_missing", f"payload {path} cannot be read: {error.strerror}") from error
@@ -121,7 +121,8 @@ def _bytes(path: Path) -> bytes:
 
 
 def _parse_payload(text: str) -> _Payload:
-    """An object with other fields than ours is text for the agent too: there is no standard of what rules look like."""
+    """Parse the payload. Anything but an object with our fields is taken as instructions, because there is no standard
+    format of rules."""
     try:
         value: Any = decode(text.strip().encode())
     except FrameFault:
@@ -137,7 +138,8 @@ def _parse_payload(text: str) -> _Payload:
 
 
 def _instructions_only(text: str) -> _Payload:
-    """All of it or nothing: what is acknowledged must be what the model is shown."""
+    """Return the whole text as instructions; it is never cut, because the acknowledged text must be what the model
+    sees."""
     if len(text) > MAX_INSTRUCTION_CHARACTERS:
         raise InvalidConstraints(
             "constraints_invalid", f"payload: has {len(text)} characters, and {MAX_INSTRUCTION_CHARACTERS} can be shown"

@@ -1,8 +1,8 @@
 """Constraints: the rules that a host gives its agent (docs/reference/mediation.md#constraints).
 
-They come as a file of the image or over the channel. Either way the hash is that of the payload's raw bytes, and the
-version is acknowledged only once they hold. The payload is text for the agent, or a JSON object
-`{"instructions": "...", "rules": [{"permission", "pattern", "action"}]}` whose rules hold for every call from then on.
+They come in a file of the image or over the channel. In both cases the hash is that of the payload's raw bytes, and the
+version is acknowledged only once it is in force. The payload is text for the agent, or a JSON object `{"instructions":
+"...", "rules": [{"permission", "pattern", "action"}]}` with rules for every later call.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ DEFAULT_PAYLOAD_FOLDER = Path("/agent")
 
 @dataclass(frozen=True, slots=True)
 class PushedConstraints:
-    """Constraints as they came over the channel."""
+    """Constraints received over the channel."""
 
     constraints: Constraints
     payload: ConstraintsPayload | None = None
 
     @property
     def urgent(self) -> bool:
-        """Nothing may run on under the old ones."""
+        """Whether no work may continue under the old constraints."""
         return self.payload is not None and self.payload.severity in URGENT
 
 
 @dataclass(slots=True)
 class ConstraintService:
-    """Holds the constraints in force. Those that came over the channel are kept in `folder`, for the next life."""
+    """Holds the constraints in force. Those received over the channel are stored in `folder` for the next process."""
 
     folder: Path
     file: Path | None = None
     active: ActiveConstraints = field(default_factory=ActiveConstraints)
     fault: str | None = None
-    """Why there are none though there should be: then no work is taken."""
+    """Why required constraints are missing; no work is accepted then. None: no fault."""
     _payload: ConstraintsPayload | None = None
-    """What came for the Constraints frame that is to follow."""
+    """The payload for the Constraints frame that follows."""
     _apply_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _apply_task: asyncio.Task[ActiveConstraints] | None = None
 
     def load(self) -> None:
-        """The newer of what the image has and what was kept. A file that is named and cannot be used leaves a fault:
-        the runtime must still be there to be told better ones. Raises StartError when what was kept is broken."""
+        """Load the newer of the image's and the stored constraints. An unusable file is recorded in `fault`, because
+        the runtime must stay able to receive better ones. Raises StartError if the stored ones are damaged."""
         try:
             if self.file is not None:
                 self.active = _read(self.file)
@@ -82,27 +82,27 @@ class ConstraintService:
                 self.active, self.fault = found, None
 
     def receive_payload(self, payload: ConstraintsPayload) -> None:
-        """The payload of a Constraints frame that is about to come."""
+        """Keep the payload for the Constraints frame that follows."""
         self._payload = payload
 
     def match_payload(self, constraints: Constraints) -> PushedConstraints:
-        """The frame with the payload that came for it, if one did."""
+        """Combine the frame with the payload sent before it, if their versions match."""
         payload, self._payload = self._payload, None
         fits = payload is not None and payload.version == constraints.version
         return PushedConstraints(constraints, payload if fits else None)
 
     async def apply(self, pushed: PushedConstraints) -> ActiveConstraints:
-        """Makes them hold, and keeps them. Raises Unusable and OSError; then the old ones go on to hold. One after the
-        other; whoever hangs up meanwhile leaves no half of a swap behind."""
+        """Put the constraints into force and store them. Calls are serialized, and cancelling the caller does not
+        interrupt a change. Raises InvalidConstraints and OSError; the old ones then stay in force."""
         async with self._apply_lock:
-            if self._apply_task is not None:  # of somebody who has hung up
+            if self._apply_task is not None:  # started by a caller that was cancelled
                 await asyncio.wait([self._apply_task])
             self._apply_task = asyncio.create_task(self._apply(pushed), name="mediation constraints")
             self._apply_task.add_done_callback(lambda swap: swap.cancelled() or swap.exception())
             return await asyncio.shield(self._apply_task)
 
     async def notes(self, context: NoteContext) -> Sequence[Note]:
-        """Fills ports.NoteTaker: what the constraints say stands below every message, whenever they came."""
+        """Implement ports.NoteProvider: show the instructions below every user message."""
         held = self.active
         if not held.instructions:
             return ()
@@ -123,7 +123,7 @@ class ConstraintService:
         return found
 
     def _check(self, constraints: Constraints) -> None:
-        """A version means the same bytes for ever: requests name nothing else. Raises Unusable."""
+        """Refuse older versions, and other content under the same version. Raises InvalidConstraints."""
         if constraints.version < self.active.version:
             why = f"version {constraints.version} is older than {self.active.version}, which holds: send a higher one"
             raise InvalidConstraints("constraints_stale", why)
@@ -134,7 +134,8 @@ class ConstraintService:
             raise InvalidConstraints("constraints_conflict", why)
 
     def _save(self, constraints: Constraints, raw: bytes) -> None:
-        """The payload first: what is named must be there. Whoever dies between the two has the old ones."""
+        """Store the payload first, because the constraints refer to it. A crash in between leaves the old ones in
+        force."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         payload = self.folder / f"payload-{constraints.version}-{constraints.hash[-16:]}"
         _write_atomically(payload, raw)
@@ -142,12 +143,12 @@ class ConstraintService:
         _write_atomically(self.folder / "constraints.json", kept.model_dump_json().encode())
         for old in self.folder.glob("payload-*"):
             if old != payload:
-                with contextlib.suppress(OSError):  # the new ones are kept, and that is what counts
+                with contextlib.suppress(OSError):  # the new ones are stored already
                     old.unlink()
 
 
 def _read(file: Path) -> ActiveConstraints:
-    """Raises Unusable."""
+    """Read and parse a constraints file with its payload. Raises InvalidConstraints."""
     try:
         with file.open("rb") as opened:
             frame = read_frame(decode(opened.read(MAX_PAYLOAD_BYTES)))
@@ -161,7 +162,7 @@ def _read(file: Path) -> ActiveConstraints:
 
 
 def _write_atomically(path: Path, data: bytes) -> None:
-    """Whole or not at all, also through a power cut."""
+    """Write a file atomically and durably. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("wb") as opened:

@@ -1,4 +1,4 @@
-"""Questions to the disk that many ask at the same time: what comes while one is out goes with the next."""
+"""Batch concurrent lookups: keys that arrive during one lookup go into the next one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ V = TypeVar("V")
 
 
 class BatchLookup(Generic[V]):
-    """`answer` is given the keys that wait, each once, and gives a value for each of them. A key that comes while it
-    works goes with the next ones, so nobody gets an answer that is older than his question."""
+    """Collects keys and passes them, each once, to `lookup`, which returns a value for each. A key that arrives during
+    a lookup goes into the next one, so no answer is older than its question."""
 
     def __init__(self, lookup: Callable[[tuple[str, ...]], Awaitable[Mapping[str, V]]]) -> None:
         self._lookup = lookup
@@ -20,11 +20,11 @@ class BatchLookup(Generic[V]):
 
     @property
     def pending_count(self) -> int:
-        """Keys that nobody has begun to answer."""
+        """Number of keys whose lookup has not begun."""
         return len(self._asked)
 
     def submit(self, key: str) -> asyncio.Future[V]:
-        """The answer to come; others may wait for the same one. Raises what `answer` raises."""
+        """Return the future value, which other callers may share. It raises what `lookup` raises."""
         future = self._asked.get(key)
         if future is None:
             future = self._asked[key] = asyncio.get_running_loop().create_future()
@@ -33,7 +33,7 @@ class BatchLookup(Generic[V]):
         return future
 
     async def wait_idle(self) -> None:
-        """Returns once all that was asked is answered."""
+        """Return once all submitted keys have their values."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -44,7 +44,7 @@ class BatchLookup(Generic[V]):
                 asked, self._asked = self._asked, {}
                 try:
                     found = await self._lookup(tuple(asked))
-                except Exception as error:  # noqa: BLE001  whoever has asked must hear
+                except Exception as error:  # noqa: BLE001  all callers must learn of it
                     for future in asked.values():
                         if not future.done():
                             future.set_exception(error)

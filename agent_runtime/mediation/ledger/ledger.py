@@ -1,9 +1,9 @@
 """The ledger of work and the outbox of its results, in the database of the sessions
 (docs/protocols/mediation.md#27-reconnects-and-ids).
 
-A request is entered in the transaction that admits its turn, its result in the one that ends it. After a crash before
-the first, the host has not seen `accepting` and sends the request again; between the two, the turn continues in the
-next process; after the second, the result stays in the outbox until the host has acknowledged it.
+A request is inserted in the transaction that admits its turn, and its result in the one that ends the turn. After a
+crash before the first, the host has not seen `accepting` and sends the request again; between the two, the turn
+continues in the next process; after the second, the result stays in the outbox until the host has acknowledged it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...store import Migration
 
 KEPT_MS = 24 * 3_600_000
 MAX_KEPT_RESULTS = 1024
-"""Results that are over and kept for whoever asks again: acknowledged, or sent to a host that acknowledges nothing.
-Those that wait for an acknowledgement are kept however many."""
+"""Maximum results that are kept for repeated requests after they were acknowledged, or sent to a host that never
+acknowledges. Results that wait for an acknowledgement are all kept."""
 _TABLE = """
 CREATE TABLE work (
   request_id TEXT PRIMARY KEY,
@@ -33,7 +33,7 @@ CREATE TABLE work (
   created_at INTEGER NOT NULL
 )
 """
-"""With row ids: rows of a kilobyte and more would make a heavy tree of their key."""
+"""With row ids: in a WITHOUT ROWID table, rows of a kilobyte and more would make the tree of keys slow."""
 _CHANNEL = "CREATE TABLE channel (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
 
 
@@ -50,25 +50,25 @@ State = Literal["running", "done"]
 
 @dataclass(frozen=True, slots=True)
 class WorkEntry:
-    """A request as it lies on disk."""
+    """A request as stored."""
 
     request: WorkRequest
     fingerprint: str
     message_id: str
-    """Of its turn; empty for work that has none."""
+    """The message of its turn; empty for work without one."""
     result: WorkResult | None
     sent: bool
-    """The result has gone out on some connection."""
+    """Whether the result was sent on a connection."""
     acked: bool
-    """The host has it, or does not want it."""
+    """Whether the host has the result, or does not want it."""
 
 
 class AlreadyEntered(Exception):
-    """The id is taken: the same request came twice at the same moment."""
+    """Raised if the id is already in use, by a concurrent copy of the request."""
 
 
 def insert_request(connection: sqlite3.Connection, request: WorkRequest, message_id: str, now: int) -> None:
-    """Raises AlreadyEntered."""
+    """Insert a request. Raises AlreadyEntered."""
     values = (request.request_id, request.fingerprint(), request.model_dump_json(), message_id, now)
     try:
         connection.execute(
@@ -80,7 +80,7 @@ def insert_request(connection: sqlite3.Connection, request: WorkRequest, message
 
 
 def save_result(connection: sqlite3.Connection, result: WorkResult) -> None:
-    """Puts the result into the outbox; the first one stays."""
+    """Put the result into the outbox, unless there is one already."""
     connection.execute(
         "UPDATE work SET result_json = ? WHERE request_id = ? AND result_json IS NULL",
         (result.model_dump_json(), result.request_id),
@@ -88,9 +88,11 @@ def save_result(connection: sqlite3.Connection, result: WorkResult) -> None:
 
 
 def acknowledge(connection: sqlite3.Connection, request_ids: Sequence[str], now: int) -> None:
-    """The host has the results: they leave the outbox, and what was kept for longest leaves the ledger. A request that
-    is sent again after that is refused where its message or task is still there, and new work where it is not. Where
-    there is no result to be had yet, nothing changes."""
+    """Mark the results as acknowledged and delete the oldest acknowledged ones beyond the limit.
+
+    A deleted request that is sent again is refused while its message or task exists, and is new work afterwards.
+    Requests without a result are not changed.
+    """
     connection.executemany(
         "UPDATE work SET acked_at = ? WHERE request_id = ? AND acked_at IS NULL AND result_json IS NOT NULL",
         [(now, request_id) for request_id in request_ids],
@@ -106,8 +108,8 @@ def acknowledge(connection: sqlite3.Connection, request_ids: Sequence[str], now:
 
 
 def mark_sent(connection: sqlite3.Connection, request_id: str, now: int) -> None:
-    """The result has gone to a host that acknowledges nothing: whether it arrived is not known. What was kept for
-    longest of these leaves the ledger too."""
+    """Record that the result was sent to a host that never acknowledges, so that its arrival is uncertain. The oldest
+    of these beyond the limit are deleted."""
     connection.execute("UPDATE work SET sent_at = ? WHERE request_id = ? AND sent_at IS NULL", (now, request_id))
     waiting: int = connection.execute("SELECT count(*) FROM work WHERE acked_at IS NULL").fetchone()[0]
     connection.execute(
@@ -128,27 +130,26 @@ def find(connection: sqlite3.Connection, request_id: str) -> WorkEntry | None:
 
 
 def unfinished(connection: sqlite3.Connection) -> list[WorkEntry]:
-    """Requests without a result, the oldest first."""
+    """Return the requests without a result, the oldest first."""
     query = "SELECT * FROM work WHERE acked_at IS NULL AND result_json IS NULL ORDER BY created_at, request_id"
     return [_entry(row) for row in connection.execute(query).fetchall()]
 
 
 def unfinished_ids(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:
-    """Ids of the same."""
+    """Return the ids of requests without a result, the oldest first."""
     query = "SELECT request_id FROM work WHERE acked_at IS NULL AND result_json IS NULL ORDER BY created_at LIMIT ?"
     return tuple(row[0] for row in connection.execute(query, (limit,)).fetchall())
 
 
 def unacknowledged_ids(connection: sqlite3.Connection, *, unsent: bool = False) -> tuple[str, ...]:
-    """Ids of the requests whose results were not acknowledged, the oldest first; `unsent`: of those that never went out
-    either."""
+    """Return the ids of requests with an unacknowledged result, the oldest first. `unsent`: only those never sent."""
     query = "SELECT request_id FROM work WHERE acked_at IS NULL AND result_json IS NOT NULL"
     query += " AND sent_at IS NULL ORDER BY created_at" if unsent else " ORDER BY created_at"
     return tuple(row[0] for row in connection.execute(query).fetchall())
 
 
 def needed_sessions(connection: sqlite3.Connection) -> list[str]:
-    """Sessions of the requests whose result the host does not have yet."""
+    """Return the sessions of requests whose result the host does not have yet."""
     query = "SELECT DISTINCT m.session_id FROM work w JOIN chat_messages m ON m.id = w.message_id"
     return [row[0] for row in connection.execute(f"{query} WHERE w.acked_at IS NULL")]
 
@@ -163,7 +164,7 @@ def save_epoch(connection: sqlite3.Connection, epoch: int) -> None:
 
 
 def _entry(row: sqlite3.Row) -> WorkEntry:
-    """What we have written ourselves is read as it is: a newer program must not stumble over an older one's rows."""
+    """Parse our own rows without checks against the current rules, so that rows of older versions stay readable."""
     result = row["result_json"]
     return WorkEntry(
         WorkRequest.model_validate_json(row["request_json"]),

@@ -1,4 +1,4 @@
-"""What is said to the host, and the results that are sent until it has them. It outlives every connection."""
+"""Send frames to the host, and repeat results until it has them. Outlives every connection."""
 
 from __future__ import annotations
 
@@ -11,50 +11,51 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from agent_common.protocol.work import LifecycleSignal, SignalName, Verdict, WorkResult, encode, to_rfc3339
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...errors import StoreError
 from ...ports import Clock
 from ...store import Database
-from ..redaction import Redactor
+from ..redaction import redact_frame
 from . import ledger
 from .batch_lookup import BatchLookup
 
 log = logger(__name__)
 MAX_ERROR_CHARACTERS = 1000
-"""Characters of what went wrong, in a signal."""
+"""Maximum characters of an error in a signal."""
 MAX_PENDING_ACKNOWLEDGEMENTS = 1024
-"""Acknowledgements on their way to the disk; beyond that nothing more is heard from the host until some are there."""
+"""Maximum acknowledgements being written; above that, reading from the host pauses."""
 TOO_LARGE = "result_too_large"
 
 
 class FrameSender(Protocol):
-    """A connection."""
+    """A connection for outgoing frames."""
 
     max_line: int
-    """Bytes of the longest line that the host takes."""
+    """Bytes of the longest line that the host accepts."""
     redactor: Redactor
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
-        """Hands a frame over, in order. On a connection that is over it is lost; the ledger knows what it said."""
+        """Queue a frame, in order. On a closed connection it is lost, but its content is in the ledger."""
         ...
 
     async def flush(self) -> None:
-        """Returns once what was handed over has gone out, or the connection is over."""
+        """Return once all queued frames were sent, or the connection has ended."""
         ...
 
 
 @dataclass(slots=True)
 class Outbox:
-    """Says things on the connection there is."""
+    """Sends frames and results on the current connection."""
 
     agent_id: str
     database: Database
     clock: Clock
     sender: FrameSender | None = None
-    """The connection, once it may carry results."""
+    """The connection that may carry results; None if there is none."""
     extended: bool = False
-    """The host has welcomed us: it acknowledges results, and is told of progress."""
+    """Whether the host has sent a welcome: it then acknowledges results and receives progress."""
     _finding: BatchLookup[ledger.WorkEntry | None] = field(init=False)
     _settling: BatchLookup[None] = field(init=False)
 
@@ -72,20 +73,20 @@ class Outbox:
         )
 
     async def deliver(self, result: WorkResult) -> None:
-        """The result and the word that its place is free. It stays in the outbox until it is acknowledged; a host that
-        cannot do that is sent it once unasked."""
+        """Send the result, and the signal that its place in the window is free. The result stays in the outbox until it
+        is acknowledged; to a host that never acknowledges, it is sent once."""
         if self.sender is None:
             return
-        self.send(shorten_result(self.sender.redactor.redact(result), self.sender.max_line))
+        self.send(shorten_result(redact_frame(result, self.sender.redactor), self.sender.max_line))
         self.send_signal("completed", result.request_id)
         if not self.extended:
             now, request_id = self.clock.now_ms(), result.request_id
             await self.write(lambda connection: ledger.mark_sent(connection, request_id, now))
 
     async def deliver_unacknowledged(self, verdicts: Mapping[str, Verdict] | None) -> None:
-        """What was not acknowledged, at the pace at which the host reads. With verdicts it has decided about each;
-        without them goes out what was never sent."""
-        post = self.sender
+        """Send the unacknowledged results as fast as the host reads. `verdicts` are the host's decisions about them;
+        None: send only those that were never sent."""
+        sender = self.sender
         for request_id in await self.database.read(
             lambda connection: ledger.unacknowledged_ids(connection, unsent=verdicts is None)
         ):
@@ -93,28 +94,28 @@ class Outbox:
                 await self.acknowledge(request_id)
                 continue
             entry = await self.find(request_id)
-            if post is None or self.sender is not post:
+            if sender is None or self.sender is not sender:
                 return
             if entry is not None and entry.result is not None and not entry.acked:
                 await self.deliver(entry.result)
-                await post.flush()
+                await sender.flush()
 
     async def acknowledge(self, request_id: str) -> None:
-        """The host has the result, or does not want it."""
+        """Record that the host has the result, or does not want it."""
         await asyncio.shield(self._settling.submit(request_id))
 
     async def acknowledge_soon(self, request_id: str) -> None:
-        """The same; whoever says so need not wait for the disk, unless very much waits already."""
+        """Record the same without waiting for the disk, unless too many acknowledgements wait already."""
         settled = self._settling.submit(request_id)
         if self._settling.pending_count > MAX_PENDING_ACKNOWLEDGEMENTS:
             await asyncio.shield(settled)
 
     async def find(self, request_id: str) -> ledger.WorkEntry | None:
-        """Raises StoreError."""
+        """Return the ledger's entry; None if there is none. Raises StoreError."""
         return await asyncio.shield(self._finding.submit(request_id))
 
     async def close(self) -> None:
-        """Returns once the ledger knows what was settled."""
+        """Return once all acknowledgements are written."""
         await self._settling.wait_idle()
 
     async def _acknowledge_batch(self, request_ids: tuple[str, ...]) -> Mapping[str, None]:
@@ -127,7 +128,7 @@ class Outbox:
         )
 
     async def write(self, unit: Callable[[sqlite3.Connection], object]) -> None:
-        """For what is only lost until the host is asked again."""
+        """Write to the ledger, ignoring StoreError: the host will ask again about what is lost."""
         try:
             await self.database.write(unit)
         except StoreError as error:
@@ -135,20 +136,21 @@ class Outbox:
 
 
 def _surely_fits(result: WorkResult, max_bytes: int) -> bool:
-    """Without writing it: a character becomes six bytes at most, and what is around it is bounded."""
+    """Return whether the encoded result certainly fits: a character takes at most six bytes, and the rest is
+    bounded."""
     characters = len(result.content or "") + len(result.error or "") + len(result.audit_ref) + len(result.request_id)
     return characters * 6 + 512 <= max_bytes
 
 
 def shorten_result(result: WorkResult, max_bytes: int) -> WorkResult:
-    """The result as a line of at most so many bytes: one that the host cannot take would be sent to it for ever. Words
-    are cut, with a mark; JSON that is cut is none, so it is left out."""
+    """Shorten the result to a line of at most `max_bytes`, because one that the host cannot read would be resent
+    forever. Text is cut, with a mark; JSON is left out, as it would be invalid."""
     if result.content is None or _surely_fits(result, max_bytes):
         return result
     size = len(encode(result))
     if size <= max_bytes:
         return result
-    text = f"{TOO_LARGE}: the line would have {size} bytes, and the host takes {max_bytes}; this agent keeps it all"
+    text = f"{TOO_LARGE}: a line of {size} bytes, and the host accepts {max_bytes}; this agent keeps it all"
     if result.content.startswith("{"):
         return result.model_copy(update={"status": "failed", "content": None, "error": text})
     mark, length = f"\n[{text}]", len(result.content)

@@ -1,1 +1,1 @@
-"""Work requests: accepted, run as turns, followed to their end."""
+"""Work requests: accept them, run them as turns, and follow them to their end."""

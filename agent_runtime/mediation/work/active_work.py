@@ -1,4 +1,4 @@
-"""A request in the clerk's hands: on its way into the ledger, then worked on."""
+"""The state of a work request: pending until it is in the ledger, then active."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent_common.protocol.work import Progress, WorkRequest
+from agent_common.redaction import Redactor
 
-from ..redaction import Redactor
 from .turn_worker import RunningWork
 
 
 @dataclass(slots=True)
 class PendingWork:
-    """A request on its way into the ledger."""
+    """A request that is not in the ledger yet."""
 
     request: WorkRequest
     cancelled: bool = False
-    """The host has thought better of it meanwhile."""
+    """Whether the host has cancelled it meanwhile."""
 
 
 @dataclass(slots=True, eq=False)
 class ActiveWork:
-    """A request that is worked on."""
+    """A request that is being worked on."""
 
     request: WorkRequest
     job: RunningWork | None
-    """None: its turn has ended, and its result is still on the way to the disk."""
+    """None: its turn has ended, but its result is not on disk yet."""
     forgotten: bool = False
-    """The host does not want to hear of it."""
+    """Whether the host no longer wants its result."""
     stopping: bool = False
-    """It was cancelled."""
+    """Whether it was cancelled."""
     task: asyncio.Task[None] | None = None
     _seq: int = 0
     _held_text: str = ""
-    """Words that wait for the next ones, for they could be the beginning of a secret."""
+    """Text withheld until the next piece, because it could be the beginning of a secret."""
 
     def outgoing_progress(self, frame: Progress, redactor: Redactor) -> Iterator[Progress]:
-        """What goes out when this comes, in order and with its numbers."""
+        """Yield the frames to send for this one, numbered and in order."""
         if frame.kind == "text":
             said, self._held_text = redactor.split_releasable(self._held_text + (frame.text or ""))
             yield self._numbered(frame, text=said)

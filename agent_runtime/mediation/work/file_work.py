@@ -1,7 +1,7 @@
-"""The file door: one request from a file, its result into another, for workspaces that live for one piece of work.
+"""Work from a file: one request from a file, with its result in another, for workspaces with a single piece of work.
 
-It is the same clerk and the same ledger as on the channel: started again over the same data, the request goes on where
-it was, and one that has ended gives its result once more.
+It uses the same work service and ledger as the channel: run again on the same data, an unfinished request continues,
+and a finished one returns its result again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from agent_common.protocol.work import (
     read_loose_request,
     to_rfc3339,
 )
+from agent_common.redaction import Redactor
 
 from ...errors import StartError
 from ...ports import Clock
-from ..redaction import Redactor
+from ..redaction import redact_frame
 from .work_service import WorkService
 
 OPERATOR_PRINCIPAL = {"name": "operator", "kind": "user", "verified": True, "verified_by": "file"}
-"""Whoever can put a file there is the operator."""
+"""The principal of such a request: the person who can write the file is the operator."""
 
 
 def read_request(path: Path, clock: Clock, constraints_version: int) -> WorkRequest:
-    """A WorkRequest of either dialect, whose missing fields are filled in, or a TaskAssignment. Raises StartError that
-    names the field and the fix."""
+    """Read a WorkRequest of either dialect, with defaults for missing fields, or a TaskAssignment. Raises StartError
+    with the field at fault and a remedy."""
     try:
         with path.open("rb") as opened:
             raw = opened.read(MAX_LINE + 1)
@@ -56,7 +57,7 @@ def read_request(path: Path, clock: Clock, constraints_version: int) -> WorkRequ
 
 
 class _ResultCollector:
-    """Fills Post: nothing but the one result is kept."""
+    """Implements FrameSender, but keeps only the one result."""
 
     max_line = sys.maxsize
 
@@ -67,25 +68,26 @@ class _ResultCollector:
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         del droppable
         if isinstance(frame, WorkResult) and frame.request_id == self._request_id and not self.result.done():
-            self.result.set_result(self.redactor.redact(frame))
+            self.result.set_result(redact_frame(frame, self.redactor))
 
     async def flush(self) -> None:
         return
 
 
 async def run_file_request(work_service: WorkService, request: WorkRequest, redactor: Redactor) -> WorkResult:
-    """The request's result, however many lives it has taken. Cancelled, the work goes on in the next one."""
-    tray = _ResultCollector(request.request_id, redactor)
-    work_service.attach(tray, ResumeOk())
+    """Return the request's result, even if it takes several processes. After a cancellation the next one continues
+    it."""
+    collector = _ResultCollector(request.request_id, redactor)
+    work_service.attach(collector, ResumeOk())
     work_service.submit(request)
-    result = await tray.result
+    result = await collector.result
     await work_service.acknowledge(request.request_id)
     return result
 
 
 def write_result(path: Path, result: WorkResult) -> None:
-    """Whole or not at all, also through a power cut. The folder may be the agent's own: what stands in the way there is
-    taken away, and no link is followed. Raises StartError."""
+    """Write the result atomically and durably. In the folder, which may be the agent's own, obstacles are removed and
+    links not followed. Raises StartError."""
     part = path.with_name(f".{path.name}.part")
     try:
         part.unlink(missing_ok=True)
@@ -99,22 +101,24 @@ def write_result(path: Path, result: WorkResult) -> None:
 
 
 def _with_defaults(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
-    """The id is that of the content unless it has one: the same file is the same work."""
+    """Return the request with defaults. Its id is a hash of the file unless it names one, so the same file is the same
+    work."""
     made = f"file-{hashlib.sha256(raw).hexdigest()[:16]}"
     if "input_data" in value and "task_type" in value:
         return _of_task(value, made)
     if "content" not in value:
-        raise FrameFault("invalid_request", "content: is missing; say what is to be done, or send a TaskAssignment")
+        raise FrameFault("invalid_request", "content: is missing; describe the work, or send a TaskAssignment")
     principal: Any = value.get("principal", OPERATOR_PRINCIPAL)
     known = {**OPERATOR_PRINCIPAL, "name": principal} if isinstance(principal, str) else principal
     unknown = value.keys() - WorkRequest.model_fields.keys()
     if unknown:
-        raise FrameFault("invalid_request", f"{sorted(unknown)[0][:100]}: there is no such field; remove it")
+        raise FrameFault("invalid_request", f"{sorted(unknown)[0][:100]}: unknown field; remove it")
     return {"request_id": made, **value, "principal": known}
 
 
 def _unset_cost_limit(given: TaskAssignment) -> dict[str, Any]:
-    """A limit on cost binds harder when it was set explicitly, so one that was not is left out."""
+    """Return the cost limit's field name if the limit is only a default, to leave it out: an explicit one is
+    stricter."""
     budget = given.token_budget
     by_default = budget is not None and "max_cost_usd" not in budget.model_fields_set
     return {"token_budget": {"max_cost_usd"}} if by_default else {}

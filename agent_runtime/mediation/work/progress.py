@@ -1,4 +1,4 @@
-"""How far a turn is, for the host: its stream with the pieces put together, a few times a second at most."""
+"""Progress of a turn for the host: its stream in larger pieces, at most a few times a second."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MAX_TEXT_CHARACTERS = 64 * 1024
 
 
 async def follow_progress(request_id: str, live: TurnStream, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
-    """Progress frames without their numbers; whoever sends them counts. Text that is too much for one is left out: the
-    result has it."""
+    """Yield progress frames; the sender numbers them. Text that is too long for one is left out, as the result has
+    it."""
     text: list[str] = []
     try:
         async for piece in live.follow(through_waits=True):
@@ -42,6 +42,6 @@ async def follow_progress(request_id: str, live: TurnStream, usage: Callable[[],
 
 
 def _chunks(piece: bytes) -> list[dict[str, Any]]:
-    """The chunks in a piece of server-sent events."""
+    """Return the chunks in a piece of server-sent events."""
     lines = (line for line in piece.split(b"\n") if line.startswith(b"data: {"))
     return [from_json(line[6:]) for line in lines]

@@ -1,4 +1,4 @@
-"""What a request may use, as limits and rules of its turn. What cannot be enforced is refused, not ignored."""
+"""Convert a request's bounds and scope to limits and rules of its turn. A bound that cannot be enforced is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCOPE = re.compile(r"([A-Za-z0-9_*][A-Za-z0-9_.:*/-]*?)(?:\(([^()]*)\))?")
 
 
 class WorkRefused(Exception):
-    """The request cannot be taken. `code` is stable and says whether the same id may come again."""
+    """Raised if a request is refused. `code` is stable and tells whether the same id may be sent again."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -22,11 +22,11 @@ class WorkRefused(Exception):
 
 
 class WindowFull(WorkRefused):
-    """All places of the window are taken."""
+    """Raised if all places of the window are taken."""
 
 
 def limits_within(limits: TurnLimits, bounds: WorkBounds | None) -> TurnLimits:
-    """The limits of the turn, and no more than the bounds."""
+    """Return the limits of the turn, reduced to the bounds."""
     if bounds is None:
         return limits
     return limits.within(
@@ -38,15 +38,18 @@ def limits_within(limits: TurnLimits, bounds: WorkBounds | None) -> TurnLimits:
 
 
 def check_bounds(bounds: WorkBounds | None, *, confined: bool) -> None:
-    """Raises Refused for a bound that nothing here can watch."""
+    """Raise WorkRefused for a bound that cannot be enforced here."""
     if bounds is not None and bounds.max_egress_bytes is not None and not confined:
         text = "commands of this agent are not confined, and have the machine's own network"
         raise WorkRefused("unsupported_bound:max_egress_bytes", text)
 
 
 def scope_layer(request: WorkRequest) -> Layer | None:
-    """The authorization scope as one more layer of authority: what it does not name is denied. Entries are names of
-    permissions with `*`, as `read` or `skill:*`, and may have a pattern, as `bash(git *)`. Raises Refused."""
+    """Return the authorization scope as a layer of authority that denies everything else; None without a scope.
+
+    Entries are names of permissions with `*`, such as `read` or `skill:*`, and may have a pattern, such as `bash(git
+    *)`. Raises WorkRefused.
+    """
     scope = request.principal.authorization_scope
     if not scope:
         return None

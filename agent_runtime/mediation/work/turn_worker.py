@@ -1,4 +1,4 @@
-"""Requests as turns of the one loop: `text` is a chat turn of its principal, `json` and `structured` are a task."""
+"""Run requests as turns: `text` as a chat turn of its principal, `json` and `structured` as a task."""
 
 from __future__ import annotations
 
@@ -34,66 +34,69 @@ from .request_limits import WorkRefused, limits_within, scope_layer
 
 SOURCE = "mediation"
 YIELDED = frozenset({"budget_exhausted", "deadline_exceeded", "channel_broken", "constraints_changed"})
-"""Error codes of work that was stopped though nothing was wrong with it."""
+"""Error codes of work that was stopped although nothing was wrong with it."""
 _OTHERWISE = "that came another way, or is no longer in the ledger"
 
 
 class RunningWork(Protocol):
-    """A request that is worked on, or has its result in the outbox."""
+    """A request that is being worked on, or has its result in the outbox."""
 
     async def wait_ended(self) -> bool:
-        """Returns once its result is in the ledger, or on its way there when the disk is slow to take it; False when
-        this life ends before that."""
+        """Return once its result is in the ledger, or will be written there after a failure of the disk. Returns False
+        if this process ends before that."""
         ...
 
     def result(self) -> WorkResult | None:
-        """The result, when it is known to be on the disk; else the ledger must be asked."""
+        """Return the result if it is known to be on disk; None: ask the ledger."""
         ...
 
     async def stop(self, why: str) -> None:
-        """`cancelled`, or `channel` and `constraints` for what is to end as yielded. Returns once it has ended."""
+        """Stop the work and wait for its end. `why`: `cancelled`, or `channel` or `constraints` to end it as
+        yielded."""
         ...
 
     def usage(self) -> WorkUsage: ...
 
     def progress(self) -> AsyncIterator[Progress] | None:
-        """What can be told meanwhile; ends with the work. None: nothing can."""
+        """Yield progress until the work ends; None if there is none to report."""
         ...
 
 
 class WorkRunner(Protocol):
-    """Does the work."""
+    """Carries out requests."""
 
     async def start(self, request: WorkRequest) -> RunningWork:
-        """Returns once the request is in the ledger, on disk. Raises Refused; then nothing has happened."""
+        """Return once the request is in the ledger, on disk. Raises WorkRefused; nothing has changed then."""
         ...
 
     def resume(self, entry: ledger.WorkEntry) -> RunningWork | None:
-        """The work of an earlier life that goes on; none when it is gone."""
+        """Return the work of an earlier process that continues; None if it is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnWorker:
-    """Fills Worker, and loop.Keeper."""
+    """Implements WorkRunner, and WorkStore of the loop."""
 
     services: LoopServices
     chats: ChatService
     tasks: TaskService
 
     async def start(self, request: WorkRequest) -> RunningWork:
-        mandate = self._external_work(request)
+        external_work = self._external_work(request)
         try:
             if request.content_kind == "text":
-                return TurnJob(await self._start_chat_turn(request, mandate), self.services, request.request_id)
-            assigned = await self.tasks.assign(_assignment(request), request.principal.name, external_work=mandate)
+                return TurnJob(await self._start_chat_turn(request, external_work), self.services, request.request_id)
+            assigned = await self.tasks.assign(
+                _assignment(request), request.principal.name, external_work=external_work
+            )
         except ledger.AlreadyEntered:
-            raise WorkRefused("overloaded", "the same request is being taken up at this moment") from None
+            raise WorkRefused("overloaded", "the same request is being accepted at this moment") from None
         except Busy as error:
             raise WorkRefused("overloaded", error.message) from error
         except NotReady as error:
             raise WorkRefused("draining", error.message) from error
-        except Conflict as error:  # a session that was archived at this moment has a successor at the next
+        except Conflict as error:  # a session archived just now may get a successor soon
             code = "overloaded" if error.code == "session_archived" else "request_id_conflict"
             raise WorkRefused(code, error.message) from error
         except RequestError as error:
@@ -108,7 +111,7 @@ class TurnWorker:
         turn = self.services.admission.queues.turn(entry.message_id)
         return TurnJob(turn, self.services, entry.request.request_id) if turn is not None else None
 
-    # -- loop.Keeper
+    # -- WorkStore of the loop
 
     def load_external_work(self, connection: sqlite3.Connection, turn: TurnRow) -> ExternalWork | None:
         entry = ledger.find(connection, turn.task_id) if turn.task_id is not None else None
@@ -125,10 +128,10 @@ class TurnWorker:
             parts = reply.parts if reply is not None else []
             ledger.save_result(connection, _result(connection, entry.request, turn.message_id, parts, outcome, now))
 
-    # -- inside
+    # -- helpers
 
     def _external_work(self, request: WorkRequest) -> ExternalWork:
-        """Raises Refused."""
+        """Return the request as work of the loop. Raises WorkRefused."""
         limit = partial(limits_within, bounds=request.bounds)
         return ExternalWork(SOURCE, request.request_id, _LedgerRecorder(request), limit, scope_layer(request))
 
@@ -147,11 +150,11 @@ class TurnWorker:
 
 @dataclass(slots=True)
 class _LedgerRecorder:
-    """Keeps the ledger in step with the turn."""
+    """Updates the ledger in the transactions of the turn."""
 
     request: WorkRequest
     result: WorkResult | None = None
-    """As it was written last; whether that is on the disk, the turn knows."""
+    """The result as last written; the turn knows whether it is on disk."""
 
     def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         ledger.insert_request(connection, self.request, turn.message_id, now)
@@ -166,7 +169,7 @@ class _LedgerRecorder:
 
 @dataclass(frozen=True, slots=True)
 class TurnJob:
-    """Fills Job with a turn."""
+    """Implements RunningWork with a turn."""
 
     turn: Turn
     services: LoopServices
@@ -177,24 +180,24 @@ class TurnJob:
         return self.turn.end.outcome is not None
 
     def result(self) -> WorkResult | None:
-        duty = self.turn.request.external_work.recorder if self.turn.request.external_work is not None else None
-        return duty.result if self.turn.end.recorded and isinstance(duty, _LedgerRecorder) else None
+        recorder = self.turn.request.external_work.recorder if self.turn.request.external_work is not None else None
+        return recorder.result if self.turn.end.recorded and isinstance(recorder, _LedgerRecorder) else None
 
     async def stop(self, why: str) -> None:
         if why == "cancelled":
             await self.services.admission.stop(self.turn)
-        elif self.turn.state == "running":  # what waits in the queue has no effect, and may go on waiting
+        elif self.turn.state == "running":  # queued or waiting turns have no effects and may stay
             self.turn.stop("channel" if why == "channel" else "constraints")
 
     def usage(self) -> WorkUsage:
-        books, started = self.turn.budget, self.turn.start.monotonic
+        budget, started = self.turn.budget, self.turn.start.monotonic
         running = self.services.clock.monotonic() - started if started is not None else 0.0
         return WorkUsage(
-            tokens=books.tokens,
-            tool_calls=books.calls,
-            egress_bytes=books.egress.sent_bytes if books.egress.limited else None,
+            tokens=budget.tokens,
+            tool_calls=budget.calls,
+            egress_bytes=budget.egress.sent_bytes if budget.egress.limited else None,
             duration_ms=self.turn.end.duration_ms or round(max(0.0, running) * 1000),
-            cost_usd=books.usage.cost_usd,
+            cost_usd=budget.usage.cost_usd,
         )
 
     def progress(self) -> AsyncIterator[Progress] | None:
@@ -202,7 +205,7 @@ class TurnJob:
 
 
 def refusal_result(request: WorkRequest, code: str, text: str, now: int, *, failed: bool = False) -> WorkResult:
-    """The answer to a request that is not begun."""
+    """Return the result of a request that is not begun."""
     return WorkResult(
         request_id=request.request_id,
         status="failed" if failed else "denied",
@@ -244,7 +247,7 @@ def _result(
 
 
 def _assignment(request: WorkRequest) -> TaskAssignment:
-    """A TaskAssignment, or whatever the content is as the input of one. Raises Refused."""
+    """Return the content as a TaskAssignment, or as the input of one. Raises WorkRefused."""
     try:
         content: Any = from_json(request.content, allow_inf_nan=False)
     except ValueError as error:
@@ -263,5 +266,5 @@ def _assignment(request: WorkRequest) -> TaskAssignment:
             task_type=request.content_kind,
             input_data=content if is_object(content) else {"content": content},
         )
-    # Its own pattern is stricter than that of request ids, which people choose as they like.
+    # Set afterwards, because ids of requests are free, while the pattern of a task's id is stricter.
     return given.model_copy(update={"task_id": request.request_id})

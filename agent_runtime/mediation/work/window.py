@@ -1,4 +1,4 @@
-"""The window: the requests that have a place in it, and those that wait for one."""
+"""The window: the requests that may be active at a time, and those that wait."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ MAX_WAITING = 64
 
 
 class RequestWindow:
-    """Gives places in the order in which requests ask for them."""
+    """Assigns places in the order of the requests."""
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._taken: set[str] = set()
         self._waiting: dict[str, asyncio.Future[None]] = {}
-        """Oldest first."""
+        """By request id, oldest first."""
 
     def claim(self, request_id: str) -> bool:
-        """Whether the request has a place now; nothing overtakes what waits."""
+        """Return whether the request has a place, taking a free one unless other requests wait."""
         if request_id not in self._taken and not self._waiting and len(self._taken) < self._window:
             self._taken.add(request_id)
         return request_id in self._taken
 
     def claim_over_limit(self, request_id: str) -> None:
-        """Gives a place to work that was begun before, however full the window is."""
+        """Assign a place to work that was begun earlier, even beyond the limit."""
         self._taken.add(request_id)
 
     async def wait_for_slot(self, request_id: str) -> bool:
-        """Returns once the request has a place; False when too many wait already. Cancelled by `clear`."""
+        """Return once the request has a place; False if too many wait already. `cancel_waiting` cancels the wait."""
         if self.claim(request_id):
             return True
         if len(self._waiting) >= MAX_WAITING:
@@ -40,7 +40,7 @@ class RequestWindow:
         return True
 
     def release(self, request_id: str) -> None:
-        """Gives the place to the request that has waited longest."""
+        """Free the place for the request that has waited longest."""
         self._taken.discard(request_id)
         for waiting, place in self._waiting.items():
             if len(self._taken) >= self._window:
@@ -50,6 +50,6 @@ class RequestWindow:
                 place.set_result(None)
 
     def cancel_waiting(self) -> None:
-        """Drops all that wait: their host has gone, and sends again what it still wants."""
+        """Cancel all waits: the host has disconnected, and will send again what it still wants."""
         for place in self._waiting.values():
             place.cancel()

@@ -1,4 +1,4 @@
-"""Takes requests and follows each to its end. It outlives every connection."""
+"""Accept requests and follow each to its end. Outlives every connection."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from .window import RequestWindow
 
 log = logger(__name__)
 GIVE_UP_SECONDS = 20.0
-"""Longest wait for work that was told to stop."""
+"""Maximum seconds to wait for stopped work."""
 MAX_RESUME_IDS = 4096
-"""Requests that one frame can name."""
+"""Maximum requests named in one frame."""
 MAX_PENDING_LOOKUPS = 64
-"""Requests beyond the window that are looked up at the same time; a flood is refused unread."""
+"""Maximum concurrent lookups of requests beyond the window; further ones are refused without a lookup."""
 RESULT_RETRY_SECONDS = (0.1, 0.5, 5.0)
-"""Seconds before the ledger is asked again for a result that the disk did not take or give; the last one for good."""
+"""Seconds between attempts to read a result that the disk did not store or return; the last one repeats."""
 _NO_USAGE = WorkUsage()
 _OTHER = "this id was used for other work"
 
 
 @dataclass(slots=True)
 class WorkRules:
-    """What decides whether a request is taken."""
+    """Rules that decide whether a request is accepted."""
 
     window: int
     loose: bool
-    """Principals that nobody has verified may give work: for development."""
+    """Whether unverified principals may give work; for development."""
     confined: bool = True
-    """Commands have no network but by a way out that is counted."""
+    """Whether commands have no network except through a metered proxy."""
 
 
 @dataclass(slots=True)
 class WorkService:
-    """`open` it when the loop is there, `close` it before the loop ends."""
+    """Accepts work requests. Call `open` once the loop exists, and `close` before it ends."""
 
     database: Database
     clock: Clock
@@ -66,13 +66,13 @@ class WorkService:
     rules: WorkRules
     outbox: Outbox
     on_change: Callable[[], None] = lambda: None
-    """Is told when work begins and ends."""
+    """Called when work begins or ends."""
     draining: bool = False
-    """This life ends."""
+    """Whether this process is shutting down."""
     paused: str | None = None
-    """Why no new work is taken for now."""
+    """Why no new work is accepted at present; None if it is."""
     pending_constraints: int = 0
-    """Constraints that are being taken up."""
+    """Number of constraints that are being applied."""
     _active: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
     _pending: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -83,7 +83,7 @@ class WorkService:
         self._window = RequestWindow(self.rules.window)
 
     async def open(self) -> None:
-        """Takes up what the last life left: turns that go on, and those that nobody knows any more."""
+        """Resume the work of the previous process, and fail requests whose turn is gone."""
         for entry in await self.database.read(ledger.unfinished):
             job = self.worker.resume(entry)
             if job is not None:
@@ -98,46 +98,47 @@ class WorkService:
 
     @property
     def active_count(self) -> int:
-        """Requests that are worked on."""
+        """Number of requests that are being worked on."""
         return len(self._active)
 
-    # -- what the host says
+    # -- frames of the host
 
     def submit(self, request: WorkRequest) -> None:
-        """A request has come. What is to be said of it is said by and by, on whatever connection there is then."""
+        """Accept a request. Replies are sent later, on the connection that is open then."""
         request_id = request.request_id
         if (known := self._pending.get(request_id)) is not None:
             if known.request.fingerprint() != request.fingerprint():
                 self._refuse(request, "request_id_conflict", _OTHER, failed=True)
         elif len(self._pending) >= self.rules.window + MAX_PENDING_LOOKUPS:
-            self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked at already")
+            self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked up already")
         else:
-            coming = self._pending[request_id] = PendingWork(request)
-            self._spawn(self._process(request, coming), f"work {request_id}")
+            pending = self._pending[request_id] = PendingWork(request)
+            self._spawn(self._process(request, pending), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:
-        if (case := self._active.get(cancel.request_id)) is not None:
-            self._cancel(case)
-        elif (coming := self._pending.get(cancel.request_id)) is not None:
-            coming.cancelled = True
+        if (work := self._active.get(cancel.request_id)) is not None:
+            self._cancel(work)
+        elif (pending := self._pending.get(cancel.request_id)) is not None:
+            pending.cancelled = True
         else:
             self.outbox.send(Nack(code="unknown_request", request_id=cancel.request_id))
 
     async def acknowledge(self, request_id: str) -> None:
-        """The host has the result on its disk."""
+        """Record that the host has stored the result."""
         await self.outbox.acknowledge(request_id)
 
     # -- connections
 
     async def resume_frame(self) -> Resume:
-        """What this side still has. What it does not name for want of room is sent all the same."""
+        """Return the frame that lists running and unacknowledged requests. Those beyond its limit are sent all the
+        same."""
         running = await self.database.read(lambda connection: ledger.unfinished_ids(connection, MAX_RESUME_IDS))
         unacked = await self.database.read(ledger.unacknowledged_ids)
         return Resume(running=running, unacked=unacked[:MAX_RESUME_IDS])
 
     def attach(self, sender: FrameSender, verdicts: ResumeOk | None) -> None:
-        """The connection may carry results now. With verdicts the host has welcomed us and decides about each; without,
-        what was never sent goes out."""
+        """Use the connection for results from now on. `verdicts` are the host's decisions after its welcome; None: only
+        results that were never sent are sent."""
         self.outbox.sender, self.outbox.extended = sender, verdicts is not None
         said = verdicts.verdicts if verdicts is not None else None
         if said is not None:
@@ -151,22 +152,22 @@ class WorkService:
         self._stop_resending()
 
     async def finish_forgotten(self) -> None:
-        """Returns once what the host has taken back has ended, or does not for long."""
-        tasks = [case.task for case in self._active.values() if case.forgotten and case.task is not None]
+        """Wait until the work that the host has withdrawn has ended, or for a limited time."""
+        tasks = [work.task for work in self._active.values() if work.forgotten and work.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
 
     async def stop_all(self, why: str) -> None:
-        """Ends what runs as yielded: the channel is gone for too long, or the constraints are others."""
-        await asyncio.gather(*(self._stop(case, why) for case in list(self._active.values())))
+        """End the running work as yielded, because the channel is down for too long or the constraints have changed."""
+        await asyncio.gather(*(self._stop(work, why) for work in list(self._active.values())))
 
     async def wait_idle(self) -> None:
-        """Returns once nothing is worked on."""
+        """Return once no request is being worked on."""
         while tasks := self._active_tasks():
             await asyncio.wait(tasks)
 
     async def flush_results(self, seconds: float) -> None:
-        """Gives the results of what has ended so long to be handed to the connection."""
+        """Give the results of ended work `seconds` to be passed to the connection."""
         if tasks := self._active_tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
@@ -179,42 +180,42 @@ class WorkService:
 
     # -- one request
 
-    async def _process(self, request: WorkRequest, coming: PendingWork) -> None:
-        """From the first look at the request to its end, unless it goes another way."""
+    async def _process(self, request: WorkRequest, pending: PendingWork) -> None:
+        """Handle the request from its arrival to its end, unless another task already does."""
         try:
-            case = await self._start(request)
+            work = await self._start(request)
         finally:
             self._pending.pop(request.request_id, None)
             if request.request_id not in self._active:
                 self._window.release(request.request_id)
-        if coming.cancelled and (known := self._active.get(request.request_id)) is not None:
+        if pending.cancelled and (known := self._active.get(request.request_id)) is not None:
             self._cancel(known)
-        if case is not None:
-            await self._run_to_end(case)
+        if work is not None:
+            await self._run_to_end(work)
 
     async def _start(self, request: WorkRequest) -> ActiveWork | None:
-        """None: it is not begun, or somebody follows it already."""
+        """Start the work; None if it was refused, or another task follows it already."""
         try:
             again = True
             while again:
                 try:
                     self._check_acceptable(request)
-                    case = self._register(request, await self.worker.start(request))
-                    case.task = asyncio.current_task()
+                    work = self._register(request, await self.worker.start(request))
+                    work.task = asyncio.current_task()
                     self.outbox.send_signal("accepting", request.request_id)
-                    return case
-                except WorkRefused as error:  # most are new, so the ledger is asked only about those that are not begun
+                    return work
+                except WorkRefused as error:  # most requests are new, so only refused ones are looked up
                     again = await self._handle_refusal(request, error)
-        except StoreError as error:  # the same id may come again
+        except StoreError as error:  # the same id may be sent again
             self._refuse(request, "overloaded", error.message)
         except Exception:
-            log.exception("a request could not be taken", request_id=request.request_id)
-            self._refuse(request, "overloaded", "the runtime failed; its log says more")
+            log.exception("a request could not be accepted", request_id=request.request_id)
+            self._refuse(request, "overloaded", "internal error in the runtime; see its log")
         return None
 
     async def _handle_refusal(self, request: WorkRequest, error: WorkRefused) -> bool:
-        """Whether it may be tried again. A request that is known already is answered whatever else stands in its way;
-        a host that knows no window cannot keep to it, so that its request waits for a place."""
+        """Answer a refused request and return whether it may be tried again. A known request is answered in any case. A
+        host without a window cannot respect it, so its request waits for a place."""
         entry = await self.outbox.find(request.request_id)
         if entry is not None:
             await self._rejoin(request, entry)
@@ -229,125 +230,125 @@ class WorkService:
         return False
 
     async def _rejoin(self, request: WorkRequest, entry: ledger.WorkEntry) -> None:
-        """A request that is known: it is joined, or its result is said again."""
+        """Follow a known request, or send its result again."""
         if entry.fingerprint != request.fingerprint():
             self._refuse(request, "request_id_conflict", _OTHER, failed=True)
         elif entry.result is not None:
-            # Each attempt has an audit_ref of its own, and the record is about this one.
+            # Each attempt has its own audit_ref, and the record is about this attempt.
             await self.outbox.deliver(entry.result.model_copy(update={"audit_ref": request.audit_ref}))
         else:
-            case = self._active.get(request.request_id) or self._follow_resumed(
+            work = self._active.get(request.request_id) or self._follow_resumed(
                 entry.request, self.worker.resume(entry)
             )
-            case.forgotten = False
+            work.forgotten = False
             self.outbox.send_signal("accepting", request.request_id)
 
     def _check_acceptable(self, request: WorkRequest) -> None:
-        """Gives the request a place in the window. Raises Refused."""
+        """Check the request and take a place in the window. Raises WorkRefused."""
         held = self.constraints.active
         if request.request_id in self._active:
-            raise WorkRefused("overloaded", "it is worked on")
+            raise WorkRefused("overloaded", "it is already being worked on")
         if self.draining or self.paused:
             raise WorkRefused("draining", self.paused or "this agent is shutting down")
         if self.pending_constraints:
-            raise WorkRefused("constraints_outdated", "new constraints are being taken up")
+            raise WorkRefused("constraints_outdated", "new constraints are being applied")
         if not request.principal.verified and not self.rules.loose:
-            raise WorkRefused("unverified_principal", f"nobody has checked that this is {request.principal.name}")
+            raise WorkRefused("unverified_principal", f"the identity of {request.principal.name} is not verified")
         if self.constraints.fault is not None:
             raise WorkRefused("constraints_outdated", self.constraints.fault)
         if request.constraints_version != held.version:
-            text = f"version {request.constraints_version} is asked for, and {held.version} holds"
+            text = f"version {request.constraints_version} is required, but {held.version} is in force"
             raise WorkRefused("constraints_outdated", text)
         check_bounds(request.bounds, confined=self.rules.confined)
         if not self._window.claim(request.request_id):
             raise WindowFull("overloaded", f"{self.rules.window} requests at a time")
 
     def _register(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        case = self._active[request.request_id] = ActiveWork(request, job)
+        work = self._active[request.request_id] = ActiveWork(request, job)
         self._window.claim_over_limit(request.request_id)
         self.on_change()
-        return case
+        return work
 
     def _follow_resumed(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        """Work that was begun some other time."""
-        case = self._register(request, job)
-        case.task = self._spawn(self._run_to_end(case), f"result of {request.request_id}")
-        return case
+        """Follow work that was begun earlier."""
+        work = self._register(request, job)
+        work.task = self._spawn(self._run_to_end(work), f"result of {request.request_id}")
+        return work
 
-    async def _run_to_end(self, case: ActiveWork) -> None:
-        """Tells how the work goes, then how it ended."""
-        request_id, result = case.request.request_id, None
+    async def _run_to_end(self, work: ActiveWork) -> None:
+        """Send the progress of the work, then its result."""
+        request_id, result = work.request.request_id, None
         try:
-            if await self._wait_ended(case):  # else the next life has it
-                result = await self._wait_for_result(case)
+            if await self._wait_ended(work):  # otherwise the next process has it
+                result = await self._wait_for_result(work)
         finally:
             self._active.pop(request_id, None)
             self._window.release(request_id)
-        if result is not None and case.forgotten:
+        if result is not None and work.forgotten:
             await self.acknowledge(request_id)
         elif result is not None:
-            if case.job is not None and (usage := case.job.usage()) != _NO_USAGE:
-                self._send_progress(case, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
+            if work.job is not None and (usage := work.job.usage()) != _NO_USAGE:
+                self._send_progress(work, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
             await self.outbox.deliver(result)
         self.on_change()
 
-    async def _wait_ended(self, case: ActiveWork) -> bool:
-        if case.job is None:
+    async def _wait_ended(self, work: ActiveWork) -> bool:
+        if work.job is None:
             return True
-        if (progress := case.job.progress()) is None:
-            return await case.job.wait_ended()
-        telling = self._spawn(self._forward_progress(case, progress), f"progress of {case.request.request_id}")
+        if (progress := work.job.progress()) is None:
+            return await work.job.wait_ended()
+        forwarding = self._spawn(self._forward_progress(work, progress), f"progress of {work.request.request_id}")
         try:
-            return await case.job.wait_ended()
+            return await work.job.wait_ended()
         finally:
-            telling.cancel()
+            forwarding.cancel()
 
-    async def _wait_for_result(self, case: ActiveWork) -> WorkResult | None:
-        """The result, once it is on the disk. One that is full takes it later, and one that stumbles is asked again."""
-        if case.job is not None and (known := case.job.result()) is not None:
+    async def _wait_for_result(self, work: ActiveWork) -> WorkResult | None:
+        """Return the result once it is on disk; keep asking while the disk is full or failing."""
+        if work.job is not None and (known := work.job.result()) is not None:
             return known
-        request_id = case.request.request_id
+        request_id = work.request.request_id
         for wait in itertools.chain(RESULT_RETRY_SECONDS, itertools.repeat(RESULT_RETRY_SECONDS[-1])):
             try:
                 entry = await self.outbox.find(request_id)
                 if entry is None or entry.result is not None:
                     return entry.result if entry is not None else None
             except StoreError as error:
-                log.warning("a result could not be read yet", request_id=request_id, error=str(error))
+                log.warning("a result could not be read, retrying", request_id=request_id, error=str(error))
             await asyncio.sleep(wait)
         return None
 
     def _apply_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
-        """Into what goes on and what the host wants no more."""
-        for case in list(self._active.values()):
-            case.forgotten = verdicts.get(case.request.request_id) in ("cancel", "forget")
-            if case.forgotten:
-                self._cancel(case)
+        """Cancel the active requests that the host no longer wants."""
+        for work in list(self._active.values()):
+            work.forgotten = verdicts.get(work.request.request_id) in ("cancel", "forget")
+            if work.forgotten:
+                self._cancel(work)
 
-    async def _forward_progress(self, case: ActiveWork, progress: AsyncIterator[Progress]) -> None:
+    async def _forward_progress(self, work: ActiveWork, progress: AsyncIterator[Progress]) -> None:
         async for frame in progress:
-            self._send_progress(case, frame)
+            self._send_progress(work, frame)
 
-    def _send_progress(self, case: ActiveWork, frame: Progress) -> None:
-        post = self.outbox.sender
-        if post is None or not self.outbox.extended or case.forgotten:
+    def _send_progress(self, work: ActiveWork, frame: Progress) -> None:
+        sender = self.outbox.sender
+        if sender is None or not self.outbox.extended or work.forgotten:
             return
-        for one in case.outgoing_progress(frame, post.redactor):
-            post.send(one, droppable=True)
+        for one in work.outgoing_progress(frame, sender.redactor):
+            sender.send(one, droppable=True)
 
-    def _cancel(self, case: ActiveWork) -> None:
-        if not case.stopping:
-            case.stopping = True
-            self._spawn(self._stop(case, "cancelled"), f"cancel {case.request.request_id}")
+    def _cancel(self, work: ActiveWork) -> None:
+        if not work.stopping:
+            work.stopping = True
+            self._spawn(self._stop(work, "cancelled"), f"cancel {work.request.request_id}")
 
-    async def _stop(self, case: ActiveWork, why: str) -> None:
+    async def _stop(self, work: ActiveWork, why: str) -> None:
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
-                if case.job is not None:
-                    await case.job.stop(why)
-        except Exception as error:  # noqa: BLE001  it goes on, and its result comes when it comes
-            case.stopping = False
-            log.warning("work could not be stopped", request_id=case.request.request_id, error=str(error))
+                if work.job is not None:
+                    await work.job.stop(why)
+        except Exception as error:  # noqa: BLE001  the work continues, and its result follows later
+            work.stopping = False
+            log.warning("work could not be stopped", request_id=work.request.request_id, error=str(error))
 
     # -- helpers
 
@@ -360,7 +361,7 @@ class WorkService:
         self.outbox.send(refusal_result(request, code, text, self.clock.now_ms(), failed=failed))
 
     def _active_tasks(self) -> list[asyncio.Task[None]]:
-        return [case.task for case in self._active.values() if case.task is not None]
+        return [work.task for work in self._active.values() if work.task is not None]
 
     def _stop_resending(self) -> None:
         if self._resending is not None:
@@ -376,4 +377,4 @@ class WorkService:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the clerk failed", at=task.get_name(), exc_info=error)
+            log.error("a task of the work service failed", at=task.get_name(), exc_info=error)

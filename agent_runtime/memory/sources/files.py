@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 
+from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
@@ -79,8 +80,8 @@ class _Changes:
 class FileIndexer:
     """The files of one scope: those of all, or a principal's own."""
 
-    def __init__(self, database: Database, home: Home, principal: str | None, secrets: Sequence[str] = ()) -> None:
-        self._database, self._principal, self._secrets = database, principal, tuple(secrets)
+    def __init__(self, database: Database, home: Home, principal: str | None, redactor: Redactor) -> None:
+        self._database, self._principal, self._redactor = database, principal, redactor
         self._root = home.workspace if principal is None else personal_folder(home, principal)
         self._warned = False
         """The log says that there is too much."""
@@ -153,7 +154,7 @@ class FileIndexer:
         await self._database.write(record_file)
 
     def _compare(self, path: str, before: Sequence[tuple[int, str, int]], *, gone: bool) -> _Changes:
-        now = [] if gone else _passages(self._root, path, self._secrets)
+        now = [] if gone else _passages(self._root, path, self._redactor)
         wanted = Counter(text for text, _ in now)
         lines = dict(reversed(now))
         changes = _Changes([], [], [])
@@ -168,7 +169,7 @@ class FileIndexer:
         return changes
 
 
-def _passages(root: Path, path: str, secrets: Sequence[str]) -> list[tuple[str, int]]:
+def _passages(root: Path, path: str, redactor: Redactor) -> list[tuple[str, int]]:
     """The texts of a file's passages with their lines; nothing for what is no text, or cannot be read."""
     try:
         with SafePath(root, root / path, path).open() as file:
@@ -179,7 +180,7 @@ def _passages(root: Path, path: str, secrets: Sequence[str]) -> list[tuple[str, 
     if text is None:
         return []
     found = passages.split_markdown(_LOGGED.sub("", text) if _DAY.fullmatch(path) else text)
-    return [(text, passage.line) for passage in found if (text := clean(passage.text, secrets))]
+    return [(text, passage.line) for passage in found if (text := clean(passage.text, redactor))]
 
 
 def _store_part(connection: Connection, scope: int, path: str, at: int, changes: _Changes) -> bool:

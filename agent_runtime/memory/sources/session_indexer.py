@@ -17,6 +17,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from agent_common.redaction import Redactor
+
 from ...sessions import spoken_messages
 from ...store import Database
 from ..index import index
@@ -60,8 +62,8 @@ class _Prepared:
 class SessionIndexer:
     """Takes in what was spoken_messages. `index_batch` as often as there is something."""
 
-    def __init__(self, database: Database, secrets: Sequence[str] = (), *, max_passages: int = MAX_KEPT) -> None:
-        self._database, self._secrets, self._max_passages = database, tuple(secrets), max_passages
+    def __init__(self, database: Database, redactor: Redactor, *, max_passages: int = MAX_KEPT) -> None:
+        self._database, self._redactor, self._max_passages = database, redactor, max_passages
 
     async def index_batch(self) -> bool:
         """Takes in some messages; whether there may be more. Raises StoreError."""
@@ -81,7 +83,7 @@ class SessionIndexer:
 
     def _passages(self, text: str) -> Iterator[str]:
         for passage in itertools.islice(passages.split_text(text), MAX_PASSAGES):
-            if kept := clean(passage.text, self._secrets):
+            if kept := clean(passage.text, self._redactor):
                 yield kept
 
     async def _store(self, message: _Prepared) -> None:

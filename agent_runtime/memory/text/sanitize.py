@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
 
 from agent_common.line_text import escape_invisible
-from agent_common.redaction import redact
+from agent_common.redaction import Redactor
 
 CUT_MARK = " [...]"
 _END = re.compile(r"[\s.!\u3002\u0964]+$")
 
 
-def clean(text: str, secrets: Sequence[str] = ()) -> str:
+def clean(text: str, redactor: Redactor) -> str:
     """The text without secrets and with escapes in the place of what does not show; lines stay lines."""
-    lines = (escape_invisible(" ".join(line.split())) for line in redact(text, secrets).splitlines())
+    lines = (escape_invisible(" ".join(line.split())) for line in redactor.redact_note(text).splitlines())
     return "\n".join(line for line in lines if line)
 
 

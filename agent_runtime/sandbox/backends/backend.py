@@ -1,7 +1,7 @@
-"""The seam of confinement: a rung turns "run this in that box" into a program to start.
+"""The interface of confinement backends: a backend turns a command and its SandboxSpec into a program to start.
 
-Rungs there are, best first: `bubblewrap`; `unaided`, as another user or as the same one; and `bare`. All of them are
-something put in front of the command.
+The backends, best first, are `bubblewrap`; Landlock, with commands as another user or as the server's own; and none.
+Each of them is a launcher in front of the command.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ..spec.spec import SandboxLimits, SandboxSpec
 BackendName = Literal["bubblewrap", "uid", "landlock", "off"]
 
 CONFINED_ID = 61000
-"""User and group of a confined command. Below 65536, so that it exists in nested user namespaces, and in a range that
-neither Debian nor systemd hands out."""
+"""User and group of a confined command. It is below 65536, so that it exists in nested user namespaces, and in a range
+that neither Debian nor systemd assigns."""
 MAX_CONFINED_PROCESSES = 4096
-"""Processes and threads of the confined user, where the kernel counts those of all commands together: so many that none
-has to go without for the sake of another one. How many a single command may have, a guard watches."""
+"""Limit of processes and threads of the confined user, for kernels that count those of all commands together. It is so
+high that no command starves another; a guard enforces the limit of a single command."""
 READERS_ID = 61001
-"""The group that may read skills where commands come by the data folder itself."""
+"""The group that may read skills if commands reach them through the data folder itself."""
 COMMAND_PATH = os.pathsep.join((f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"))
-"""Where commands are looked for."""
+"""The PATH of commands."""
 GIT_SETTINGS = str(Path(__file__).parents[1] / "etc" / "gitconfig")
-"""Settings of git that a repository cannot change."""
+"""Git settings that a repository cannot override."""
 LIFELINE = "{lifeline}"
-"""An argument of a Launch that stands for the number of the lifeline's descriptor."""
+"""Placeholder in a LaunchPlan's arguments for the number of the lifeline's descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """A program to start. Its descriptors are the caller's to close once it runs."""
+    """A program to start. The caller closes its descriptors once it runs."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -46,38 +46,40 @@ class LaunchPlan:
     fds: tuple[int, ...] = ()
     """Descriptors that the program inherits."""
     uid: int | None = None
-    """Whom the command becomes; none: it stays the server's own user."""
+    """The user that the command switches to; None: it keeps the server's user."""
     ends_by_lifeline: bool = False
-    """The program ends its command by itself when its lifeline ends, and must not be ended before that is done."""
+    """The program kills its command itself when its lifeline ends, and must not be killed before it has done so."""
 
 
 class SandboxBackend(Protocol):
-    """One way to hold a command."""
+    """One way to confine commands."""
 
     @property
     def name(self) -> BackendName: ...
 
     @property
     def uid(self) -> int | None:
-        """Whom commands run as in the kernel's eyes, and who must own what they may write; none: the server itself."""
+        """The user that commands run as, and that must own what they may write; None: the server's own."""
         ...
 
     @property
     def by_path(self) -> bool:
-        """Whether commands, as another user, walk through the data folder itself to reach theirs."""
+        """Whether commands, as another user, reach their folders through the data folder itself."""
         ...
 
     def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
-        """How to start a command. Raises ToolFailure when the box asks for what this rung cannot give."""
+        """Return how to start a command. Raises ToolFailure if the spec asks for something that this backend cannot
+        do."""
         ...
 
     def prepare_host(self, data_dir: Path) -> None:
-        """Makes the server and its data folder fit to be trusted with this rung. Raises Missing when that cannot be."""
+        """Prepare the server and its data folder for this backend. Raises BackendUnavailable if that is not
+        possible."""
         ...
 
 
 def find_program(name: str) -> str:
-    """The absolute path of a program on the server's PATH, or Missing."""
+    """Return the absolute path of a program on the server's PATH. Raises BackendUnavailable."""
     found = shutil.which(name)
     if found is None:
         raise BackendUnavailable(f"{name} is not installed")
@@ -85,10 +87,10 @@ def find_program(name: str) -> str:
 
 
 def environment(spec: SandboxSpec) -> dict[str, str]:
-    """The whole environment of a command."""
+    """Return the complete environment of a command."""
     return {
         "PATH": COMMAND_PATH,
-        "HOME": "/tmp",  # noqa: S108 - a private tmpfs on the rung that matters
+        "HOME": "/tmp",  # noqa: S108 - a private tmpfs under bubblewrap
         "TMPDIR": "/tmp",  # noqa: S108
         "USER": "agent",
         "LOGNAME": "agent",
@@ -101,13 +103,13 @@ def environment(spec: SandboxSpec) -> dict[str, str]:
 
 
 def lower_priority(spec: SandboxSpec) -> tuple[str, ...]:
-    """Put in front of a command: the server comes first, whatever priority it has itself."""
+    """Return the launcher that gives a command the lowest priority, behind the server's."""
     return () if spec.lowers_own_priority else (find_program("nice"), "-n", "39")
 
 
 def limit_resources(limits: SandboxLimits, *, processes: int | None = None) -> tuple[str, ...]:
-    """The launcher that sets the resource limits, to be put in front of a command; without a number, processes are not
-    counted by the kernel. None is above what the server itself may take, for nothing confined may raise it."""
+    """Return the launcher that sets the resource limits. `processes` None: the kernel does not limit them. No limit
+    exceeds the server's own, because a confined process may not raise it."""
     wanted = {
         "data": limits.memory,
         "as": limits.memory * 4,

@@ -1,4 +1,4 @@
-"""The best rung: bubblewrap puts the command into namespaces of its own, with a file system made for it."""
+"""The best backend: bubblewrap runs the command in its own namespaces, with its own view of the file system."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from .backend import (
 )
 
 READ_ONLY = (Path("/proc"), Path("/dev"), Path("/"))
-"""/proc as well: it has switches of the command's own processes, such as who is ended first when memory runs out."""
+"""/proc too, because it has settings of the command's own processes, such as which one is killed first when memory runs
+out."""
 TMP_FOLDERS = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - mount points, not files
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 OWN_USERS = ("--unshare-user", "--uid", str(CONFINED_ID), "--gid", str(CONFINED_ID))
-# To enter the command's folder and then to become its user; that step drops them all.
+# To enter the command's folder and then to switch to its user; switching drops them all.
 KEPT_CAPABILITIES = ("CAP_DAC_READ_SEARCH", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 TO_DROP = tuple(part for name in KEPT_CAPABILITIES for part in ("--cap-add", name))
 PROXY = Path("/run/proxy.sock")
-"""Where a command that has a network finds the socket of its proxy."""
+"""Path of the proxy's socket for a command with network access."""
 PROXY_PORT = 3128
 RELAY_PROGRAM = Path(__file__).parents[1] / "run" / "loopback_proxy.py"
 RELAY_ARGV = (sys.executable, "-I", "-S", str(RELAY_PROGRAM), str(PROXY), str(PROXY_PORT))
@@ -45,35 +46,36 @@ PROXY_ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """Launches commands through `bwrap`. `for_this_host` makes one that fits the server's user."""
+    """Launches commands with `bwrap`. `for_this_host` makes one that suits the server's user."""
 
     bwrap_argv: tuple[str, ...]
-    """Bubblewrap, and what is put in front of it."""
+    """Bubblewrap, with its own launchers in front."""
     user_options: tuple[str, ...]
-    """Its options that say where its right to mount comes from."""
+    """Bubblewrap's options for the user namespace or the capabilities that allow it to mount."""
     inner_argv: tuple[str, ...]
-    """Put in front of the command, inside."""
+    """The launchers between bubblewrap and the command."""
     filter: bytes
     hidden: tuple[Path, ...]
-    """Folders never shown, whatever lies around them."""
+    """Folders that are never visible, even inside visible ones."""
     uid: int | None = None
     name: BackendName = "bubblewrap"
     by_path: bool = False
 
     @classmethod
     def for_this_host(cls, hidden: Path) -> Bubblewrap:
-        """The rung for this server, which never shows that folder. Raises Missing when a part of it is not here.
+        """Return the backend for this server, with `hidden` never visible. Raises BackendUnavailable if a part is
+        missing.
 
-        A server that is not root gets its right to mount from a user namespace. Root does not enter one, it becomes
-        another user for good: a process without a single capability that is still uid 0 to the kernel may write to most
-        of /proc/sys, and is exempt from the limit on processes.
+        A server that is not root gets its right to mount from a user namespace. A root server does not enter one but
+        switches to another user for good: a process without any capability that is still uid 0 for the kernel may write
+        most of /proc/sys, and is exempt from the limit on processes.
         """
         first_to_go = (
             find_program("choom"),
             "-n",
             "800",
             "--",
-        )  # when memory runs out, the kernel takes commands first
+        )  # when memory runs out, the kernel kills commands first
         root = os.geteuid() == 0
         return cls(
             bwrap_argv=(*first_to_go, find_program("bwrap")),
@@ -85,7 +87,7 @@ class Bubblewrap:
         )
 
     def prepare_host(self, data_dir: Path) -> None:
-        """Nothing need be done."""
+        """Do nothing."""
 
     def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
         plan = mounts.plan_mounts(spec, self.hidden, TMP_FOLDERS)
@@ -95,12 +97,12 @@ class Bubblewrap:
                 os.chown(spec.network, self.uid, self.uid)
         processes = (
             spec.limits.processes if self.uid is None else MAX_CONFINED_PROCESSES
-        )  # a user namespace has a count of its own
+        )  # a user namespace is counted separately
         inside = (*limit_resources(spec.limits, processes=processes), *self.inner_argv, find_program("setsid"))
         filter_file = _memory_file(self.filter)
         options = (
-            # No --new-session: until its namespace is complete, the process group is all that holds its processes.
-            # The command itself gets a session of its own.
+            # No --new-session: until its namespace is complete, only the process group keeps its processes together.
+            # The command itself gets its own session.
             *("--die-with-parent", "--hostname", "agent", "--cap-drop", "ALL"),
             *self.user_options,
             *NAMESPACES,
@@ -110,7 +112,8 @@ class Bubblewrap:
             *(part for path in (*self.hidden, *READ_ONLY) for part in ("--remount-ro", str(path))),
             *("--chdir", str(spec.workdir), "--seccomp", str(filter_file)),
         )
-        # Bubblewrap is process 1 in there, where everybody may read its command line: the options tell of the host.
+        # Bubblewrap is process 1 inside, where every process can read its command line, and the options reveal the
+        # host.
         try:
             options_file = _memory_file(b"".join(part.encode() + b"\0" for part in options))
         except BaseException:
@@ -124,7 +127,7 @@ class Bubblewrap:
                 *inside,
                 *((*RELAY_ARGV, *argv) if spec.network is not None else argv),
             ),
-            # Its environment is readable as well: the clean one is its own too.
+            # Its environment is readable too, so it gets the command's clean one.
             env={**environment(spec), **(PROXY_ENVIRONMENT if spec.network is not None else {})},
             fds=(filter_file, options_file),
             uid=self.uid,
@@ -132,7 +135,7 @@ class Bubblewrap:
 
 
 def _memory_file(content: bytes) -> int:
-    """The descriptor of a file in memory that is read from its start."""
+    """Return the descriptor of a memory file, positioned at its start."""
     file = os.memfd_create("bubblewrap")
     try:
         os.write(file, content)
@@ -144,6 +147,6 @@ def _memory_file(content: bytes) -> int:
 
 
 def _drop_root(uid: int) -> tuple[str, ...]:
-    """The launcher that gives up root for good."""
+    """Return the launcher that drops root for good."""
     ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
     return (find_program("setpriv"), *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--")

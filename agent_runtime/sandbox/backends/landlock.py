@@ -1,8 +1,9 @@
-"""The rungs that need no namespaces: another user, or the same one, held by a filter, limits and Landlock.
+"""The backends without namespaces: commands as another user, or as the server's own, held by seccomp, limits and
+Landlock.
 
-Both put `launcher` in front of the command. Neither has a network of its own, so that no socket can be made at all.
-As the same user a command may change the modes of all that is the server's, by paths that no ruleset looks at: there
-such a change does nothing.
+Both put `launcher` in front of the command. Neither offers a network, so no socket can be created at all. As the
+server's own user, a command could change the modes of the server's files by path, which no ruleset checks, so such
+calls succeed without effect.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from .backend import CONFINED_ID, LIFELINE, READERS_ID, BackendName, LaunchPlan,
 LAUNCHER = Path(__file__).with_name("launcher.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 READABLE_PROC_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/version")
-"""All of /proc that can be read: the rest tells of other processes."""
+"""The readable files of /proc; all others reveal other processes."""
 CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
 
 
 @dataclass(frozen=True, slots=True)
 class LandlockBackend:
-    """`other_user` and `same_user` make one."""
+    """Confines with Landlock; made by `other_user` and `same_user`."""
 
     name: BackendName
     filter: bytes
     landlock: int
-    """Its version."""
+    """Version of Landlock; 0: none."""
     uid: int | None = None
 
     @property
@@ -45,7 +46,7 @@ class LandlockBackend:
 
     def prepare_host(self, data_dir: Path) -> None:
         if self.uid is None:
-            ctypes.CDLL(None).prctl(SET_DUMPABLE, 0, 0, 0, 0)  # nobody but root can look into the server any more
+            ctypes.CDLL(None).prctl(SET_DUMPABLE, 0, 0, 0, 0)  # from now on only root can inspect the server
 
     def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
         if spec.network is not None:
@@ -67,7 +68,7 @@ class LandlockBackend:
         os.write(plan_file, marshal.dumps(plan))
         return LaunchPlan(
             argv=(sys.executable, "-I", "-S", str(LAUNCHER), LIFELINE, str(plan_file), *argv),
-            env={**environment(spec), "GIT_CONFIG_NOSYSTEM": "1"},  # git ends when it may not read that file
+            env={**environment(spec), "GIT_CONFIG_NOSYSTEM": "1"},  # git fails if it may not read that file
             fds=(plan_file,),
             uid=self.uid,
             ends_by_lifeline=True,
@@ -75,32 +76,30 @@ class LandlockBackend:
 
 
 def other_user(_: Path, version: int | None = None) -> LandlockBackend:
-    """Commands as another user, which only root can arrange. All commands share that user, so that Landlock must keep
-    them apart: `version` is the one to use in place of the kernel's. Raises Missing."""
+    """Run commands as another user, which only root can do. All commands share that user, so Landlock must separate
+    them. `version` overrides the kernel's version of Landlock. Raises BackendUnavailable."""
     if os.geteuid() != 0:
         raise BackendUnavailable("only root can run commands as another user")
     version = landlock_version() if version is None else version
     if not version:
-        raise BackendUnavailable(
-            "Landlock is not in this kernel, and commands would read each other's files and secrets"
-        )
+        raise BackendUnavailable("this kernel has no Landlock, so commands would read each other's files and secrets")
     return LandlockBackend("uid", seccomp.build_filter(namespaces=False, landlock=version), version, CONFINED_ID)
 
 
 def same_user(_: Path) -> LandlockBackend:
-    """Commands as the server's own user, which Landlock alone keeps apart. Raises Missing."""
+    """Run commands as the server's own user, separated by Landlock alone. Raises BackendUnavailable."""
     version = landlock_version()
     if os.geteuid() == 0:
         raise BackendUnavailable("commands would run as root")
     if version < seccomp.SIGNAL_SCOPE_VERSION:
         raise BackendUnavailable(
-            f"Landlock {seccomp.SIGNAL_SCOPE_VERSION} is not in this kernel (it has {version or 'none'})"
+            f"Landlock {seccomp.SIGNAL_SCOPE_VERSION} is needed and this kernel lacks it (it has {version or 'none'})"
         )
     return LandlockBackend("landlock", seccomp.build_filter(namespaces=False, modes=False), version)
 
 
 def landlock_version() -> int:
-    """0 where the kernel has none, or has it switched off."""
+    """Return the kernel's version of Landlock; 0 if it is missing or disabled."""
     return max(0, ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, ONLY_VERSION))
 
 
@@ -117,6 +116,7 @@ def _limits(limits: SandboxLimits) -> dict[str, int]:
 
 
 def _system_paths() -> list[str]:
-    """The system's programs and libraries, and Python. Of /etc what bubblewrap shows, without files of our own."""
+    """Return the paths of the system's programs and libraries and of Python, and the parts of /etc that bubblewrap
+    shows, without files of our own."""
     found = [str(mount.source) for mount in mounts.system_mounts() if mount.kind == "read" and mount.source is not None]
     return [*(path for path in found if not path.startswith(str(mounts.OWN_ETC))), *READABLE_PROC_FILES]

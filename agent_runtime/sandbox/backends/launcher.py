@@ -1,13 +1,13 @@
-"""Holds a command where there are no namespaces for it: `python -I -S launcher.py LIFELINE PLAN ARGV...`
+"""Confine a command without namespaces: `python -I -S launcher.py LIFELINE PLAN ARGV...`
 
-It stays beside the command, as a process that the command can neither signal nor look into, and adopts whatever the
-command leaves. When the command ends, or the lifeline does because the server wants it or has died, everything that
-descends from it is ended, and only then does this program end, with the command's exit code.
+The launcher stays the command's parent, as a process that the command can neither signal nor inspect, and adopts all
+processes that the command leaves. When the command ends, or the lifeline does because the server closes it or has died,
+it kills all its descendants and only then exits, with the command's exit code.
 """
 
 from __future__ import annotations
 
-# Only what is quick to import: this runs before every command.
+# Only modules that import quickly: this runs before every command.
 import _socket
 import ctypes
 import errno
@@ -36,21 +36,21 @@ QUESTION, ANSWER = 0xC0502100, 0xC0182101
 """SECCOMP_IOCTL_NOTIF_RECV and SECCOMP_IOCTL_NOTIF_SEND."""
 SCM_RIGHTS = 1
 ANSWER_PAUSE = 0.0005
-"""Seconds after each answer: the launcher has the server's priority, and a command can ask without end."""
+"""Seconds of pause after each answer: the launcher has the server's priority, and a command may ask endlessly."""
 MAX_TRIES = 8
-"""Looks at a process whose parents end meanwhile."""
+"""Attempts to trace the ancestors of a process while some of them end."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, TRUNCATE = 1 << 6, 1 << 11, 1 << 14
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 READ = EXECUTE | READ_FILE | READ_DIR
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Rights over files that a version of Landlock knows; there are 16 in later ones."""
+"""Number of file rights by version of Landlock; later versions have 16."""
 NET_TCP, SCOPES = 3, 3
-NO_HOME = "/tmp"  # noqa: S108 - out of reach here
+NO_HOME = "/tmp"  # noqa: S108 - not accessible here
 SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ = 9, 13, 19, 25
 REAP_SECONDS = 0.2
-"""Seconds after which orphans that have ended are let go of."""
+"""Seconds between checks for ended orphans."""
 FAILED, KILLED = 126, 128 + SIGKILL
 
 
@@ -58,7 +58,7 @@ def main() -> NoReturn:
     lifeline, file, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     with open(file, "rb") as plan_file:
         plan_file.seek(0)
-        plan: dict[str, Any] = marshal.load(plan_file)  # noqa: S302 - the server has written it
+        plan: dict[str, Any] = marshal.load(plan_file)  # noqa: S302 - written by the server
     _check_result(LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "it cannot adopt processes")
     tmp = None if plan["tmp"] is None else f"{plan['tmp']}/.tmp-{os.urandom(8).hex()}"
     pair = _socket.socketpair() if plan["signals"] else None
@@ -67,7 +67,7 @@ def main() -> NoReturn:
         _run_confined(plan, argv, tmp, pair and pair[1])
     listener = _receive_listener(*pair) if pair else None
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # else this end keeps the command's pipes open
+    for stream in (0, 1, 2):  # otherwise the launcher keeps the command's pipes open
         os.dup2(null, stream)
     code = _wait_for_end(command, lifeline, listener)
     _kill_descendants()
@@ -77,7 +77,7 @@ def main() -> NoReturn:
 
 
 class IgnoreOSErrors:
-    """Lets errors of the system pass: what was meant is gone already."""
+    """Suppresses OSError, for objects that may be gone already."""
 
     def __enter__(self) -> None: ...
 
@@ -89,7 +89,7 @@ ignore_os_errors = IgnoreOSErrors()
 
 
 def _wait_for_end(command: int, lifeline: int, listener: int | None) -> int:
-    """Waits for the end of the command or of the lifeline; the exit code."""
+    """Wait for the end of the command or of the lifeline. Returns the exit code."""
     watched = [lifeline, os.pidfd_open(command), *([] if listener is None else [listener])]
     while True:
         ready, _, _ = select.select(watched, (), (), REAP_SECONDS)
@@ -112,7 +112,7 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _kill_descendants() -> None:
-    """Stops all that descend from here until no new one turns up, as what is stopped starts nothing; ends them then."""
+    """Kill all descendants. They are stopped first, until no new one appears, because stopped processes start none."""
     while _has_children():
         stopped: set[int] = set()
         while new := set(_descendants()) - stopped:
@@ -138,7 +138,7 @@ def _signal(pids: set[int], number: int) -> None:
 
 
 def _descendants() -> list[int]:
-    """Those that are alive."""
+    """Return the ids of all living descendants."""
     parents: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with ignore_os_errors:
@@ -154,17 +154,17 @@ def _descendants() -> list[int]:
 
 
 def _stat(pid: int) -> tuple[bytes, int, int]:
-    """State, parent and process group."""
+    """Return state, parent and process group."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         state, parent, group = file.read().rpartition(b")")[2].split()[:3]
     return state, int(parent), int(group)
 
 
-# ---------------------------------------------------------------- signals, where Landlock lets them out
+# ---------------------------------------------------------------- signals, for versions of Landlock without scopes
 
 
 def _receive_listener(ours: _socket.socket, theirs: _socket.socket) -> int | None:
-    """The listener of the command's filter, as the command's process sends it; none when it has failed before."""
+    """Return the listener of the command's filter, which the command's process sends; None if that process failed."""
     theirs.close()
     _, control, _, _ = ours.recvmsg(1, _socket.CMSG_SPACE(4))
     ours.close()
@@ -172,7 +172,7 @@ def _receive_listener(ours: _socket.socket, theirs: _socket.socket) -> int | Non
 
 
 def _answer_signal(listener: int) -> None:
-    """Lets a signal go on when its receiver belongs to the command; the sender waits meanwhile."""
+    """Allow a signal if its receiver belongs to the command. The sender is blocked meanwhile."""
     question = bytearray(80)
     with ignore_os_errors:  # the sender may have ended
         fcntl.ioctl(listener, QUESTION, question)
@@ -183,17 +183,17 @@ def _answer_signal(listener: int) -> None:
 
 
 def _signal_errno(receiver: int) -> int:
-    """0, or the error of a signal to this process or, negative, to this group."""
-    if receiver == 0:  # the sender's own group, which belongs to the command as the sender does
+    """Return 0, or the error number for a signal to this process or, if negative, to this group."""
+    if receiver == 0:  # the sender's own group belongs to the command
         return 0
-    if receiver == -1:  # everybody
+    if receiver == -1:  # all processes
         return errno.EPERM
     try:
         return 0 if _is_descendant(abs(receiver)) else errno.EPERM
     except FileNotFoundError:
         if receiver > 0:
             return errno.ESRCH
-    # A group whose leader has ended. Groups stay in a session and sessions in a command: one member tells of all.
+    # A group whose leader has ended. Groups belong to one session, and sessions to one command: any member tells.
     for pid in _descendants():
         with ignore_os_errors:
             if _stat(pid)[2] == -receiver:
@@ -202,10 +202,10 @@ def _signal_errno(receiver: int) -> int:
 
 
 def _is_descendant(pid: int) -> bool:
-    """Whether a process or thread descends from here. Raises FileNotFoundError when there is none."""
+    """Return whether a process or thread is a descendant. Raises FileNotFoundError if it does not exist."""
     for _ in range(MAX_TRIES):
         above = _stat(pid)[1]
-        with ignore_os_errors:  # a parent has ended: its children have another one by now
+        with ignore_os_errors:  # a parent has ended, and its children have a new one
             while above > 1 and above != os.getpid():
                 above = _stat(above)[1]
             return above == os.getpid()
@@ -218,10 +218,10 @@ def _is_descendant(pid: int) -> bool:
 def _run_confined(
     plan: dict[str, Any], argv: list[str], tmp: str | None, launcher_socket: _socket.socket | None
 ) -> NoReturn:
-    """Gives up everything that the plan does not leave, then runs the command."""
+    """Drop everything that the plan does not allow, then run the command."""
     try:
         os.setsid()
-        for ignored in (SIGPIPE, SIGXFSZ):  # by Python, for itself
+        for ignored in (SIGPIPE, SIGXFSZ):  # Python ignores them
             LIBC.signal(ignored, None)
         LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
         _confine(plan, launcher_socket)
@@ -231,19 +231,20 @@ def _run_confined(
         _exec_program(argv)
         os.write(2, f"{argv[0]}: there is no such program\n".encode())
         os._exit(127)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
+    except BaseException as error:  # noqa: BLE001 - this process must end after any failure
         os.write(2, f"{argv[0]}: {error}\n".encode())
         os._exit(FAILED)
 
 
 def _exec_program(argv: list[str]) -> None:
-    """Becomes a program of the PATH; returns when there is none. Python's own search imports, and cannot any more."""
+    """Execute a program on the PATH; return if there is none. Python's own search would import modules, which fails
+    now."""
     for folder in [""] if "/" in argv[0] else os.environ["PATH"].split(":"):
         try:
             os.execv(os.path.join(folder, argv[0]), argv)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except PermissionError:  # a folder that is closed, or a file that is no program
+        except PermissionError:  # an unreadable folder, or a file that is not executable
             if "/" in argv[0]:
                 raise
 
@@ -273,7 +274,7 @@ def _confine(plan: dict[str, Any], launcher_socket: _socket.socket | None) -> No
 
 
 def _send_listener(listener: int) -> None:
-    """To the launcher, which answers for the filter. Both descriptors end with this process's program."""
+    """Send the filter's listener to the launcher, which answers for it. Both descriptors close at exec."""
     above = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 3)
     above.sendmsg([b"."], [(_socket.SOL_SOCKET, SCM_RIGHTS, struct.pack("i", listener))])
 
@@ -289,7 +290,7 @@ def _set_limits(plan: dict[str, Any]) -> None:
 
 
 def _threads_of(uid: int) -> int:
-    """Threads that this user runs already: the kernel counts them together with the command's."""
+    """Return the number of threads that this user runs: the kernel counts them together with the command's."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         with ignore_os_errors:
@@ -312,7 +313,7 @@ def _drop_privileges(uid: int | None, groups: list[int]) -> None:
 
 
 def _ruleset(version: int, read: list[str], write: list[str], devices: list[str]) -> int | None:
-    """What may be touched, by path: an open file to enter it with."""
+    """Return the descriptor of a Landlock ruleset for these paths; None without Landlock."""
     if not version:
         return None
     known = (1 << RIGHTS.get(version, 16)) - 1
@@ -346,11 +347,11 @@ def _check_result(result: int, fault: str) -> None:
         raise OSError(ctypes.get_errno(), f"{fault} ({os.strerror(ctypes.get_errno())})")
 
 
-# ---------------------------------------------------------------- its folder for temporary files
+# ---------------------------------------------------------------- the command's folder for temporary files
 
 
 def _remove_folder(folder: str, plan: dict[str, Any]) -> None:
-    """By the command's own user: what it has made of the folder meanwhile is its own affair."""
+    """Remove the folder as the command's own user, because the command may have put anything there."""
     try:
         os.rmdir(folder)
         return

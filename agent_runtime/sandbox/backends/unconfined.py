@@ -1,7 +1,7 @@
-"""No confinement: the command runs as the server's own user and sees what the server sees.
+"""No confinement: the command runs as the server's own user and sees everything that the server sees.
 
-Only the environment is scrubbed and the resources are limited. It is taken on the operator's explicit wish (`off`), and
-for the product's own helpers where no better rung works.
+Only the environment is cleaned and the resources are limited. It is used on the operator's explicit request (`off`),
+and for the product's own helpers if no other backend works.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class UnconfinedBackend:
     by_path: bool = False
 
     def prepare_host(self, data_dir: Path) -> None:
-        """Nothing need be done."""
+        """Do nothing."""
 
     def launch(self, argv: Sequence[str], spec: SandboxSpec) -> LaunchPlan:
         if spec.network is not None:
             raise ToolFailure("commands have no network under this confinement", kind="unavailable")
-        # Processes are not counted: they would be counted together with everything else this user runs.
+        # Processes are not limited: they would be counted together with all others of this user.
         return LaunchPlan(
             argv=(*lower_priority(spec), *limit_resources(spec.limits), *argv),
             env=environment(spec),

@@ -1,7 +1,7 @@
-"""A small assembler for classic BPF, as far as seccomp needs it.
+"""A small assembler for the part of classic BPF that seccomp needs.
 
-A program is a list of instructions. Conditions take the instructions that run when they hold, so that jumps are counted
-here and nowhere else. Offsets are those of `struct seccomp_data`: nr, arch, instruction pointer, six 64 bit arguments.
+A program is a list of instructions. A condition takes the instructions to run if it holds, so that jumps are counted
+only here. Offsets are those of `struct seccomp_data`: nr, arch, instruction pointer, six 64-bit arguments.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def load_arch() -> Instruction:
 
 
 def succeed() -> Instruction:
-    """The system call returns 0 and does nothing."""
+    """Let the system call return 0 without doing anything."""
     return fail(0)
 
 
 def load_argument(index: int) -> Instruction:
-    """The low word of an argument, on a little-endian machine: all the kernel looks at where it takes an int."""
+    """Load the low word of an argument (little-endian), which is all that the kernel reads of an int."""
     return Instruction(LOAD_WORD, 16 + 8 * index)
 
 
 def load_high(index: int) -> Instruction:
-    """The high word of an argument, where the kernel takes a long."""
+    """Load the high word of an argument, for a long."""
     return Instruction(LOAD_WORD, 20 + 8 * index)
 
 
@@ -60,7 +60,7 @@ def allow() -> Instruction:
 
 
 def ask() -> Instruction:
-    """The system call waits for what the holder of the filter's listener says."""
+    """Let the process that holds the filter's listener decide about the system call."""
     return Instruction(RETURN, ASK)
 
 
@@ -69,7 +69,7 @@ def kill() -> Instruction:
 
 
 def fail(number: int) -> Instruction:
-    """The system call returns this errno."""
+    """Let the system call fail with this errno."""
     return Instruction(RETURN, ERRNO | number)
 
 
@@ -90,5 +90,5 @@ def if_any_bit(mask: int, then: Program) -> Program:
 
 
 def assemble(program: Program) -> bytes:
-    """As `struct sock_filter[]`, the form that bubblewrap and the kernel take."""
+    """Return the program as `struct sock_filter[]`, as bubblewrap and the kernel expect it."""
     return b"".join(struct.pack("=HBBI", one.code, one.yes, one.no, one.k) for one in program)

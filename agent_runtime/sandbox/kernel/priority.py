@@ -1,4 +1,4 @@
-"""The server before its commands, on a machine where they want all of the processor."""
+"""Give the server precedence over its commands when the processor is busy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ RAISED_NICE = -10
 
 
 def raise_priority() -> None:
-    """Puts this process ahead of others, where it may. Commands put themselves behind either way.
+    """Raise the priority of this process, if allowed. Commands lower their own in any case.
 
-    Kernels that schedule by session look at the priority of a session first, and a command can open more of those than
-    there are processors. So both are raised: the session's, and that of every thread of the process.
+    Kernels with autogroups compare the priorities of sessions first, and a command can open more sessions than there
+    are processors. So the priority of the session and of every thread of the process is raised.
     """
     with suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(RAISED_NICE))

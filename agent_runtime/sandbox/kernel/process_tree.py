@@ -1,4 +1,4 @@
-"""What a process and all that descend from it use up, as /proc tells it."""
+"""Measure from /proc what a process and its descendants use."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 class ProcessTree:
     pids: tuple[int, ...]
     threads: int
-    """At least one for each process."""
+    """At least one per process."""
     memory: int
-    """Bytes in memory. What several processes share counts for each of them."""
+    """Resident bytes. Memory shared by several processes counts for each of them."""
     sessions: int
 
 
 def measure_tree(root: int, max_threads: int) -> ProcessTree:
-    """The tree below a process, itself included; of one with more than so many threads only the beginning. What ends
-    meanwhile is left out."""
+    """Return the tree of a process, including itself. Processes that end meanwhile are left out; a tree with more than
+    `max_threads` threads is cut off there."""
     pids: list[int] = []
     threads = 0
     for pid, count in _walk_tree(root):
@@ -43,7 +43,7 @@ def descendants(root: int) -> Iterator[int]:
 
 
 def _walk_tree(root: int) -> Iterator[tuple[int, int]]:
-    """Processes, each with the number of its threads."""
+    """Yield each process with the number of its threads."""
     waiting = [root]
     while waiting:
         pid = waiting.pop()
@@ -57,12 +57,12 @@ def _walk_tree(root: int) -> Iterator[tuple[int, int]]:
 
 
 def command_line(pid: int) -> str:
-    """Arguments, with blanks between them; empty for one that has ended."""
+    """Return the arguments, separated by blanks; empty for a process that has ended."""
     return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
 def thread_count(pid: int) -> int:
-    """0 for one that has ended."""
+    """Return the number of threads; 0 for a process that has ended."""
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
@@ -70,12 +70,12 @@ def thread_count(pid: int) -> int:
 
 
 def written_bytes(root: int) -> int:
-    """Bytes that a tree, its ended processes included, has put into files on disks; 0 for those that hide it."""
+    """Return the bytes that a tree, including ended processes, has written to disks; 0 for processes that hide it."""
     return sum(_written_by(pid) for pid in descendants(root))
 
 
 def proportional_memory(pids: Iterable[int]) -> int:
-    """Bytes in memory of these processes, where what they share counts once. Slow: the kernel looks at every page."""
+    """Return the resident bytes of these processes, counting shared memory once. Slow: the kernel visits every page."""
     return sum(_pss(pid) for pid in pids)
 
 
@@ -83,7 +83,7 @@ def _pss(pid: int) -> int:
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
-    return _rss(pid)  # it hides, or has ended
+    return _rss(pid)  # hidden, or the process has ended
 
 
 def _rss(pid: int) -> int:

@@ -1,8 +1,8 @@
-"""The system calls that no command needs and many escapes begin with.
+"""Deny the system calls that no command needs and that many escapes begin with.
 
-A deny list over the kernel's own checks: namespaces already hold the command, this takes away the levers with which a
-flaw in the kernel is reached, and the doors that namespaces do not close. AF_VSOCK is such a door: it leads to the host
-from every network namespace. io_uring is another: it opens sockets without the system call that is filtered here.
+This deny list adds to the kernel's own checks. Namespaces already confine the command; the list removes calls through
+which flaws in the kernel are exploited, and ways out that namespaces leave open: AF_VSOCK reaches the host from every
+network namespace, and io_uring opens sockets without the system call that is filtered here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ X86_64, AARCH64 = 0, 1
 ARCHITECTURES = {"x86_64": (X86_64, 0xC000003E), "aarch64": (AARCH64, 0xC00000B7), "arm64": (AARCH64, 0xC00000B7)}
 
 Calls = Mapping[str, tuple[int | None, int | None]]
-"""Numbers on x86_64 and on aarch64."""
+"""Name -> numbers on x86_64 and on aarch64."""
 
 NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
 FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
@@ -27,7 +27,7 @@ CREATE_FLAGS = 0o20000100  # O_TMPFILE's own bit and O_CREAT: only with one of t
 X32 = 0x40000000  # the same calls under other numbers, on x86_64
 
 MAX_SHARED_SEGMENT = 64 * 1024
-"""Bytes of a segment of shared memory that outlives the processes that use it; there may be 4096."""
+"""Maximum bytes of a shared memory segment, which outlives the processes that use it; there may be 4096 of them."""
 
 CLONE, UNSHARE, SOCKET, SOCKETPAIR = (56, 220), (272, 97), (41, 198), (53, 199)
 SHMGET, IOCTL, PRLIMIT, FCNTL = (29, 194), (16, 29), (302, 261), (72, 25)
@@ -73,7 +73,7 @@ DENIED: Calls = {
     "io_uring_register": (427, 427),
     "syslog": (103, 116),
     "lookup_dcookie": (212, 18),
-    # memory that no process need hold, and so counts for none
+    # memory that belongs to no process and so escapes the limits
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "semget": (64, 190),
@@ -102,7 +102,7 @@ DENIED: Calls = {
 }
 
 UNIMPLEMENTED: Calls = {"clone3": (435, 435), "openat2": (437, 437)}
-"""What they are to do lies in memory, where no filter can look. Programs then fall back to the calls before them."""
+"""Their arguments are in memory, which no filter can read. Programs then fall back to the older calls."""
 FALLOCATE, FILE_SETATTR = (285, 47), (469, 469)
 PREALLOCATING = {
     "FS_IOC_RESVSP": 0x40305828,
@@ -112,9 +112,9 @@ PREALLOCATING = {
     "FS_IOC_ZERO_RANGE": 0x40305839,
     "FS_IOC_FSSETXATTR": 0x401C5820,
 }
-"""What fallocate does, by ioctl, and the wish of a file to grow in large steps. Room that is reserved without writing
-goes faster than anybody can look; `posix_fallocate` of the C library writes instead. `file_setattr` is FSSETXATTR as a
-system call of its own."""
+"""ioctls that do the same as fallocate, or make a file grow in large steps. Space reserved without writing disappears
+faster than a guard can notice; `posix_fallocate` of the C library then writes instead. `file_setattr` is FSSETXATTR as
+a system call."""
 CALLS_WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "chmod": ((90, None), 1),
     "fchmod": ((91, 52), 1),
@@ -124,9 +124,9 @@ CALLS_WITH_MODE: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "mknodat": ((259, 33), 2),
     "creat": ((85, None), 1),
 }
-"""With the place of the mode among their arguments. mkdir takes no such bits."""
+"""With the position of the mode among their arguments. mkdir ignores these bits."""
 OPEN_CALLS: Mapping[str, tuple[tuple[int | None, int | None], int]] = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
-"""With the place of the flags; the mode comes next."""
+"""With the position of the flags; the mode comes next."""
 ON_PROCESSES: dict[str, tuple[int, int]] = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
@@ -135,12 +135,12 @@ ON_PROCESSES: dict[str, tuple[int, int]] = {
     "migrate_pages": (256, 238),
     "move_pages": (279, 239),
 }
-"""Their first argument names a process, 0 being the caller."""
+"""Their first argument is a process id; 0 is the caller."""
 ON_PROCESSES_OR_USERS: dict[str, tuple[tuple[int, int], int]] = {
     "setpriority": ((141, 140), 2),
     "ioprio_set": ((251, 30), 3),
 }
-"""Their second argument names a process, unless the first one has this value: it then names a user, and so all
+"""Their second argument is a process id, unless the first one has this value: then it is a user id, which means all
 processes of that user."""
 SHARED_NAMESPACE_CALLS: Calls = {
     "shmget": (29, 194),
@@ -152,10 +152,10 @@ SHARED_NAMESPACE_CALLS: Calls = {
     "process_madvise": (440, 440),
     "process_mrelease": (448, 448),
 }
-"""What a namespace of its own makes harmless, and nothing else does."""
+"""Calls that are harmless only in a namespace of its own."""
 CHMOD_BY_PATH = ("chmod", "fchmodat", "fchmodat2")
 CHOWN_BY_PATH: Calls = {"chown": (92, None), "lchown": (94, None), "fchownat": (260, 54)}
-"""They and those of BY_PATH go by path, which no filter and no ruleset can look at."""
+"""These and CHMOD_BY_PATH take paths, which no filter or ruleset can check."""
 XATTR_BY_PATH: Calls = {
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
@@ -164,9 +164,9 @@ XATTR_BY_PATH: Calls = {
     "lremovexattr": (198, 15),
     "removexattrat": (466, 466),
 }
-"""These do, too."""
+"""These take paths too."""
 SIGNAL_SCOPE_VERSION, TRUNCATE_VERSION = 6, 3
-"""The versions of Landlock that keep signals inside, and that look at `truncate`."""
+"""The first versions of Landlock that confine signals and check `truncate`."""
 SIGNALLING: Calls = {
     "kill": (62, 129),
     "tkill": (200, 130),
@@ -174,22 +174,22 @@ SIGNALLING: Calls = {
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
 }
-"""Their first argument names the receiver. Only the launcher can tell whether it belongs to the command."""
+"""Their first argument is the receiver. Only the launcher can tell whether it belongs to the command."""
 PIDFD_SEND_SIGNAL, TRUNCATE = (424, 424), (76, 45)
 OWNED_BY = {"F_SETOWN": 8, "F_SETOWN_EX": 15}
 OWNED_BY_IOCTL = {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}
-"""Whom the kernel sends a signal, of the command's choice, when a descriptor becomes ready."""
+"""Ways to choose the process that the kernel signals when a descriptor becomes ready."""
 
 
 def build_filter(
     machine: str | None = None, *, namespaces: bool = True, modes: bool = True, landlock: int = SIGNAL_SCOPE_VERSION
 ) -> bytes:
-    """The filter for this machine's processor. Raises Missing for one whose numbers are not known here.
+    """Return the filter for this machine's processor. Raises BackendUnavailable for an unknown processor.
 
-    Without `namespaces` the command shares network, processes and shared memory with the host, so that no socket can be
-    made and no other process be touched; what the version of `landlock` does not look at is closed here, and signals
-    are asked about at the filter's listener. Without `modes` a change of mode or owner by path does nothing and says so
-    to nobody: too many programs give up when it is refused.
+    Without `namespaces` the command shares network, processes and shared memory with the host: no socket can then be
+    created and no other process be affected; calls that the version `landlock` does not check are denied, and signals
+    are decided at the filter's listener. Without `modes`, a change of mode or owner by path succeeds without effect,
+    because too many programs give up if it is refused.
     """
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
@@ -254,7 +254,7 @@ def _shared_namespace_rules(column: int) -> bpf.Program:
 
 
 def _only_caller(at: int) -> bpf.Program:
-    """Only the caller may be named there. Process 1 of a box, for one, was started before there were limits."""
+    """Allow only the caller as the process in that argument. Process 1 of a sandbox, for example, has no limits."""
     return [bpf.load_argument(at), *bpf.if_equal(0, [bpf.allow()]), bpf.fail(errno.EPERM)]
 
 
@@ -281,7 +281,7 @@ def _no_preallocation(column: int) -> bpf.Program:
 
 
 def _no_set_id(column: int, *, modes: bool) -> bpf.Program:
-    """No program that runs as its owner for everybody: the owner may be the server's user."""
+    """Prevent setuid and setgid programs, because their owner may be the server's user."""
     lines: bpf.Program = []
     for name, (pair, at) in CALLS_WITH_MODE.items():
         good = bpf.succeed() if name in CHMOD_BY_PATH and not modes else bpf.allow()

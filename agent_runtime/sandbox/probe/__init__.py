@@ -1,1 +1,1 @@
-"""Tries a backend for real before the server trusts it."""
+"""Test a backend before the server relies on it."""

@@ -1,8 +1,9 @@
-"""A rung is tried for real before it is trusted: a program in it tries what commands must be able to do or must not."""
+"""Test a backend: a program confined by it tries what commands must be able to do and what they must not."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -19,13 +20,16 @@ from ..run.process import SandboxProcess
 from ..spec.spec import SandboxSpec
 
 PROBE_SECONDS = 10.0
+END_SECONDS = 2.0
+"""Seconds in which a command that the child could signal, and has killed, must have ended."""
+SIGNAL_FAULT = "it can signal other commands"
 CHILD_PROGRAM = Path(__file__).with_name("probe_child.py")
 NEIGHBOUR = ("bash", "-c", "echo; exec sleep 60")
-"""A command in another box, which says that it has begun."""
+"""A command in another sandbox, which prints a line when it has started."""
 
 
 async def probe(backend: SandboxBackend, data_dir: Path) -> tuple[str, ...]:
-    """Return what is wrong with a rung. Raises Missing, ToolFailure or OSError when it cannot even be tried."""
+    """Return the faults of a backend. Raises BackendUnavailable, ToolFailure or OSError if it cannot be tested."""
     with (
         tempfile.TemporaryDirectory(prefix="probe-", dir=data_dir) as name,
         _open_to_commands(data_dir, backend.by_path),
@@ -54,13 +58,11 @@ async def _run_checks(
         for mine in (work, other, other / "notes"):
             os.chown(mine, backend.uid, backend.uid)
     confinement = Confinement(backend)
-    at = id(nonce) + bytes.__basicsize__ - 1  # where its first byte lies in our memory
+    at = id(nonce) + bytes.__basicsize__ - 1  # address of its first byte in our memory
     argv = (sys.executable, "-I", "-S", "-c", CHILD_PROGRAM.read_text())
     async with AsyncExitStack() as stack:
         neighbour: SandboxProcess | None = None
-        if (
-            backend.name != "bubblewrap"
-        ):  # a box of it has processes of its own, and sees the server as little as a neighbour
+        if backend.name != "bubblewrap":  # its sandboxes have their own processes
             box = SandboxSpec(other, (other,), env={"SECRET": "x"})
             neighbour = await stack.enter_async_context(await confinement.spawn(NEIGHBOUR, box))
             try:
@@ -70,6 +72,9 @@ async def _run_checks(
         neighbours = ",".join(map(str, neighbour.processes() if neighbour else [0]))
         told = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid), neighbours)
         done = await confinement.run((*argv, *told), SandboxSpec(work, (work,)), timeout=PROBE_SECONDS, stdin=nonce)
+        if neighbour is not None and SIGNAL_FAULT in done.stdout.splitlines():
+            with contextlib.suppress(TimeoutError):  # on a busy machine a killed process takes a moment to end
+                await asyncio.wait_for(neighbour.wait(), END_SECONDS)
         ended = neighbour is not None and not neighbour.running
     if done.timed_out:
         return (f"it did not answer within {PROBE_SECONDS:.0f} s",)
@@ -85,7 +90,7 @@ def _death_reason(printed: str, code: int | None) -> str:
 
 @contextmanager
 def _open_to_commands(folder: Path, by_path: bool) -> Generator[None]:
-    """Lets commands through a folder that is otherwise closed, for as long as this lasts."""
+    """Let commands pass through an otherwise closed folder while the block runs."""
     mode = folder.stat().st_mode & 0o7777
     if by_path:
         folder.chmod(mode | 0o011)
@@ -97,14 +102,14 @@ def _open_to_commands(folder: Path, by_path: bool) -> Generator[None]:
 
 @contextmanager
 def _listener() -> Generator[int]:
-    """A server on this machine's loopback; its port."""
+    """Listen on this machine's loopback and yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @contextmanager
 def _victim() -> Generator[subprocess.Popen[bytes]]:
-    """A process of the server's user that does nothing."""
+    """Run an idle process of the server's user."""
     with subprocess.Popen((find_program("sleep"), "60"), stdin=subprocess.DEVNULL, start_new_session=True) as process:
         try:
             yield process

@@ -1,9 +1,8 @@
-"""Tries to break out of a confinement backend: `probe_child.py FOLDER PORT SERVER ADDRESS VICTIM NEIGHBOURS`.
+"""Try to break out of a confinement backend: `probe_child.py FOLDER PORT SERVER ADDRESS VICTIM NEIGHBOURS`.
 
-A secret comes on stdin. NEIGHBOURS are the processes of another box, with commas between them. Prints a line for
-each fault. It is given to
-Python as text, since the folder it lies in need not be visible. Every start of a runtime waits for it, so it imports
-the C modules below `signal` and `socket`: those and `subprocess` would take twice as long as all checks.
+A secret comes on stdin. NEIGHBOURS are the process ids of another sandbox, separated by commas. Prints a line for each
+fault. Python gets this program as text, because its folder may not be visible. Every start of a runtime waits for it,
+so it imports the C modules below `signal` and `socket`: those and `subprocess` would take twice as long as all checks.
 """
 
 import ctypes
@@ -17,7 +16,7 @@ from collections.abc import Callable
 folder, port, server, address, victim = sys.argv[1], *map(int, sys.argv[2:6])
 secret = sys.stdin.buffer.read()
 libc = ctypes.CDLL(None, use_errno=True)
-# In a namespace of its own a command may have the same number as one of those outside.
+# In its own namespace a command may have the same process id as one outside.
 strangers = [pid for pid in (server, victim) if pid > 9]
 neighbours = [pid for pid in map(int, sys.argv[6].split(",")) if pid > 9]
 MACHINE = os.uname().machine
@@ -27,7 +26,7 @@ NR_CAPGET = 125 if MACHINE == "x86_64" else 90
 
 
 def can_read(path: str, at: int = 0, whole: bool = False) -> bool:
-    """Whether the secret, or anything at all, can be read there."""
+    """Return whether the secret, or with `whole` anything at all, can be read there."""
     file = os.open(path, os.O_RDONLY)
     found = os.pread(file, len(secret), at)
     return bool(found) if whole else found == secret
@@ -40,7 +39,7 @@ def has_capabilities() -> bool:
 
 
 def can_trace() -> bool:
-    """Never the server, which would stand still."""
+    """Try to trace the victim, never the server, which would stop."""
     return victim in strangers and libc.ptrace(PTRACE_ATTACH, victim, None, None) == 0
 
 
@@ -63,7 +62,7 @@ def can_signal() -> bool:
 
 
 def succeeds(attempt: Callable[[], object]) -> bool:
-    """Whether it was not refused."""
+    """Return whether the attempt is not refused."""
     try:
         attempt()
     except OSError:
@@ -76,7 +75,7 @@ def any_neighbour(check: Callable[[int], object]) -> bool:
 
 
 def kill_by_pipe(pid: int) -> None:
-    """The kernel sends the signal, when something can be read."""
+    """Let the kernel send the signal, when a pipe becomes readable."""
     reading, writing = os.pipe()
     fcntl.fcntl(reading, fcntl.F_SETOWN, pid)
     fcntl.fcntl(reading, fcntl.F_SETSIG, SIGKILL)
@@ -85,13 +84,13 @@ def kill_by_pipe(pid: int) -> None:
 
 
 def can_set_limits() -> bool:
-    """Whether the limits of others can be set."""
+    """Return whether the limits of other processes can be set."""
     resource.prlimit(victim, resource.RLIMIT_CORE, (0, 0))
     return victim in strangers
 
 
 def can_leave_setuid_program() -> bool:
-    """Whether one can be left that runs as its owner, whoever starts it."""
+    """Return whether a setuid program can be created."""
     with open("program", "w") as file:
         os.fchmod(file.fileno(), 0o4755)
     return True
@@ -141,7 +140,7 @@ for fault, check in CHECKS:
             print(fault)  # noqa: T201 - its answer
     except OSError:
         continue
-# What must not come to pass, and shows outside.
+# Attempts whose success is visible only outside.
 succeeds(lambda: os.chmod(f"{folder}/secret", 0o777))  # noqa: S103
 for pid in strangers[1:] + neighbours:
     succeeds(lambda pid=pid: os.kill(pid, SIGKILL))

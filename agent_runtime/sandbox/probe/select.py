@@ -1,4 +1,4 @@
-"""Which rung holds the commands of this server: tried for real, once, at start."""
+"""Choose the confinement backend of this server: tested once, at start."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .probe import probe
 ConfinementMode = Literal["auto", "required", "off"]
 
 BuildBackend = Callable[[Path], SandboxBackend]
-"""From the data folder to a rung that fits this machine. Raises Missing."""
+"""Makes a backend for this machine, given the data folder. Raises BackendUnavailable."""
 
 BACKENDS: dict[str, BuildBackend] = {
     "bubblewrap": Bubblewrap.for_this_host,
     "another user": other_user,
     "the same user under Landlock": same_user,
 }
-"""Best first, with what each is called where it does not work."""
+"""Best first, with the names used in messages."""
 
 log = logger(__name__)
 
@@ -35,19 +35,20 @@ log = logger(__name__)
 async def choose_confinement(
     mode: ConfinementMode, data_dir: Path, backends: Sequence[tuple[str, BuildBackend]] = tuple(BACKENDS.items())
 ) -> Confinement:
-    """The best rung that works here. The data folder is never shown to a command, apart from what its box names.
+    """Return a Confinement with the best backend that works here. Commands never see the data folder, except for the
+    folders in their spec.
 
-    A rung with any fault is passed over. With none left, commands are refused and say so under `auto`, and `required`
-    raises StartError. `off` runs commands bare.
+    A backend with any fault is skipped. If none is left, `auto` refuses commands with the reason, and `required` raises
+    StartError. `off` runs commands without confinement.
     """
     if mode == "off":
         log.warning("confinement off", effect="commands and skills run as the server itself and can read its token")
         return Confinement(UnconfinedBackend())
     reasons: list[str] = []
     for title, build in backends:
-        rung, fault = await _try_backend(build, data_dir)
-        if rung is not None:
-            return Confinement(rung)
+        backend, fault = await _try_backend(build, data_dir)
+        if backend is not None:
+            return Confinement(backend)
         reasons.append(f"{title}: {fault}")
     reason = f"no confinement works here ({'; '.join(reasons)}). Install bubblewrap, or set AGENT_CONFINEMENT=off"
     if mode == "required":
@@ -57,10 +58,10 @@ async def choose_confinement(
 
 
 async def _try_backend(build: BuildBackend, data_dir: Path) -> tuple[SandboxBackend | None, str]:
-    """The rung when it holds, else why there is none."""
+    """Return the backend if it passes its test, or else the reason why not."""
     try:
-        rung = build(data_dir)
-        faults = await probe(rung, data_dir)
+        backend = build(data_dir)
+        faults = await probe(backend, data_dir)
     except (BackendUnavailable, AgentRuntimeError, OSError) as error:
         return None, str(error)
-    return (None, "; ".join(faults)) if faults else (rung, "")
+    return (None, "; ".join(faults)) if faults else (backend, "")

@@ -1,1 +1,1 @@
-"""Runs a confined process: output capture, resource limits, quotas, its proxy."""
+"""Run a confined process: output capture, resource limits, quotas, its proxy."""

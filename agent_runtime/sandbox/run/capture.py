@@ -1,6 +1,6 @@
-"""What a command prints, held in bounded memory: all of it while it is short, else its beginning and its end.
+"""Keep a command's output in bounded memory: all of it if it is short, else its beginning and its end.
 
-The whole, up to a cap, goes to a file, so that nothing the command said is lost for one that wants to look.
+The whole output, up to a limit, goes to a file for later inspection.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 OUTPUT_LIMIT = 200 * 1024
-"""Bytes of both streams together that a result may carry."""
+"""Maximum bytes of both streams together in a result."""
 SPILL_LIMIT = 10 * 1024 * 1024
-"""Bytes of output that the file takes. What goes beyond is counted, not kept."""
+"""Maximum bytes of output in the file; the rest is only counted."""
 
 OpenSpill = Callable[[], BinaryIO]
 
@@ -31,12 +31,13 @@ class CapturedStream:
         room = self.limit - len(self.head)
         self.head += chunk[:room]
         self.tail += chunk[room:]
-        # Cut in large steps: cutting at every chunk would copy the tail each time.
+        # Cut in large steps, because cutting at every chunk would copy the tail each time.
         if len(self.tail) > 2 * self.limit:
             del self.tail[: -self.limit]
 
     def text(self, share: int) -> str:
-        """All of it when it fits into `share` bytes, else half a share from either end and a line between them."""
+        """Return the text if it fits into `share` bytes, or else half a share from each end with a line between
+        them."""
         if self.total <= share:
             return (self.head + self.tail).decode(errors="replace")
         half = share // 2
@@ -46,7 +47,7 @@ class CapturedStream:
 
 
 class Capture:
-    """The two streams of one command, and the file for the rest. `close` it."""
+    """The output streams of one command, and the file for the rest. The owner calls `close`."""
 
     def __init__(self, limit: int = OUTPUT_LIMIT, spill: OpenSpill | None = None) -> None:
         self.stdout = CapturedStream(limit)
@@ -68,7 +69,7 @@ class Capture:
 
     @property
     def full(self) -> bool:
-        """Nothing more is kept, whatever comes."""
+        """Whether no further output is kept."""
         return self.total >= SPILL_LIMIT
 
     def feed(self, stream: CapturedStream, chunk: bytes) -> None:
@@ -92,7 +93,7 @@ class Capture:
             self._file.write(kept)
 
     def texts(self) -> tuple[str, str]:
-        """stdout and stderr, together within the limit: a short one whole, the other one gets the rest."""
+        """Return stdout and stderr, within the limit together: a short one is complete, the other one gets the rest."""
         half = self._limit // 2
         if self.stdout.total <= half:
             return self.stdout.text(half), self.stderr.text(self._limit - self.stdout.total)

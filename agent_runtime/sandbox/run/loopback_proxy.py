@@ -1,6 +1,8 @@
-"""Run inside a box: carries connections from the command's own loopback to the proxy's socket, then runs the command.
+"""Runs inside a sandbox: forwards connections from the command's own loopback to the proxy's socket, then runs the
+command.
 
-`relay.py SOCKET PORT ARGV...`. It listens before the command begins, and is no child of it: programs wait for theirs.
+`loopback_proxy.py SOCKET PORT ARGV...`. It listens before the command begins, and is not the command's child, because
+programs wait for their children.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 READ_SIZE = 64 * 1024
 MAX_CONNECTIONS = 256
-"""Connections at a time."""
+"""Maximum simultaneous connections."""
 
 
 def main() -> None:
@@ -39,12 +41,12 @@ def main() -> None:
 def _detach() -> None:
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # they are the command's, which may end before this does
+    for stream in (0, 1, 2):  # these are the command's, which may end before this process
         os.dup2(null, stream)
 
 
 def _run(listener: socket.socket, proxy: str) -> None:
-    import asyncio  # slow to import, and the command need not wait for it
+    import asyncio  # slow to import; the command does not wait for it
 
     asyncio.run(_serve(listener, proxy))
 
@@ -70,7 +72,7 @@ async def _serve(listener: socket.socket, proxy: str) -> None:
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One direction, to its end. A side that broke takes the other one with it."""
+    """Forward one direction to its end. If one side fails, the other one is closed too."""
     try:
         while piece := await reader.read(READ_SIZE):
             writer.write(piece)

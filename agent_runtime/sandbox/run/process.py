@@ -1,11 +1,11 @@
-"""A process with an owner: while its `Child` is open it may live, afterwards it and all that it started are gone.
+"""A process with an owner: when its `SandboxProcess` is closed, it and all processes that it started are killed.
 
-Two things see to that. Closing a child kills its process group. And a watcher in that group waits for the end of a
-pipe that only the server holds: it kills the group when the server dies, in whichever way and at whichever moment.
-Signals at the death of a parent alone would not do: a process that is being started has not set them up yet.
+Two mechanisms ensure this. Closing kills the process group. And a watcher in that group waits for the end of a pipe
+that only the server holds, and kills the group when the server dies, in any way and at any moment. Signals at the death
+of a parent would not suffice, because a process that is just being started has not set them up yet.
 
-Started with `subprocess`, watched with a pidfd: the event loops' own ways to start a process differ, and the faster one
-hands down descriptors that the server inherited, and gives sockets where programs expect pipes.
+Processes are started with `subprocess` and watched with a pidfd: the event loops differ in how they start processes,
+and the faster one passes on descriptors that the server inherited, and uses sockets where programs expect pipes.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from ..backends.backend import LIFELINE, LaunchPlan, find_program
 from ..errors import BackendUnavailable
 from ..kernel.process_tree import command_line, descendants, thread_count
 
-# In bash, because plain shells know descriptors up to 9 only.
+# In bash, because simple shells support only descriptors up to 9.
 WATCHER_SCRIPT = '{{ read -r _; kill -KILL 0; }} <&{fd} >/dev/null 2>&1 & exec {fd}<&-; exec "$@"'
 LINE_LIMIT = 64 * 1024
 KILL_SECONDS = 2.0
-"""Seconds to wait for a killed process. Only one that hangs inside the kernel takes longer."""
+"""Seconds to wait for a killed process; only one that hangs inside the kernel takes longer."""
 
 log = logger(__name__)
 
 
 class SandboxProcess:
-    """Use as `async with await Child.start(launch) as child`. Its three streams are pipes."""
+    """A confined process, used as `async with await SandboxProcess.start(plan) as child`. Its three streams are
+    pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifeline: int, ends_by_lifeline: bool) -> None:
         self._process = process
@@ -46,9 +47,9 @@ class SandboxProcess:
         self._loop = asyncio.get_running_loop()
         self._guards: list[asyncio.Task[None]] = []
         self.stopped: str | None = None
-        """Why a guard ended it."""
+        """Why a guard ended it; None if none did."""
         self.notice: str | None = None
-        """What its user should know about how it runs."""
+        """A message for the model about the conditions under which it runs."""
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._pidfd = os.pidfd_open(process.pid)
         self._loop.add_reader(self._pidfd, self._reap)
@@ -58,12 +59,13 @@ class SandboxProcess:
 
     @classmethod
     async def start(cls, launch: LaunchPlan, *, line_limit: int = LINE_LIMIT) -> SandboxProcess:
-        """Starts the program. Raises ToolFailure when the system cannot; `line_limit` bounds a line read, in bytes."""
+        """Start the program. `line_limit` is the maximum bytes of a line read. Raises ToolFailure if the system
+        cannot."""
         starting = asyncio.create_task(cls._start(launch, line_limit))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # The program may be running already: wait to know it, then end it.
+            # The program may be running already: wait for the start, then end it.
             with suppress(ToolFailure):
                 await (await starting).close()
             raise
@@ -98,7 +100,7 @@ class SandboxProcess:
         return child
 
     def add_guard(self, watch: Coroutine[Any, Any, str]) -> None:
-        """While the child lives, this watches it; when it returns, with a reason, the child is ended."""
+        """Watch the process with a coroutine. If that returns a reason, the process is killed."""
         self._guards.append(asyncio.create_task(self._run_guard(watch)))
 
     async def _run_guard(self, watch: Coroutine[Any, Any, str]) -> None:
@@ -129,7 +131,7 @@ class SandboxProcess:
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self._close_lifeline()  # what it left in the background ends with it
+        self._close_lifeline()  # this kills the processes that it left in the background
         for guard in self._guards:
             guard.cancel()
         self._ended.set_result(self._process.wait())
@@ -144,11 +146,11 @@ class SandboxProcess:
         return self._process.pid
 
     def processes(self) -> dict[int, str]:
-        """The processes that belong to it now, each with its command line."""
+        """Return the ids of its processes, each with its command line."""
         return {pid: command_line(pid) for pid in descendants(self.pid)}
 
     def threads(self) -> int:
-        """Of all its processes together."""
+        """Return the number of threads of all its processes."""
         return sum(thread_count(pid) for pid in descendants(self.pid))
 
     @property
@@ -156,11 +158,11 @@ class SandboxProcess:
         return not self._ended.done() and self._process.poll() is None
 
     async def wait(self) -> int:
-        """Waits for the end; the exit code, or the negated number of the signal that ended it."""
+        """Wait for the end. Returns the exit code, or the negative number of the signal that ended it."""
         return await asyncio.shield(self._ended)
 
     async def kill(self) -> None:
-        """Ends the process and all that it started. What it printed before can still be read."""
+        """Kill the process and all that it started. Its output so far can still be read."""
         self._send_kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
@@ -176,11 +178,11 @@ class SandboxProcess:
         self._close_lifeline()
 
     async def close(self) -> None:
-        """Ends the process and lets go of its pipes."""
+        """Kill the process and close its pipes."""
         try:
             await self.kill()
         finally:
-            if self.stdin.transport.get_write_buffer_size():  # `close` would wait until it is written
+            if self.stdin.transport.get_write_buffer_size():  # `close` would wait for the write
                 self.stdin.transport.abort()
             for transport in self._transports:
                 transport.close()
@@ -198,7 +200,7 @@ class SandboxProcess:
 
 
 def _guarded_argv(launch: LaunchPlan, lifeline: int) -> tuple[str, ...]:
-    """What to start, so that it and all of its own ends with the lifeline."""
+    """Return the command to start, guarded so that its whole process group ends with the lifeline."""
     if launch.ends_by_lifeline:
         at = launch.argv.index(LIFELINE)
         return (*launch.argv[:at], str(lifeline), *launch.argv[at + 1 :])
@@ -207,7 +209,8 @@ def _guarded_argv(launch: LaunchPlan, lifeline: int) -> tuple[str, ...]:
 
 
 def _pipe(theirs: list[int], ours: list[int], *, to_them: bool, owner: int | None = None) -> int:
-    """A pipe whose ends are put on these lists; theirs. Its owner may also open it by name, as /dev/stdout."""
+    """Create a pipe, add its ends to the lists, and return the child's end. `owner` may also open it by name, as
+    /dev/stdout."""
     reading, writing = os.pipe()
     their_end, our_end = (reading, writing) if to_them else (writing, reading)
     theirs.append(their_end)

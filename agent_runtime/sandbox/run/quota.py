@@ -1,7 +1,7 @@
-"""How full the folders are that commands write to.
+"""Measure how full the folders are that commands write to.
 
-Walking a folder is slow, asking the file system how much room is left is one system call. So the room left is asked for
-many times a second, and the folder is measured only when enough of it has gone to matter, whoever took it.
+Walking a folder is slow, while asking the file system for its free space is one system call. So the free space is
+checked many times a second, and the folder is measured only when enough space has gone to matter, for any reason.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from ...errors import ToolFailure
 from ..spec.spec import MiB, Quota
 
 REMEASURE_AFTER = 32 * MiB, 2000
-"""Bytes and files that may go before the folder is measured; less where less is left of its quota."""
+"""Bytes and files that may be used up before the folder is measured again; less if less of its quota is left."""
 MIN_SLACK = MiB, 64
 FRESH_SECONDS = 0.2
-"""Seconds for which a measurement is good while anything is written at all; longer where measuring takes long."""
+"""Seconds that a measurement stays valid while anything is written; longer if measuring takes long."""
 MEASURE_SHARE = 50
-"""One part in so many of the time goes into measuring, unless much room has gone."""
+"""At most one part in this many of the time is spent measuring, unless much space has gone."""
 START_WAIT_SECONDS = 2.0
-"""Seconds that a command waits to be started while its folders are being measured."""
+"""Seconds that the start of a command waits for the measurement of its folders."""
 RUNNING_WAIT_SECONDS = 0.3
-"""Seconds that a running one is believed meanwhile, whatever the room left tells."""
+"""Seconds that a running command is trusted during a measurement, even if the free space shrinks."""
 UNMEASURED_BYTES = 256 * MiB
-"""What may go beyond the quota where only the room left tells: while measuring takes longer than that, and where the
-folder does not hold it."""
+"""Bytes beyond the quota that are tolerated if only the free space is known: during longer measurements, and for data
+that is in no folder."""
 RESERVED = 64 * MiB, 20_000, 8
-"""Bytes and files of a file system that commands leave free, for the database and for others; of a smaller one, one
+"""Bytes and files of a file system that commands must leave free for the database and others; on a smaller one, one
 part in this many."""
 WALK_SECONDS = 20.0
-"""Seconds that a walk may take; what it has not seen by then is guessed from the room left."""
+"""Maximum seconds of a walk; the remaining size is estimated from the free space."""
 
 FULL_MESSAGE = "Until enough is deleted nothing can be written"
 
@@ -59,33 +59,33 @@ class DiskAmount:
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """Bytes that a folder holds, as it was last measured, and that are left on its file system."""
+    """Bytes in a folder at its last measurement, and bytes free on its file system now."""
 
     used: int
     free: int
 
 
 class FolderMeter:
-    """One folder's use, known at one moment and guarded from there by the room left."""
+    """Measures the usage of one folder, and estimates it from the free space until the next measurement."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.used: DiskAmount | None = None
         self._free = DiskAmount(0, 0)
-        """What was left when it was measured."""
+        """Free space at the last measurement."""
         self._began = self._measured_at = self._cost = 0.0
         self._measuring: asyncio.Task[None] | None = None
 
     def consumed(self) -> DiskAmount:
-        """What has been taken of the file system since the measurement, by anybody."""
+        """Return the space of the file system that was used up since the measurement, by any process."""
         return self._free.minus(_free_space(self.folder))
 
     def capacity(self) -> DiskAmount:
-        """What the folder may hold before its file system is almost full, as of the last measurement."""
+        """Return what the folder may hold before its file system is almost full, as of the last measurement."""
         whole = _free_space(self.folder) if self.used is None else self.used + self._free
         kept = _reserved_space(self.folder)
         left = whole.minus(kept)
-        return left if kept.files else DiskAmount(left.bytes, sys.maxsize)  # some file systems count no files
+        return left if kept.files else DiskAmount(left.bytes, sys.maxsize)  # some file systems do not count files
 
     def is_due(self, limit: DiskAmount) -> bool:
         if self.used is None:
@@ -98,23 +98,23 @@ class FolderMeter:
         age = time.monotonic() - self._measured_at
         if gone.exceeds(slack):
             return age > self._cost
-        # Also when there is more room than before: what one folder gains another may have lost.
+        # Even if more space is free than before: a loss in one folder may hide behind a gain in another.
         return self.has_changed and age > max(FRESH_SECONDS, MEASURE_SHARE * self._cost)
 
     @property
     def has_changed(self) -> bool:
-        """Whether anybody has written or deleted anything on the file system since the measurement."""
+        """Whether anything was written or deleted on the file system since the measurement."""
         return _free_space(self.folder) != self._free
 
     def measure(self) -> asyncio.Task[None]:
-        """A measurement that began after now, or one that is running."""
+        """Start a measurement, or return the running one."""
         if self._measuring is None or self._measuring.done():
             self._measuring = asyncio.create_task(self._measure())
         return self._measuring
 
     @property
     def is_slow(self) -> bool:
-        """Whether a measurement has been running for too long to go by the one before."""
+        """Whether a measurement has been running for too long to rely on the previous one."""
         running = self._measuring is not None and not self._measuring.done()
         return running and time.monotonic() - self._began > RUNNING_WAIT_SECONDS
 
@@ -122,7 +122,7 @@ class FolderMeter:
         self._began = began = time.monotonic()
         room, before, gone = _free_space(self.folder), self.used, self.consumed()
         found, whole = await _measure_folder(self.folder)
-        if not whole and before is not None:  # parts were closed to us: believe the file system
+        if not whole and before is not None:  # some folders are not readable: rely on the free space
             guess = before + gone
             found = DiskAmount(max(found.bytes, guess.bytes), max(found.files, guess.files))
         self.used, self._free, self._measured_at = found, room, time.monotonic()
@@ -130,24 +130,26 @@ class FolderMeter:
 
 
 class QuotaTable:
-    """The meters of a server's folders. They outlive commands, so that many small steps are noticed as well."""
+    """The meters of a server's folders. They outlive commands, so that many small steps are noticed too."""
 
     def __init__(self) -> None:
         self._meters: dict[Path, FolderMeter] = {}
 
     async def allowances(self, quotas: Iterable[Quota]) -> tuple[Allowance, ...]:
-        """What a command that starts now may do. Folders whose fill is not known well enough are measured."""
+        """Return the allowances of a command that starts now. Folders are measured first if their usage is
+        uncertain."""
         allowances = [Allowance(quota, self._meter(quota.folder)) for quota in quotas]
         await asyncio.gather(*(one.set_limit() for one in allowances))
         return tuple(allowances)
 
     async def overrun_message(self, quotas: Iterable[Quota]) -> str | None:
-        """What a command has left too full that was over before anybody looked; for the model."""
+        """Return a message for the model if a command has ended before the guard noticed that it had filled a
+        folder."""
         full = [one.message for one in await self.allowances(quotas) if one.is_full]
         return f"{'; '.join(full)}. {FULL_MESSAGE}" if full else None
 
     async def require_space(self, quota: Quota, size: int) -> None:
-        """Raises ToolFailure when so many bytes more do not fit."""
+        """Raise ToolFailure if there is no room for `size` more bytes."""
         one = Allowance(quota, self._meter(quota.folder))
         await one.set_limit()
         if one.is_full or not await one.fits(size):
@@ -162,7 +164,7 @@ class QuotaTable:
 
 
 class Allowance:
-    """A quota as it holds for one command: what the folder may come to, or what it had come to before."""
+    """The limit of a folder for one command: its quota, or its size at the start if it was already larger."""
 
     def __init__(self, quota: Quota, meter: FolderMeter) -> None:
         self.quota, self._meter = quota, meter
@@ -171,13 +173,13 @@ class Allowance:
 
     @property
     def _effective_quota(self) -> DiskAmount:
-        """The quota, or the room of the file system if that is less."""
+        """The quota, or the capacity of the file system if that is less."""
         most = self._meter.capacity()
         return DiskAmount(min(self.quota.bytes, most.bytes), min(self.quota.files, most.files))
 
     @property
     def bytes(self) -> int:
-        """The most that the folder may hold."""
+        """Maximum bytes in the folder."""
         return self._effective_quota.bytes
 
     async def set_limit(self) -> None:
@@ -191,7 +193,7 @@ class Allowance:
         )
 
     def _lower_limit(self) -> None:
-        """What has been deleted of too much does not come back."""
+        """Lower the limit of an overfull folder to its present size, so that deleted space cannot be filled again."""
         if self._meter.used is not None:
             used = self._meter.used + DiskAmount(*MIN_SLACK)
             low = DiskAmount(min(self._limit.bytes, used.bytes), min(self._limit.files, used.files))
@@ -205,7 +207,7 @@ class Allowance:
 
     @property
     def message(self) -> str:
-        """For the model, about a folder that is full."""
+        """The message for the model about a full folder."""
         used = self._meter.used or DiskAmount(0, 0)
         if used.bytes > self.quota.bytes:
             held, most = _format_size(used.bytes), _format_size(self.quota.bytes)
@@ -218,10 +220,10 @@ class Allowance:
         return f"{self.quota.name} holds {used.files} files, and {self.quota.files} is the most it may hold"
 
     async def fits(self, size: int) -> bool:
-        """Whether so many bytes fit in. What others took meanwhile counts until a measurement says better."""
+        """Return whether `size` bytes fit. Space taken by others counts as used until a measurement shows otherwise."""
         meter = self._meter
         near = self._effective_quota.minus(meter.used or DiskAmount(0, 0)).bytes < size + REMEASURE_AFTER[0]
-        if near and meter.has_changed:  # what others have freed may hide what was written here
+        if near and meter.has_changed:  # space freed by others may hide writes to this folder
             await _wait_for(meter.measure())
         for last in (False, True):
             used = meter.used or DiskAmount(0, 0)
@@ -232,7 +234,7 @@ class Allowance:
         return False
 
     async def refresh(self) -> None:
-        """Has the folder measured, from now on."""
+        """Measure the folder again."""
         await _wait_for(self._meter.measure())
 
     def state(self) -> FolderState:
@@ -245,10 +247,10 @@ class Allowance:
         return self._limit.minus(used).bytes
 
     async def is_overdrawn(self) -> bool:
-        """Looks once. Whether the command has carried the folder beyond what it may hold."""
+        """Check whether the command has filled the folder beyond its limit."""
         meter = self._meter
         if _free_space(self.quota.folder).files < min(self._files_left, _reserved_space(self.quota.folder).files // 2):
-            return True  # no reserve gives files back, so nothing waits for a measurement
+            return True  # there is no reserve of files, so do not wait for a measurement
         if meter.is_due(self._limit):
             await _wait_for(meter.measure(), RUNNING_WAIT_SECONDS)
             self._lower_limit()
@@ -262,10 +264,11 @@ class Allowance:
 
 
 class DeletedFileUsage:
-    """What a command may keep in files that it has deleted and holds open: they lie in no folder.
+    """Estimates the space that a command keeps in deleted files which it holds open: they are in no folder.
 
-    Nothing tells of them all, as they may be on their way between two processes. But room that has gone since the
-    command began, and is found in none of its folders, went to somebody; and the kernel counts what a process writes.
+    No interface lists them all, as descriptors may be in transit between processes. But space that has gone since the
+    command began, and is in none of its folders, must be somewhere; and the kernel counts the bytes that a process
+    writes.
     """
 
     def __init__(self, allowances: Sequence[Allowance]) -> None:
@@ -274,7 +277,7 @@ class DeletedFileUsage:
         self._bytes = 0
 
     def exceeds_limit(self, written: float = math.inf) -> bool:
-        """Whether a command that has written so much keeps more than would have fitted in."""
+        """Return whether a command that has written this many bytes keeps more of them than there was room for."""
         now = [one.state() for one in self._allowances]
         gone = max(before.free - after.free for before, after in zip(self._began, now, strict=True))
         found = sum(after.used - before.used for before, after in zip(self._began, now, strict=True))
@@ -283,12 +286,12 @@ class DeletedFileUsage:
 
     @property
     def message(self) -> str:
-        """For the model."""
+        """The message for the model."""
         return f"files that it deleted but keeps open take {_format_size(self._bytes)}, and there is no room for them"
 
 
 async def _wait_for(task: asyncio.Task[None], seconds: float = START_WAIT_SECONDS) -> None:
-    """Waits for a measurement, which goes on when this took too long."""
+    """Wait for a measurement, which continues if the time runs out."""
     await asyncio.wait((task,), timeout=seconds)
 
 
@@ -299,13 +302,13 @@ def _format_size(count: int) -> str:
 def _free_space(folder: Path) -> DiskAmount:
     try:
         left = os.statvfs(folder)
-    except OSError:  # it has been removed
+    except OSError:  # deleted meanwhile
         return DiskAmount(0, 0)
     return DiskAmount(left.f_bfree * left.f_frsize, left.f_ffree)
 
 
 def _reserved_space(folder: Path) -> DiskAmount:
-    """What commands leave free."""
+    """Return the space that commands must leave free."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -315,14 +318,14 @@ def _reserved_space(folder: Path) -> DiskAmount:
 
 
 async def _measure_folder(folder: Path) -> tuple[DiskAmount, bool]:
-    """What lies in a folder, and whether that is all of it."""
-    units = ("--block-size=1", "--inodes")  # one walk tells only one of them
+    """Return the usage of a folder, and whether all of it was counted."""
+    units = ("--block-size=1", "--inodes")  # one walk reports only one of them
     size, files = await asyncio.gather(*(asyncio.to_thread(_du, folder, unit) for unit in units))
     return DiskAmount(size[0], files[0]), size[1] and files[1]
 
 
 def _du(folder: Path, unit: str) -> tuple[int, bool]:
-    """By a program, because no tree that a command can make stops it, and it leaves the server's interpreter free."""
+    """Measure with `du`: no tree can stop it, and it does not block the server's interpreter."""
     argv = ("nice", "-n", "5", "du", "-s", "-x", unit, "--", str(folder))
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=WALK_SECONDS, check=False)

@@ -1,7 +1,8 @@
-"""Watches over what a running command uses up in all: each returns when it is too much, with a sentence that says what.
+"""Watch the total resources of a running command. Each watch returns when a limit is exceeded, with a sentence about
+it.
 
-The kernel bounds single processes and files, and does not need us for that. What many of them use together it bounds
-by cgroups and by quotas of the file system only, which are not there everywhere.
+The kernel limits single processes and files. It limits their total only with cgroups and file system quotas, which are
+not available everywhere.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from ..spec.spec import SandboxLimits
 from .quota import Allowance, DeletedFileUsage
 
 FOLDER_INTERVAL = 0.05
-"""Seconds between looks at the room left."""
+"""Seconds between checks of the free space."""
 TREE_INTERVAL = 0.1
-"""Seconds between looks at the processes. They are cheap; `MEASURE_SHARE` stretches it where there are many."""
+"""Seconds between checks of the processes. They are cheap, but `MEASURE_SHARE` lengthens this for large trees."""
 MEASURE_SHARE = 10
 OWN_PROCESSES = 8
-"""Processes and threads of a command that the runtime itself brings in: boxes, watchers, the relay to a proxy."""
+"""Processes and threads that the runtime itself adds to a command: sandboxes, watchers, the relay to a proxy."""
 GiB = 1024**3
 
 
 async def watch_tree(root: int, limits: SandboxLimits) -> str:
-    """Of the processes of a command: how many they are, the memory that they use together, the sessions they open."""
+    """Watch a command's processes: their number, their memory in total, and the sessions that they open."""
     pause = TREE_INTERVAL
     while True:
         await asyncio.sleep(pause)
@@ -42,20 +43,20 @@ def _tree_fault(root: int, limits: SandboxLimits) -> str | None:
         return f"it started more than {limits.processes} processes and threads"
     if seen.sessions > limits.sessions + 2:  # two are ours
         return f"it opened more than {limits.sessions} sessions of processes"
-    # What processes share was counted often: only when that is too much it is worth the time to be exact.
+    # Shared memory was counted several times; the exact figure is slow, and needed only if this one is too high.
     if seen.memory > limits.total_memory and process_tree.proportional_memory(seen.pids) > limits.total_memory:
         return f"its processes used more than {limits.total_memory / GiB:.2g} GiB of memory together"
     return None
 
 
 async def watch_folders(root: int, allowances: Sequence[Allowance]) -> str:
-    """Of the folders that a command writes to, and of what it writes and puts into none."""
+    """Watch the folders that a command writes to, and its deleted but open files."""
     hoard = DeletedFileUsage(allowances)
     while True:
         await asyncio.sleep(FOLDER_INTERVAL)
         if fault := await _folder_fault(allowances):
             return fault
-        if hoard.exceeds_limit():  # unless others took it, or a folder holds it that has grown since it was measured
+        if hoard.exceeds_limit():  # or others wrote it, or a folder has grown
             for allowance in allowances:
                 await allowance.refresh()
             if fault := await _folder_fault(allowances):

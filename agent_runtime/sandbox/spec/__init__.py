@@ -1,1 +1,1 @@
-"""What one command may see, change and use up."""
+"""The files, resources and network of one command."""

@@ -1,4 +1,4 @@
-"""What of the host's files a confined command sees, as mounts in the order in which they must be made."""
+"""The host's files that a confined command sees, as mounts in the order in which they must be made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import agent_runtime
 from .spec import SandboxSpec
 
 SYSTEM_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
-"""Links into /usr on most systems, folders on some."""
+"""Links into /usr on most systems, but folders on some."""
 
 SHOWN_ETC = (
     "/etc/alternatives",
@@ -31,17 +31,17 @@ SHOWN_ETC = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
 )
-"""All of the host's /etc that is shown. Users, groups and hosts come from files of our own beside this module."""
+"""The visible part of the host's /etc. Users, groups and hosts come from our own files in the folder `etc`."""
 
 MASKED_PROC = ("/proc/acpi", "/proc/cmdline", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/timer_list")
-"""What /proc tells about the machine and a command has no use for."""
+"""Files of /proc about the machine that no command needs."""
 
 OWN_ETC = Path(__file__).parents[1] / "etc"
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """`mask` hides what lies at the target; `tmp` is an empty folder in memory that anyone may write to."""
+    """One mount. `mask` hides the target's content; `tmp` is an empty, world-writable folder in memory."""
 
     kind: Literal["read", "write", "link", "mask", "tmp"]
     target: Path
@@ -49,7 +49,7 @@ class Mount:
 
 
 def python_roots() -> tuple[Path, ...]:
-    """The folders without which this Python, and our packages, do not run."""
+    """Return the folders that this Python and our packages need."""
     program = Path(sys.executable).resolve()
     ours = (Path(module.__file__).parent for module in (agent_common, agent_runtime) if module.__file__)
     return tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix), program.parent.parent, *ours)))
@@ -57,7 +57,7 @@ def python_roots() -> tuple[Path, ...]:
 
 @cache
 def system_mounts() -> tuple[Mount, ...]:
-    """The system's programs and libraries, and Python."""
+    """Return the mounts of the system's programs and libraries, and of Python."""
     usr = Path("/usr")
     found = [Mount("read", usr, usr)]
     for path in map(Path, SYSTEM_LINKS):
@@ -72,7 +72,7 @@ def system_mounts() -> tuple[Mount, ...]:
 
 
 def plan_mounts(spec: SandboxSpec, hidden: Sequence[Path], tmp: Sequence[Path]) -> list[Mount]:
-    """Every mount of a box, shallow ones first, so that a deeper one always shows through the one around it."""
+    """Return all mounts of a sandbox, shallow ones first, so that a deeper one is never hidden by one above it."""
     wanted = [
         *system_mounts(),
         *(Mount("mask", path) for path in hidden),
@@ -84,7 +84,7 @@ def plan_mounts(spec: SandboxSpec, hidden: Sequence[Path], tmp: Sequence[Path]) 
 
 
 def mount_options(mounts: Iterable[Mount], size: int) -> Iterator[str]:
-    """The plan as bubblewrap's options; `size` bounds each folder in memory, in bytes."""
+    """Yield the plan as options of bubblewrap; `size` limits each folder in memory, in bytes."""
     made: set[Path] = set()
     for mount in mounts:
         for parent in reversed(mount.target.parents[:-1]):

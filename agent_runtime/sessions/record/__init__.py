@@ -1,1 +1,1 @@
-"""Recording of a turn while it runs, repair after a crash, replay."""
+"""Record a turn while it runs, repair the record after a crash, and replay it."""

@@ -1,4 +1,4 @@
-"""Chunks become parts: the AI SDK's own reducer, kept for one assistant message."""
+"""Turn chunks into parts, as the AI SDK's own reducer does, for one assistant message."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from agent_common.protocol import chunks as c
 from ..store.history import Message
 
 NOTICE = "data-notice"
-"""A part by which the runtime speaks to the model in the middle of a turn."""
+"""Type of a part with a message of the runtime to the model in the middle of a turn."""
 STEER = "data-steer"
-"""A part that holds a user message which joined the turn while it ran."""
+"""Type of a part with a user message that joined the turn while it ran."""
 APPROVAL_PART = "data-approval"
-"""A part that says why a call needs a person's approval, and what an approval for good would allow."""
+"""Type of a part with the reason for an approval, and the rules that the decision `always` would add."""
 RETRY = "data-retry"
-"""A part that says: the model call before it broke off, what it had said so far is not part of the conversation."""
+"""Type of a part that marks an interrupted model call, whose output so far is not part of the conversation."""
 STEP_COUNT = "step_count"
-"""Metadata: the model calls of a reply that came to their end. assistant-ui reads `steps` as an array."""
+"""Metadata key for the number of complete model calls of a reply. assistant-ui expects an array under `steps`."""
 OLD_STEP_COUNT = "steps"
-"""The same in replies of older versions; clients are not shown it."""
+"""The same key in replies of older versions; it is not shown to clients."""
 
 
 @dataclass(slots=True)
 class Part:
-    """One part of a message, in the SDK's verbatim JSON shape, and what the recorder must know to save it."""
+    """One part of a message in the SDK's JSON shape, and its state for the recorder."""
 
     id: str
     index: int
@@ -40,7 +40,7 @@ class Part:
         return self.data["text"] + "".join(self.pending)
 
     def flush_pending(self) -> str:
-        """Moves the pending pieces into the text and gives them back as one."""
+        """Move the pending pieces into the text and return them joined."""
         added = "".join(self.pending)
         if added:
             self.data["text"] += added
@@ -49,18 +49,18 @@ class Part:
 
 
 class MessageParts:
-    """The parts of one assistant message while it is being made."""
+    """The parts of one assistant message while it is written."""
 
     def __init__(self, new_id: Any) -> None:
         self.parts: list[Part] = []
         self.metadata: dict[str, Any] = {}
         self._new_id = new_id
         self._open: dict[str, Part] = {}
-        """Growing texts by chunk id; tool calls and data parts by their type and id, which others choose."""
+        """Open parts: texts by chunk id, calls and data parts by type and id, which models and tools choose."""
 
     @classmethod
     def from_reply(cls, new_id: Any, ids: list[str], reply: Message) -> MessageParts:
-        """Those of a message that is gone on with, as they were recorded."""
+        """Return the recorded parts of a message that is to be continued."""
         known = cls(new_id)
         known.metadata = dict(reply.metadata)
         for index, (part_id, data) in enumerate(zip(ids, reply.parts, strict=True)):
@@ -73,7 +73,7 @@ class MessageParts:
         return known
 
     def apply(self, chunk: c.Chunk) -> Part | None:
-        """Takes one chunk; gives the part that it changed, if any. Chunks of the transport change none."""
+        """Apply one chunk and return the part that it changed; None for chunks that change no part."""
         match chunk:
             case c.TextDelta() | c.ReasoningDelta():
                 part = self._open[chunk.id]
@@ -150,13 +150,13 @@ class MessageParts:
 
 
 def tool_name(part: dict[str, Any]) -> str | None:
-    """The tool of a tool part; none for any other part."""
+    """Return the tool of a tool part; None for any other part."""
     kind: str = part["type"]
     return part["toolName"] if kind == "dynamic-tool" else kind[5:] if kind.startswith("tool-") else None
 
 
 def text_of(parts: list[dict[str, Any]]) -> str:
-    """The answer: the text of the last step that has any, without what was said before a model call broke off."""
+    """Return the answer: the text of the last step that has any, without the output of interrupted model calls."""
     answer, current = "", ""
     for part in parts:
         if part["type"] == "step-start":
@@ -169,18 +169,19 @@ def text_of(parts: list[dict[str, Any]]) -> str:
 
 
 def past_steps(parts: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """The parts of a reply that is being made without those of its latest step, which the model is asked for."""
+    """Return the parts of an unfinished reply without those of its latest step."""
     begun = [at for at, part in enumerate(parts) if part["type"] == "step-start"]
     return parts[: begun[-1]] if begun else parts
 
 
 def shown_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """A message's metadata as clients see it."""
+    """Return a message's metadata for clients."""
     return {name: value for name, value in metadata.items() if name != OLD_STEP_COUNT}
 
 
 def shown_parts(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A message's parts as the SDK accepts them: a call that failed before its approval was answered has none."""
+    """Return a message's parts in the form that the SDK accepts: a call that failed before its approval was answered
+    has no `approval`."""
     return [
         {name: value for name, value in part.items() if name != "approval"} if _unanswered(part) else part
         for part in parts

@@ -1,4 +1,4 @@
-"""Saves one turn while it happens: every chunk is on disk at most 50 ms or 64 KiB later, whoever is watching."""
+"""Save a turn while it runs: every chunk is on disk after at most 50 ms or 64 KiB, with or without readers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FLUSH_CHARACTERS = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A part as it was when a flush began: the writer thread never looks at what the loop goes on changing."""
+    """A copy of a part as of the start of a flush, because the writer's thread must not see later changes."""
 
     part: Part
     data: dict[str, Any]
     added: str
-    """Text that is in `data` and not yet in the row."""
+    """Text that is in `data` but not yet in the row."""
 
     @classmethod
     def from_part(cls, part: Part) -> _Change:
@@ -45,9 +45,10 @@ class _Change:
 
 
 class Recorder:
-    """One assistant message. `take` every chunk, then `save` what ends the turn. The row appears with the first flush.
+    """Records one assistant message: `record` every chunk, then `save` the end of the turn. The row is created by the
+    first flush.
 
-    `begun` are the parts of a message that is gone on with.
+    `begun` holds the parts of a message that is continued.
     """
 
     def __init__(
@@ -56,19 +57,19 @@ class Recorder:
         self.message = begun or MessageParts(ids.new)
         self._database, self._clock, self._row = database, clock, row
         self._growing: dict[str, StreamingText] = {}
-        """By part id; touched by the writer thread only."""
+        """Texts that grow, by part id; used by the writer's thread only."""
         self._dirty: dict[int, Part] = {}
         self._characters = 0
         self._timer: asyncio.TimerHandle | None = None
         self._pending_flush: asyncio.Future[None] | None = None
-        """The flush that is on its way."""
+        """The flush that is under way."""
         self._counted_usage = Usage.model_validate(self.message.metadata.get("usage", {}))
-        """What the session's rollups already count of this message."""
+        """Usage of this message that the session's totals already include."""
         self._saved_metadata: dict[str, Any] | None = None
-        """The metadata that is known to be in the message's row."""
+        """Metadata that the message's row is known to have."""
 
     def record(self, chunk: c.Chunk) -> None:
-        """Remembers the chunk and sees to it that it is saved in time."""
+        """Apply the chunk and schedule a flush."""
         part = self.message.apply(chunk)
         if part is not None:
             self._dirty[part.index] = part
@@ -80,7 +81,8 @@ class Recorder:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Hands what has changed to the writer. At most one flush is on its way: a slow disk makes them larger."""
+        """Send all changes to the writer. Only one flush is under way at a time, so a slow disk makes flushes
+        larger."""
         self._cancel_timer()
         if self._pending_flush is not None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
@@ -90,9 +92,11 @@ class Recorder:
     async def save(
         self, also_write: Callable[[sqlite3.Connection, int], None] | None = None, *, durable: bool = True
     ) -> None:
-        """Saves all that was taken and, in the same transaction, whatever hangs on it: returns once that would survive
-        a power cut, or without `durable` a crash. Raises StoreError; then nothing was saved, and another `save` may
-        try again."""
+        """Save all recorded chunks, and with `also_write` more rows in the same transaction.
+
+        Returns once that would survive a power failure, or without `durable` a crash. Raises StoreError; nothing was
+        saved then, and `save` may be called again.
+        """
         self._cancel_timer()
         if self._pending_flush is not None:
             await asyncio.wait([self._pending_flush])
@@ -112,13 +116,13 @@ class Recorder:
         self._saved_metadata = metadata
 
     def close(self) -> None:
-        """Hands over what is left, without waiting: for a turn that the next life will take up."""
+        """Send the remaining changes without waiting, for a turn that the next process will continue."""
         self._cancel_timer()
         if self._dirty:
             self._send()
 
     def current_parts(self) -> list[dict[str, Any]]:
-        """The parts as they are now, in the SDK's JSON shape."""
+        """Return the parts as they are now, in the SDK's JSON shape."""
         return [{**part.data, "text": part.text} if part.pending else part.data for part in self.message.parts]
 
     def _cancel_timer(self) -> None:
@@ -145,7 +149,7 @@ class Recorder:
             self._saved_metadata = metadata
 
     def _unsaved(self, booked: Usage) -> None:
-        """After a failed write everything counts as unsaved; the next one writes all of it."""
+        """Mark everything as unsaved after a failed write, so that the next write includes all of it."""
         self._counted_usage = booked
         self._growing.clear()
         self._dirty = {part.index: part for part in self.message.parts}
@@ -154,8 +158,8 @@ class Recorder:
         return {**self.message.metadata, "schema_version": 1}
 
     def _unit(self, metadata: dict[str, Any], *, whole: bool) -> Callable[[sqlite3.Connection], None]:
-        """Most flushes only make a text longer. They leave the message's own row alone, which would cost one more page
-        in the log; `whole` ones write it."""
+        """Return the write of all changes. Only a `whole` one writes the message's row: most flushes just extend a
+        text, and the row would cost one more page in the log."""
         changes = [_Change.from_part(part) for part in self._dirty.values()]
         self._dirty.clear()
         self._characters = 0

@@ -10,14 +10,14 @@ from ..store.ids import Ids
 from .parts import OLD_STEP_COUNT, RETRY, STEP_COUNT, tool_name
 
 ORPHANED = ("input-streaming", "input-available", "approval-responded")
-"""Tool states that only a living process can leave. Waits for a human are kept."""
+"""Tool states that only a running process can leave behind. Calls that wait for a person are kept."""
 CALL_ERROR = "outcome unknown, interrupted: the runtime stopped while this call was running"
 BROKEN_CALL = "the runtime stopped while the model was asked"
 TURN_ERROR = "the runtime stopped before this turn was finished"
 
 
 def interrupt_turn(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -> dict[str, Any]:
-    """Ends a turn that was running: orphaned calls become errors, growing texts keep what was saved. Its outcome."""
+    """End a turn that was running and return its outcome. Its open calls become errors; open texts are closed."""
     _close(connection, turn.reply_id, first_broken=0, now=now)
     outcome = {"status": "failed", "error_code": "interrupted", "error": TURN_ERROR, "finish_reason": "error"}
     reply = history.message(connection, turn.reply_id)
@@ -29,11 +29,11 @@ def interrupt_turn(connection: sqlite3.Connection, turn: history.TurnRow, now: i
 
 
 def reopen_turn(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids, now: int) -> int:
-    """Makes the record of a turn that broke off fit to be gone on with; gives how much it has done: model calls that
-    came to their end, and tool calls that have a result.
+    """Prepare the record of an interrupted turn for continuation. Returns its progress: the number of complete model
+    calls and of tool calls with a result.
 
-    Calls of a completed model call stay open, for the loop to decide about. A model call that broke off is closed,
-    marked as one that will be made again, and is no part of the conversation.
+    Calls of a complete model call stay open for the loop to decide. An interrupted model call is closed, marked as one
+    that will be repeated, and excluded from the conversation.
     """
     reply = history.message(connection, turn.reply_id)
     if reply is None:
@@ -51,13 +51,13 @@ def reopen_turn(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids,
 
 
 def completed_step_count(reply: history.Message) -> int:
-    """How many model calls of a reply came to their end."""
+    """Return the number of complete model calls of a reply."""
     steps = reply.metadata.get(STEP_COUNT, reply.metadata.get(OLD_STEP_COUNT, 0))
     return steps if isinstance(steps, int) else 0
 
 
 def _close(connection: sqlite3.Connection, reply_id: str, *, first_broken: int, now: int) -> None:
-    """Closes growing texts and open calls from that part on."""
+    """Close open texts and calls from the part `first_broken` on."""
     found = connection.execute(
         'SELECT * FROM chat_parts WHERE message_id = ? AND "index" >= ?', (reply_id, first_broken)
     )

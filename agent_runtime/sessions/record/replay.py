@@ -1,4 +1,4 @@
-"""Parts become chunks again: the stream of a turn, or of its first part, that nobody holds in memory any more."""
+"""Turn recorded parts back into chunks, for the stream of a turn that is no longer in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .parts import shown_metadata, tool_name
 
 
 def replay(reply: Message) -> Iterator[c.Chunk]:
-    """A finished assistant message as the chunks that would build it."""
+    """Yield the chunks of a finished assistant message."""
     yield c.Start(messageId=reply.id, messageMetadata=shown_metadata(reply.metadata))
     yield from replay_parts(reply.parts)
     if any(part["type"] == "step-start" for part in reply.parts):
@@ -21,7 +21,7 @@ def replay(reply: Message) -> Iterator[c.Chunk]:
 
 
 def replay_parts(parts: Sequence[dict[str, Any]]) -> Iterator[c.Chunk]:
-    """The chunks of these parts; the last step stays open."""
+    """Yield the chunks of these parts; the last step stays open."""
     open_step = False
     for index, part in enumerate(parts):
         if part["type"] == "step-start":

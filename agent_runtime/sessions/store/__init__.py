@@ -1,1 +1,1 @@
-"""Tables of sessions and the SQL that reads and writes them."""
+"""The tables of sessions, and the SQL that reads and writes them."""

@@ -1,4 +1,4 @@
-"""What each agent is told in a session once and for all: how all its requests begin, also after a restart."""
+"""The prompt of each agent in a session: fixed when it first answers there, and kept over restarts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ class AgentPrompt:
     digest: str
     tools: tuple[str, ...]
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The skill packages that the prompt tells of: name -> where it was found."""
+    """The skill packages that the prompt lists: name -> where it was found."""
 
 
 def add(connection: sqlite3.Connection, session_id: str, agent: str, prompt: AgentPrompt) -> None:
-    """Keeps the brief of an agent that was called into somebody else's session; one that is there already costs no
-    write."""
+    """Store the prompt of an agent that answers in another agent's session. Does nothing if it is stored already."""
     connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (prompt.digest, prompt.prompt))
     kept = dump({"packages": dict(prompt.packages), "digest": prompt.digest, "tools": list(prompt.tools)})
     connection.execute(
@@ -41,7 +40,7 @@ def add(connection: sqlite3.Connection, session_id: str, agent: str, prompt: Age
 
 
 def reorder(connection: sqlite3.Connection, *, session_id: str, agent: str, own: bool, tools: Sequence[str]) -> None:
-    """Keeps a new order of tools; `own` says that the session is this agent's own."""
+    """Store a new order of tools; `own` says that the session is this agent's own."""
     path = "$.tools" if own else f'$.briefs."{agent}".tools'
     connection.execute(
         "UPDATE chat_sessions SET metadata_json = json_replace(metadata_json, ?, json(?)) WHERE id = ?",
@@ -50,7 +49,7 @@ def reorder(connection: sqlite3.Connection, *, session_id: str, agent: str, own:
 
 
 def load(connection: sqlite3.Connection, metadata: Mapping[str, Any]) -> dict[str, AgentPrompt]:
-    """The briefs of a session's other agents. One whose prompt is not here, after an import, is left out."""
+    """Return the prompts of a session's other agents. One whose text is missing after an import is left out."""
     kept: Any = metadata.get("briefs")
     found: dict[str, AgentPrompt] = {}
     for agent, one in kept.items() if is_object(kept) else ():
@@ -65,6 +64,6 @@ def load(connection: sqlite3.Connection, metadata: Mapping[str, Any]) -> dict[st
 
 
 def packages_of(kept: Mapping[str, Any]) -> dict[str, str]:
-    """The packages of a brief or a session as they were stored; none where that was before there were any."""
+    """Return the packages stored with a prompt or a session; empty for rows older than skill packages."""
     packages: Any = kept.get("packages")
     return {name: str(source) for name, source in packages.items()} if is_object(packages) else {}

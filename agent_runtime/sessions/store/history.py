@@ -1,4 +1,4 @@
-"""Reading what was recorded: sessions, messages with their parts, and the ledger of turns."""
+"""Read the record: sessions, messages with their parts, and the ledger of turns."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class SessionRow:
     tools: tuple[str, ...]
     archived: bool
     rules: tuple[Rule, ...]
-    """Of scope `session`."""
+    """Rules of scope `session`."""
     last_ms: int
-    """Time of its latest message."""
+    """Time of its latest message in epoch milliseconds."""
     agent_prompts: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
-    """What other agents than its own were told in it."""
+    """Prompts of agents other than the session's own."""
     packages: dict[str, str] = field(default_factory=dict[str, str])
-    """The skill packages that the prompt tells of."""
+    """The skill packages that the prompt lists."""
     is_subagent: bool = False
-    """It is that of an agent which another one has called."""
+    """Whether it is a subagent's session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +52,24 @@ class Message:
 
     @property
     def shown(self) -> bool:
-        """True for what belongs to the conversation: neither hidden nor still waiting in the queue."""
+        """Whether it belongs to the conversation: neither hidden nor queued."""
         return "hidden_at" not in self.metadata and "queued_at" not in self.metadata
 
     @property
     def sent_at(self) -> int:
-        """When it came: one that waited in the queue was put at the end of the conversation when it fired."""
+        """When it arrived. A queued message moves to the end of the conversation when its turn starts."""
         queued: Any = self.metadata.get("queue_enqueued_at")
         return queued if type(queued) is int else self.created_at
 
     @property
     def steered(self) -> bool:
-        """A user message that joined a turn while it ran: the reply of that turn holds its words as well."""
+        """Whether it joined a running turn, so that the reply of that turn contains its text too."""
         return "steered_at" in self.metadata
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A turn as the ledger knows it."""
+    """A turn in the ledger."""
 
     message_id: str
     session_id: str
@@ -79,14 +79,14 @@ class TurnRow:
     task_id: str | None
     state: str
     done: int
-    """Model calls and tool calls that were complete when a life last ended."""
+    """Model calls and tool calls that were complete when a process last ended."""
     lives: int
-    """How many lives in a row ended without completing one."""
+    """Number of processes in a row that ended without completing one."""
     outcome: dict[str, Any] | None
     created_at: int
     updated_at: int
     caller: dict[str, Any] | None = None
-    """Of a turn that helps another one: who called it."""
+    """The calling turn of a subagent; None for other turns."""
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
@@ -125,7 +125,7 @@ def session_of_alias(connection: sqlite3.Connection, principal: str, name: str) 
 
 
 def messages(connection: sqlite3.Connection, session_id: str, first: str | None = None) -> Iterator[Message]:
-    """Every message of the session, oldest first, or those from `first` on."""
+    """Yield the messages of the session, oldest first, starting at `first` if given."""
     since = _position(connection, session_id, first) if first is not None else (0, "")
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in connection.execute(_PARTS, (session_id, *since)):
@@ -149,13 +149,13 @@ def _position(connection: sqlite3.Connection, session_id: str, message_id: str) 
 
 
 def last_shown_position(connection: sqlite3.Connection, session_id: str) -> tuple[int, str]:
-    """The place of the session's latest message that is shown."""
+    """Return the position of the session's latest shown message."""
     row = connection.execute(f"{_SHOWN} ORDER BY created_at DESC, id DESC LIMIT 1", (session_id, 0, "")).fetchone()
     return (row["created_at"], row["id"]) if row is not None else (0, "")
 
 
 def first_shown_after(connection: sqlite3.Connection, session_id: str, position: tuple[int, str]) -> str | None:
-    """The first message that is shown behind a place; none when nothing is."""
+    """Return the id of the first shown message after a position; None if there is none."""
     row = connection.execute(f"{_SHOWN} ORDER BY created_at, id LIMIT 1", (session_id, *position)).fetchone()
     return row["id"] if row is not None else None
 
@@ -175,13 +175,13 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
 
 
 def has_call(connection: sqlite3.Connection, session_id: str, call_id: str) -> bool:
-    """Whether a message of the session has a tool call of that id."""
+    """Return whether a message of the session has a tool call of that id."""
     query = "SELECT EXISTS(SELECT 1 FROM chat_parts WHERE tool_call_id = ? AND session_id = ?)"
     return bool(connection.execute(query, (call_id, session_id)).fetchone()[0])
 
 
 def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
-    """The ids of a message's parts, in order."""
+    """Return the ids of a message's parts, in order."""
     return [
         row[0]
         for row in connection.execute('SELECT id FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
@@ -189,7 +189,7 @@ def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
 
 
 def last_part_created_at(connection: sqlite3.Connection, message_id: str) -> int | None:
-    """When the last part of a message was begun: all that is known of how long a broken turn ran."""
+    """Return when the last part of a message was begun, the only trace of how long an interrupted turn ran."""
     row = connection.execute("SELECT max(created_at) FROM chat_parts WHERE message_id = ?", (message_id,)).fetchone()
     return row[0]
 
@@ -200,7 +200,7 @@ def turn(connection: sqlite3.Connection, message_id: str) -> TurnRow | None:
 
 
 def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
-    """Turns that were queued, running or waiting when the last life ended, in the order of their admission."""
+    """Return the turns that were queued, running or waiting when the last process ended, in order of admission."""
     found = connection.execute(
         "SELECT turns.*, EXISTS (SELECT 1 FROM chat_messages m WHERE m.id = reply_id) AS replied,"
         " (SELECT json_extract(metadata_json, '$.subagent') FROM chat_messages m WHERE m.id = message_id) AS caller"
@@ -210,7 +210,7 @@ def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
 
 
 def subagent_usage(connection: sqlite3.Connection, session_id: str, message_id: str) -> Usage:
-    """What the sessions of subagents have used that a turn called, and of those that these called."""
+    """Return the usage of all subagents with own sessions that a turn called, directly or through others."""
     row = connection.execute(_CALLED, {"session": session_id, "message": message_id}).fetchone()
     return Usage(**dict(row))
 
@@ -235,14 +235,14 @@ def _message(row: sqlite3.Row, parts: list[dict[str, Any]]) -> Message:
 
 
 def _recovered_turn(row: sqlite3.Row) -> TurnRow:
-    """One that said something already has begun: only its start is not on record."""
+    """Return a turn from its row. A queued turn with a reply counts as running: only its start was not recorded."""
     begun = row["state"] == "queued" and row["replied"]
     caller = load(row["caller"]) if row["caller"] else None
     return replace(_turn(row), state="running" if begun else row["state"], caller=caller)
 
 
 def _rule(kept: dict[str, Any]) -> Rule:
-    """A rule as it was stored, of whatever version. One that cannot be read forbids: it may have been a deny."""
+    """Read a stored rule of any version. An unreadable one becomes a deny of everything, as it may have been a deny."""
     try:
         return Rule.model_validate({**kept, "source": "session"})
     except ValidationError:

@@ -18,12 +18,12 @@ from ...ports import Clock
 Kind = Literal["ses", "msg", "prt"]
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _DIGITS = bytes(ord(_BASE62[number % 62]) for number in range(256))
-"""A digit for every byte. The first eight are a little likelier, which leaves 79 bits of chance in fourteen of them."""
+"""A digit for every byte. The first eight are slightly more likely; fourteen digits still carry 79 random bits."""
 _STAMP_BITS = 48
 
 
 class Ids:
-    """Makes ids that sort by insertion, also within one millisecond and when the clock goes back."""
+    """Makes ids that sort by insertion, within one millisecond too and when the clock goes back."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -38,5 +38,5 @@ class Ids:
 
 
 def is_session_id(text: str) -> bool:
-    """True for ids in our own shape; anything else a caller gives is an alias."""
+    """Return whether a text has the shape of our session ids; any other name from a caller is an alias."""
     return len(text) == 30 and text.startswith("ses_") and text[4:].isalnum()

@@ -1,4 +1,4 @@
-"""Pages of sessions and of messages, found by key and never by offset (docs/reference/sessions.md)."""
+"""Pages of sessions and of messages, by cursor (docs/reference/sessions.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .history import Message
 from .rows import dump, load
 
 CUSTOM = "custom"
-"""The key of a session's metadata_json under which the caller's own keys live, apart from those of the product."""
+"""The key of metadata_json for the caller's own keys, which keeps them apart from the product's."""
 _CURSOR = re.compile(r"(\d{1,18})\.((?:ses|msg)_\w{26})", re.ASCII)
 _SESSIONS = """
 SELECT * FROM chat_sessions
@@ -56,12 +56,12 @@ SELECT coalesce(json_extract(metadata_json, '$.model.model_id'), :model) AS mode
 FROM chat_messages WHERE session_id = :session AND role = 'assistant' GROUP BY 1 ORDER BY 1
 """
 Cursor = tuple[int, str]
-"""Time and id of the last row of a page."""
+"""Time and id of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """The columns of a session, its JSON read."""
+    """The columns of a session, with parsed JSON."""
 
     id: str
     agent: str
@@ -78,13 +78,13 @@ class StoredSession:
 
 @dataclass(slots=True)
 class SessionPage:
-    """A page of a list of sessions."""
+    """One page of a list of sessions."""
 
     sessions: list[StoredSession]
     broken: list[str] = field(default_factory=list[str])
-    """Ids of sessions that belong here and whose rows cannot be read."""
+    """Ids of sessions on this page whose rows cannot be read."""
     next: Cursor | None = None
-    """The place behind the page; none when it is the last one."""
+    """The position after the page; None if it is the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +98,24 @@ class WaitingMessage:
 
 
 def unknown_session(name: str) -> NotFound:
-    """The error for a session that is not there, or not the caller's."""
+    """Return the error for a session that does not exist or is not the caller's."""
     return NotFound(f"there is no session {name}; one begins with its first message", code="unknown_session")
 
 
 def parse_cursor(text: str) -> Cursor | None:
-    """What `cursor` wrote; none for any other text."""
+    """Parse the output of `format_cursor`; None for any other text."""
     found = _CURSOR.fullmatch(text)
     return (int(found[1]), found[2]) if found else None
 
 
 def format_cursor(timestamp: int, row_id: str) -> str:
-    """The place behind a row, for a caller to give back as it is."""
+    """Return the position after a row as text, for `after` parameters."""
     return f"{timestamp}.{row_id}"
 
 
 @contextmanager
 def read_transaction(connection: sqlite3.Connection) -> Generator[None]:
-    """Several reads that see the same moment."""
+    """Run several reads on one snapshot of the database."""
     connection.execute("BEGIN")
     try:
         yield
@@ -132,7 +132,7 @@ def sessions(
     archived: bool = False,
     ephemeral: bool = False,
 ) -> SessionPage:
-    """At most `limit` sessions of a principal, the one that changed last first."""
+    """Return a page of a principal's sessions, the one that changed last first. None: the first page."""
     at, row_id = after or (2**62, "")
     wanted = {"principal": principal, "at": at, "id": row_id, "limit": limit + 1}
     found = connection.execute(_SESSIONS, {**wanted, "archived": archived, "ephemeral": ephemeral}).fetchall()
@@ -156,7 +156,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> StoredSession | 
 def messages(
     connection: sqlite3.Connection, session_id: str, *, limit: int, after: Cursor | None = None, hidden: bool = False
 ) -> list[Message]:
-    """Messages of a session, oldest first, without those that wait in the queue."""
+    """Return a page of a session's messages, oldest first, without queued ones. None: the first page."""
     at, row_id = after or (-1, "")
     wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit, "hidden": hidden}
     with read_transaction(connection):
@@ -169,19 +169,19 @@ def messages(
 
 
 def message_cursor(connection: sqlite3.Connection, message_id: str) -> Cursor:
-    """The place behind a message that is there."""
+    """Return the position after an existing message."""
     row = connection.execute("SELECT created_at FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
     return row[0], message_id
 
 
 def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
-    """How the last turn ended that still belongs to the conversation: neither taken back nor cancelled unrun."""
+    """Return the outcome of the last turn that is still part of the conversation; None if there is none."""
     row = connection.execute(_LAST_OUTCOME, (session_id,)).fetchone()
     return load(row[0]) if row and row[0] else None
 
 
 def queued_messages(connection: sqlite3.Connection, session_id: str) -> list[WaitingMessage]:
-    """The queue of a session, in the order in which it will be served."""
+    """Return the queued messages of a session in order."""
     with read_transaction(connection):
         found = connection.execute(_WAITING, (session_id,)).fetchall()
         parts = _parts(connection, [row["message_id"] for row in found])
@@ -193,9 +193,9 @@ def queued_messages(connection: sqlite3.Connection, session_id: str) -> list[Wai
 
 
 def usage_by_model(connection: sqlite3.Connection, session_id: str, model: str) -> dict[str, Usage]:
-    """Model -> its tokens over all answers, hidden ones too; `model` is for answers that name none.
+    """Return model -> its usage over all answers, including hidden ones. `model` is used for answers that name none.
 
-    The cost is what the mesh counted at the time, and unknown as soon as it did not count one answer.
+    The cost is what the mesh reported with each call; None if it is missing for any answer.
     """
     found = connection.execute(_SPENT, {"session": session_id, "model": model})
     return {row["model"]: _usage(row) for row in found}

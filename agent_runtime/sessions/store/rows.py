@@ -1,4 +1,4 @@
-"""The SQL of this room: each function is a unit of work or a part of one, and runs on the connection it is given."""
+"""The SQL that writes sessions: each function is a unit of work or a part of one, on the given connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = sqlite3.Row
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session that is about to be stored, with the prompt it keeps for life."""
+    """A session to be stored, with its permanent prompt."""
 
     id: str
     principal: str
@@ -33,14 +33,14 @@ class NewSession:
     """Order in which the model sees the tools."""
     aliases: tuple[str, ...] = ()
     parent: tuple[str, str] | None = None
-    """The session and the user message that it was called from."""
+    """For a subagent's session: the id of the calling session and of its user message."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The skill packages that the prompt tells of: name -> where it was found."""
+    """The skill packages that the prompt lists: name -> where it was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """A user message that is about to be admitted."""
+    """A user message to be admitted."""
 
     message_id: str
     session_id: str
@@ -93,7 +93,7 @@ class PartRow:
 
 
 def insert_session(connection: sqlite3.Connection, session: NewSession, now: int) -> None:
-    """Stores a session unless it is there already: two first messages may race."""
+    """Store a session, unless a concurrent first message has stored it already."""
     metadata: dict[str, Any] = {
         "principal": session.principal,
         "system_prompt_digest": session.digest,
@@ -122,7 +122,7 @@ def insert_session(connection: sqlite3.Connection, session: NewSession, now: int
 
 
 def insert_turn(connection: sqlite3.Connection, turn: NewTurn, now: int) -> None:
-    """The user row with its parts and the ledger row: one unit, so that a message is admitted whole or not at all."""
+    """Store the user message with its parts and its ledger row, in one unit."""
     metadata = {**turn.metadata, "schema_version": 1}
     if turn.queued:
         metadata |= {"queued_at": now, "queue_enqueued_at": now}
@@ -154,7 +154,7 @@ def upsert_part(connection: sqlite3.Connection, row: PartRow) -> None:
 
 
 def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
-    """A queued message fires: it leaves the queue and takes its place at the end of the conversation."""
+    """Mark a turn as running; its message leaves the queue and moves to the end of the conversation."""
     connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
     connection.execute(
         "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at'),"
@@ -164,13 +164,13 @@ def start_turn(connection: sqlite3.Connection, message_id: str, now: int) -> Non
 
 
 def resume_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
-    """A turn that waited or broke off runs again."""
+    """Mark a turn that waited or was interrupted as running again."""
     connection.execute("UPDATE turns SET state = 'running', updated_at = ? WHERE message_id = ?", (now, message_id))
     leave_queue(connection, message_id)
 
 
 def leave_queue(connection: sqlite3.Connection, message_id: str) -> None:
-    """A message is no longer queued, in case that is not on record."""
+    """Remove the queue mark from a message, if it has one."""
     connection.execute(
         "UPDATE chat_messages SET metadata_json = json_remove(metadata_json, '$.queued_at')"
         " WHERE id = ? AND json_extract(metadata_json, '$.queued_at') IS NOT NULL",
@@ -179,7 +179,7 @@ def leave_queue(connection: sqlite3.Connection, message_id: str) -> None:
 
 
 def add_metadata(connection: sqlite3.Connection, message_id: str, key: str, value: Any) -> None:
-    """Keeps one more fact with a message."""
+    """Add one key to a message's metadata."""
     connection.execute(
         "UPDATE chat_messages SET metadata_json = json_set(metadata_json, ?, json(?)) WHERE id = ?",
         (f"$.{key}", dump(value), message_id),
@@ -187,12 +187,12 @@ def add_metadata(connection: sqlite3.Connection, message_id: str, key: str, valu
 
 
 def suspend_turn(connection: sqlite3.Connection, message_id: str, now: int) -> None:
-    """A turn waits for a person."""
+    """Mark a turn as waiting for a person."""
     connection.execute("UPDATE turns SET state = 'waiting', updated_at = ? WHERE message_id = ?", (now, message_id))
 
 
 def record_process_end(connection: sqlite3.Connection, message_id: str, done: int, lives: int, now: int) -> None:
-    """A life has ended with so much `done`; it was one of `lives` in a row that completed nothing."""
+    """Record the end of a process: the turn's progress `done`, and the number of processes in a row without any."""
     connection.execute(
         "UPDATE turns SET done = ?, lives = ?, updated_at = ? WHERE message_id = ?", (done, lives, now, message_id)
     )
@@ -201,7 +201,7 @@ def record_process_end(connection: sqlite3.Connection, message_id: str, done: in
 def save_answer(
     connection: sqlite3.Connection, message_id: str, call_id: str, changes: dict[str, Any], now: int
 ) -> None:
-    """A tool call that waited for a person has its answer."""
+    """Apply a person's answer to the part of a tool call."""
     row = connection.execute(
         "SELECT rowid, data_json FROM chat_parts WHERE message_id = ? AND tool_call_id = ?", (message_id, call_id)
     ).fetchone()
@@ -215,8 +215,8 @@ def save_answer(
 def steer_turn(
     connection: sqlite3.Connection, message_id: str, into: tuple[str, str], outcome: dict[str, Any], now: int
 ) -> None:
-    """A queued message joins a running turn (`into`: that turn's message and reply): it leaves the queue and has no
-    turn of its own."""
+    """Let a queued message join a running turn instead of having its own. `into` is that turn's message id and reply
+    id."""
     connection.execute("UPDATE turns SET reply_id = ? WHERE message_id = ?", (into[1], message_id))
     end_turn(connection, message_id, {**outcome, "into": into[0]}, now)
     connection.execute(
@@ -228,7 +228,7 @@ def steer_turn(
 
 
 def set_permissions(connection: sqlite3.Connection, session_id: str, rules: Sequence[Rule], now: int) -> bool:
-    """Stores the rules of a session, all of them; False when there is no such session."""
+    """Replace the rules of a session. Returns False if there is no such session."""
     kept = dump([rule.model_dump(exclude_none=True) for rule in rules])
     done = connection.execute(
         "UPDATE chat_sessions SET permissions_json = ?, updated_at = ? WHERE id = ?", (kept, now, session_id)
@@ -244,7 +244,7 @@ def end_turn(connection: sqlite3.Connection, message_id: str, outcome: dict[str,
 
 
 def cancel_queued(connection: sqlite3.Connection, message_id: str, now: int) -> None:
-    """Keeps the message as a hidden tombstone, so that a retry of it is recognised."""
+    """Keep a cancelled message as a hidden row, so that a retry of it is recognized."""
     connection.execute(
         "UPDATE chat_messages SET metadata_json = json_set(json_remove(metadata_json, '$.queued_at'),"
         " '$.queue_canceled_at', ?, '$.hidden_at', ?), updated_at = ? WHERE id = ?",
@@ -271,8 +271,8 @@ def set_model(connection: sqlite3.Connection, session_id: str, model: str, now: 
 
 
 def archive(connection: sqlite3.Connection, session_id: str, now: int, *, succeeded: bool = False) -> None:
-    """Puts a session away: it is found by its id only. What was said in it can still be looked up where another one
-    has `succeeded` it, unless it was put away before."""
+    """Archive a session: from now on it is found by its id only. With `succeeded`, its messages can still be looked up
+    from its successor, unless it was archived before."""
     connection.execute("DELETE FROM session_aliases WHERE session_id = ?", (session_id,))
     if succeeded:
         connection.execute(
@@ -286,7 +286,7 @@ def archive(connection: sqlite3.Connection, session_id: str, now: int, *, succee
 
 
 def disable_lookup(connection: sqlite3.Connection, session_id: str) -> None:
-    """What was said in a session cannot be looked up any more while it is away."""
+    """End the lookup of an archived session's messages."""
     connection.execute(
         "UPDATE chat_sessions SET metadata_json = json_remove(metadata_json, '$.succeeded_at')"
         " WHERE id = ? AND json_extract(metadata_json, '$.succeeded_at') IS NOT NULL",
@@ -299,16 +299,16 @@ def model_json(model: str) -> str:
 
 
 def dump(value: Any) -> str:
-    """Compact JSON."""
+    """Return compact JSON."""
     return to_json(value).decode()
 
 
 def load(text: str) -> Any:
-    """What `dump` has written, or SQLite or an import. Raises BrokenRecord."""
+    """Parse JSON from `dump`, SQLite or an import. Raises BrokenRecord."""
     try:
         return from_json(text)  # five times as fast as json on the text of a message
     except ValueError:
         try:
-            return json.loads(text)  # which also reads what is nested deeper than from_json will go
+            return json.loads(text)  # reads deeper nesting than from_json does
         except ValueError as error:
             raise BrokenRecord(f"a row of the database is no JSON: {error}") from error

@@ -132,8 +132,8 @@ _LEDGER = (
     "CREATE INDEX chat_sessions_principal"
     " ON chat_sessions (json_extract(metadata_json, '$.principal'), updated_at, id)",
 )
-"""`seq` is the order of admission, whatever the clock did; `done` is how many model calls and tool
-calls were complete when a life last ended, and `lives` how many lives in a row completed none."""
+"""`seq` is the order of admission, independent of the clock; `done` counts the model calls and tool calls that were
+complete when a process last ended, and `lives` the processes in a row that completed none."""
 
 
 def _add_waits_and_attempts(connection: sqlite3.Connection) -> None:
@@ -142,7 +142,7 @@ def _add_waits_and_attempts(connection: sqlite3.Connection) -> None:
 
 
 def _markers(connection: sqlite3.Connection) -> None:
-    """Few parts are markers of a compaction, and every session that is read back asks for its latest."""
+    """Index the markers of compactions: few parts are markers, and loading a session looks up its latest one."""
     connection.execute("CREATE INDEX chat_parts_markers ON chat_parts (session_id) WHERE type = 'data-compaction'")
 
 
@@ -161,8 +161,8 @@ _RETENTION = (
     "CREATE INDEX chat_sessions_prompt ON chat_sessions (json_extract(metadata_json, '$.system_prompt_digest'))",
     "CREATE INDEX session_aliases_session ON session_aliases (session_id)",
 )
-"""A session has a row here once it is imported, which counts as activity, or marked to be deleted. `reached` is the
-time by which sessions were aged last, and `seen_at` what the wall clock said then."""
+"""A session has a row here if it was imported, which counts as activity, or is marked for deletion. `reached` is the
+time by which sessions were last aged, and `seen_at` the wall clock's time then."""
 
 
 def _retention(connection: sqlite3.Connection) -> None:

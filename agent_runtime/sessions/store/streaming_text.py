@@ -1,8 +1,8 @@
-"""Saving a text that grows, at a cost in proportion to its bytes.
+"""Save a growing text at a cost proportional to its bytes.
 
-Rewriting a part on every flush would cost the square of its length. Instead the row holds valid JSON that is padded
-with blanks to the next power of two, and each flush writes only the new characters in place (SQLite's incremental
-blob I/O touches only the changed pages). Whoever reads the row in between sees whole, valid JSON.
+Rewriting a part on every flush would cost the square of its length. Instead the row holds valid JSON padded with blanks
+to the next power of two, and each flush writes only the new characters in place: SQLite's incremental blob I/O touches
+only the changed pages. A reader of the row always sees complete, valid JSON.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _SMALLEST = 1024
 
 @dataclass(slots=True)
 class StreamingText:
-    """Where the text of one streaming part ends inside its row."""
+    """The end of one streaming part's text inside its row."""
 
     rowid: int
     end: int
-    """Bytes used, the closing quote and brace included."""
+    """Bytes used, including the closing quote and brace."""
     capacity: int
 
     @classmethod
     def insert(cls, connection: sqlite3.Connection, columns: dict[str, Any], data: dict[str, Any]) -> StreamingText:
-        """Writes the part's row for the first time; `text` must be a key of `data`."""
+        """Write the part's row for the first time; `data` must have the key `text`."""
         body = _body(data)
         capacity = _capacity(len(body))
         row = connection.execute(_UPSERT_GROWING, {**columns, "data_json": _padded(body, capacity)})
         return cls(row.fetchone()[0], len(body), capacity)
 
     def append(self, connection: sqlite3.Connection, text: str, data: dict[str, Any], now: int) -> None:
-        """Adds `text`, which `data` already holds."""
+        """Append `text`, which `data` already includes."""
         escaped = to_json(text)[1:-1]
         if self.end + len(escaped) > self.capacity:
             self._rewrite(connection, data, now)

@@ -1,4 +1,4 @@
-"""What an export must look like before a row of it is written: every line, every column, and how they hang together."""
+"""Check an export before any row is written: every line, every column, and the references between lines."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _RULE = ("permission", "pattern", "action")
 _LARGEST = 2**63
 _LATEST = 2**53
 LINE = JsonLimits(max_bytes=64 * 2**20, max_values=400_000, max_depth=200)
-"""Twice what a part holds that this program stores."""
+"""Twice the size of the largest part that this program stores."""
 
 
 class ImportFault(Exception):
-    """What is wrong with a line."""
+    """The fault of a line."""
 
 
 Check = Callable[[object], bool]
@@ -89,11 +89,11 @@ COLUMNS: dict[str, dict[str, Check]] = {
     },
     "prompt": {"digest": _text, "body": _text},
 }
-"""Kind of line -> its columns in the table's order, each with what it may hold."""
+"""Kind of line -> its columns in the table's order, each with its check."""
 
 
 def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
-    """Number and content of each line. Raises InvalidRequest for one that is no such line."""
+    """Yield number and content of each line. Raises InvalidRequest for an invalid line."""
     for number, raw in enumerate(file, 1):
         if not raw.strip():
             continue
@@ -119,7 +119,7 @@ def _read(raw: bytes) -> Line:
 
 
 def parse_json(raw: bytes | str) -> object:
-    """Any JSON. Raises Fault."""
+    """Parse JSON within the limits. Raises ImportFault."""
     try:
         return read_json(raw.encode() if isinstance(raw, str) else raw, LINE)
     except JsonRefused as refusal:
@@ -127,7 +127,7 @@ def parse_json(raw: bytes | str) -> object:
 
 
 class SessionImport:
-    """One session on its way in. `take` every line, then `finish`; both raise InvalidRequest."""
+    """Checks one session's export: `add_line` for every line, then `finish`; both raise InvalidRequest."""
 
     def __init__(self) -> None:
         self.session_id = ""
@@ -232,12 +232,12 @@ def _newer(version: object) -> bool:
 
 def _refuse_duplicate(value: Any, seen: set[Any], what: str) -> None:
     if value in seen:
-        raise ImportFault(f"{what}: was there before")
+        raise ImportFault(f"{what}: appears twice")
     seen.add(value)
 
 
 def _part_fault(part: dict[str, Any]) -> str | None:
-    """What those who read parts rely on."""
+    """Return the fault of a part in the fields that its readers use; None if it has none."""
     kind: str = part["type"]
     if kind in ("text", "reasoning"):
         return None if isinstance(part.get("text"), str) else "text is missing"
@@ -252,7 +252,7 @@ def _part_fault(part: dict[str, Any]) -> str | None:
 
 
 def _call_fault(part: dict[str, Any]) -> str | None:
-    """The same of a tool call."""
+    """Return the fault of a tool call's part; None if it has none."""
     if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state"), str):
         return "toolCallId or state is missing"
     for name in ("approval", "toolMetadata"):
@@ -267,7 +267,7 @@ def _call_fault(part: dict[str, Any]) -> str | None:
 
 
 def _metadata_of(part: dict[str, Any]) -> Iterator[object]:
-    """What a reader takes for the metadata of a call's result."""
+    """Yield the values that readers use as the metadata of a call's result."""
     for around in (part.get("toolMetadata"), part.get("output")):
         if is_object(around) and "metadata" in around:
             yield around["metadata"]

@@ -1,4 +1,4 @@
-"""Export and import sessions: rows as lines of JSON, from which equal rows are made.
+"""Export sessions as lines of JSON, and import them as equal rows.
 
 See docs/reference/sessions.md#carrying.
 
@@ -8,35 +8,31 @@ The lines: the session, then each message followed by its parts, then the prompt
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from pydantic_core import to_json
 
+from agent_common.redaction import Redactor
+
 from ...errors import Conflict, InvalidRequest
 from .. import retention
 from ..store.listing import read_transaction, unknown_session
 from .import_format import COLUMNS, Line, SessionImport, read_lines
 
-REDACTED = "[redacted]"
-MIN_SECRET_CHARACTERS = 4
-"""What is shorter keeps nobody out, and taking it away would garble every text."""
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
-"""Columns in which somebody may have written a secret."""
+"""Columns that may contain a secret."""
 _PIECE = 64 * 1024
 
 
-# ---------------------------------------------------------------- out
+# ---------------------------------------------------------------- export
 
 
-def export(
-    connection: sqlite3.Connection, session_id: str, out: BinaryIO, secrets: Sequence[str], *, whole: bool
-) -> None:
-    """Writes a stored session as it is at this moment: lines, or with `whole` one JSON document."""
+def export(connection: sqlite3.Connection, session_id: str, out: BinaryIO, redactor: Redactor, *, whole: bool) -> None:
+    """Write a stored session as it is now: as lines, or with `whole` one JSON document."""
     with read_transaction(connection):
-        lines = _redacted(connection, session_id, secrets)
+        lines = _redacted(connection, session_id, redactor)
         pieces = _document(lines) if whole else (to_json(line) + b"\n" for line in lines)
         out.writelines(pieces)
 
@@ -61,7 +57,7 @@ def _line(kind: str, row: sqlite3.Row) -> Line:
 
 
 def _prompts(connection: sqlite3.Connection, session_id: str) -> dict[str, str]:
-    """Every prompt that the session or one of its messages refers to, by digest; the session's own last."""
+    """Return the prompts that the session and its messages refer to, by digest; the session's own is last."""
     own: str = connection.execute(_OWN, (session_id,)).fetchone()[0]
     found = dict(connection.execute(_REFERRED, {"session": session_id}).fetchall())
     return {digest: body for digest, body in found.items() if digest != own} | {own: found.get(own, "")}
@@ -80,43 +76,33 @@ SELECT digest, body FROM system_prompts WHERE digest IN (
 """
 
 
-def _redacted(connection: sqlite3.Connection, session_id: str, secrets: Sequence[str]) -> Iterator[Line]:
-    """The lines without the secrets. A prompt that contained one gets the digest of what is left of it."""
+def _redacted(connection: sqlite3.Connection, session_id: str, redactor: Redactor) -> Iterator[Line]:
+    """Yield the lines without the secrets. A prompt that contained one gets the digest of its redacted text."""
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_id,)).fetchone() is None:
         raise unknown_session(session_id)
-    swaps = [(form, REDACTED) for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS for form in _forms(secret)]
     digests = {
-        digest: hashlib.sha256(_swapped(body, swaps).encode()).hexdigest()
+        digest: hashlib.sha256(redactor.redact(body).encode()).hexdigest()
         for digest, body in _prompts(connection, session_id).items()
     }
-    changes = [*swaps, *((f'"{old}"', f'"{new}"') for old, new in digests.items() if old != new)]
+    new_digests = [(f'"{old}"', f'"{new}"') for old, new in digests.items() if old != new]
     for line in _lines(connection, session_id):
         data = line["data"]
         for column in _PRIVATE:
             if isinstance(data.get(column), str):
-                data[column] = _swapped(data[column], changes)
+                data[column] = _replace_all(redactor.redact(data[column]), new_digests)
         if line["type"] == "prompt":
             data["digest"] = digests[data["digest"]]
         yield line
 
 
-def _forms(secret: str) -> list[str]:
-    """The secret as it may stand in a text, in JSON, and in JSON inside JSON; the longest first."""
-    forms, newest = {secret}, {secret}
-    for _ in range(2):
-        newest = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in newest for ascii_only in (True, False)}
-        forms |= newest
-    return sorted(forms, key=len, reverse=True)
-
-
-def _swapped(text: str, swaps: Sequence[tuple[str, str]]) -> str:
-    for old, new in swaps:
+def _replace_all(text: str, changes: Sequence[tuple[str, str]]) -> str:
+    for old, new in changes:
         text = text.replace(old, new)
     return text
 
 
 def _document(lines: Iterator[Line]) -> Iterator[bytes]:
-    """`{session, messages: [{message, parts: [...]}], prompts: [...]}`, piece by piece."""
+    """Yield `{session, messages: [{message, parts: [...]}], prompts: [...]}` in pieces."""
     yield b'{"session":' + to_json(next(lines)["data"]) + b',"messages":['
     before, first_part, prompts = b"", True, list[Line]()
     for line in lines:
@@ -131,31 +117,31 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
     yield (b"]}" if before else b"") + b'],"prompts":' + to_json(prompts) + b"}"
 
 
-# ---------------------------------------------------------------- in
+# ---------------------------------------------------------------- import
 
 
 def validate_export(file: BinaryIO) -> SessionImport:
-    """Reads an export to its end. Raises InvalidRequest that names the line and what is wrong with it."""
-    parcel = SessionImport()
+    """Read and check an export to its end. Raises InvalidRequest with the line and its fault."""
+    session_import = SessionImport()
     for number, line in read_lines(file):
-        parcel.add_line(number, line)
-    parcel.finish()
+        session_import.add_line(number, line)
+    session_import.finish()
     file.seek(0)
-    return parcel
+    return session_import
 
 
 def store_session(connection: sqlite3.Connection, file: BinaryIO, session_import: SessionImport, now: int) -> None:
-    """Stores a checked export, in the same transaction as whatever is around it.
+    """Store a checked export as a part of the caller's transaction.
 
-    Raises Conflict `session_exists` for a session that is here, InvalidRequest for rows that belong to another one.
+    Raises Conflict `session_exists` if the session exists here, InvalidRequest for rows that belong to another one.
     """
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_import.session_id,)).fetchone():
-        raise Conflict(f"session {session_import.session_id} is here already", code="session_exists")
+        raise Conflict(f"session {session_import.session_id} exists already", code="session_exists")
     for number, line in read_lines(file):
         try:
             _insert(connection, line)
         except sqlite3.IntegrityError as error:
-            fault = f"it is here already, in another session ({error})"
+            fault = f"it exists already, in another session ({error})"
             raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
     retention.note_import(connection, session_import.session_id, now)
 
@@ -177,4 +163,4 @@ _INSERT = {
     " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "prompt": "INSERT OR IGNORE INTO system_prompts (digest, body) VALUES (?, ?)",
 }
-"""In the order of `COLUMNS`."""
+"""Columns in the order of `COLUMNS`."""

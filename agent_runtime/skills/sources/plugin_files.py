@@ -1,4 +1,4 @@
-"""Changes to the folder of plugins. No command can write there; who may not is told whose folder it is."""
+"""Change the folder of plugins. No command can write there; an error says that only the folder's owner can."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEMPORARY = re.compile(r"\.\w+\.py-[0-9a-f]{12}\.tmp")
 
 
 def write_temporary(path: Path, data: bytes) -> Path:
-    """Writes a file beside its place, under a name that is no plugin's, and for good. Raises ToolFailure."""
+    """Write a file durably beside its place, under a name that is not a plugin's. Raises ToolFailure."""
     beside = path.with_name(f".{path.name}-{secrets.token_hex(6)}.tmp")
     try:
         with _explain_errors(), open(beside, "xb") as file:
@@ -29,20 +29,20 @@ def write_temporary(path: Path, data: bytes) -> Path:
 
 
 def move(temporary: Path, path: Path) -> None:
-    """Puts what was written beside into its place, in one go and for good. Raises ToolFailure."""
+    """Move a temporary file into its place, atomically and durably. Raises ToolFailure."""
     with _explain_errors():
         temporary.replace(path)
         _fsync_folder(path.parent)
 
 
 def discard(temporary: Path) -> None:
-    """Takes away what was written beside, unless it is in its place."""
+    """Delete a temporary file, unless it has been moved."""
     with suppress(OSError):
         temporary.unlink()
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Takes away what was written beside its place when the server died."""
+    """Delete the temporary files of a server that crashed."""
     with suppress(OSError):
         for name in os.listdir(folder):
             if _TEMPORARY.fullmatch(name):
@@ -50,9 +50,11 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Deletes a file; one that is gone already is no fault. Raises ToolFailure."""
+    """Delete a file; a missing file is no error. Raises ToolFailure."""
     if path.is_dir():
-        raise ToolFailure(f"{path.name} is a package; only who put it into the folder removes it", kind="denied")
+        raise ToolFailure(
+            f"{path.name} is a package; only the person who put it into the folder can remove it", kind="denied"
+        )
     with _explain_errors(), suppress(FileNotFoundError):
         path.unlink()
         _fsync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""What lies in the folder of plugins, read at one moment, so that what is tried is what is taken into service."""
+"""Read the folder of plugins at one moment, so that the code that is validated is the code that goes into service."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from ...errors import ToolFailure
 from ...workspace import SafePath
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Of one plugin, and of all helpers together."""
+"""Bytes of one plugin, and of all helpers together."""
 MAX_FILES = 500
 SKIPPED_NAMES = frozenset(("__pycache__", "node_modules", "venv"))
 
 log = logger(__name__)
 
 FileStamp = tuple[str, int, int, int, int, int]
-"""How a file lies on disk: its name, device, inode, size and the times of its last changes."""
+"""A file's name, device, inode, size, and times of last change in nanoseconds."""
 Stamp = tuple[FileStamp, ...]
-"""Of all that a plugin can see of the folder. It differs after every save."""
+"""The stamps of all files of the folder that a plugin can import. They differ after every save."""
 
 
 class UnreadablePlugin(Exception):
-    """A plugin that cannot be taken as it lies; the text says why, for its author."""
+    """A plugin cannot be read. The text says why, for its author."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginListing:
-    """A plugin that was seen, and how it lies."""
+    """A plugin in the folder, and its stamp."""
 
     file: str
-    """Its name in the folder: `handshake.py`, or the folder of a package. It is what tells plugins apart."""
+    """Its name in the folder, which identifies it: `handshake.py`, or the folder of a package."""
     stamp: Stamp
 
 
 @dataclass(frozen=True)
 class PluginSource:
-    """The code of one plugin, with the helpers there were at the time."""
+    """The code of one plugin, with the helpers beside it at the time."""
 
     file: str
     files: Mapping[str, bytes]
-    """By path within the folder."""
+    """Contents by path within the folder."""
     helpers: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
     def with_helpers(self, folder: Path) -> PluginSource:
-        """The same plugin, with the helpers that lie in the folder now."""
+        """Return the same plugin with the helpers that are in the folder now."""
         return PluginSource(self.file, self.files, read_helpers(folder))
 
     @property
@@ -60,18 +60,18 @@ class PluginSource:
 
     @cached_property
     def digest(self) -> str:
-        """Of the plugin alone: what makes a version."""
+        """The digest of the plugin alone, which identifies a version."""
         return _digest(self.files)
 
     @cached_property
     def build_digest(self) -> str:
-        """Of all that a worker sees of it."""
+        """The digest of the plugin and its helpers."""
         return _digest({**self.files, **self.helpers})
 
 
 def list_plugins(folder: Path) -> dict[str, PluginListing]:
-    """The plugins in a folder: Python files and packages that do not begin with `_` or a dot. Whatever else lies there
-    is theirs to import and to read, so that it is a part of how each of them lies."""
+    """Return the plugins of a folder by file: Python files and packages that do not begin with `_` or a dot. Everything
+    else is a helper that all plugins may import and read, so it is part of each plugin's stamp."""
     entries = {entry: tuple(_file_stamps(folder, entry)) for entry in _entries(folder)}
     plugins = {entry: stamp for entry, stamp in entries.items() if _is_plugin(folder, entry)}
     helpers = tuple(stamp for entry in entries if entry not in plugins for stamp in entries[entry])
@@ -79,14 +79,15 @@ def list_plugins(folder: Path) -> dict[str, PluginListing]:
 
 
 def find_source(path: Path) -> PluginSource | None:
-    """Read one plugin by its path, with the helpers beside it; None if there is no plugin. Raises Unreadable."""
+    """Read one plugin by its path, with the helpers beside it; None if there is no plugin. Raises
+    UnreadablePlugin."""
     path = Path(os.path.abspath(path))
     found = list_plugins(path.parent).get(path.name)
     return read_plugin(path.parent, found) if found is not None else None
 
 
 def read_plugin(folder: Path, plugin: PluginListing) -> PluginSource:
-    """Raises Unreadable."""
+    """Read a plugin with the helpers beside it. Raises UnreadablePlugin."""
     files = _read_entry(folder, plugin.file)
     _check_size(files, plugin.file)
     if not files:
@@ -95,8 +96,8 @@ def read_plugin(folder: Path, plugin: PluginListing) -> PluginSource:
 
 
 def read_helpers(folder: Path) -> dict[str, bytes]:
-    """What lies beside the plugins. Whatever cannot be taken, or is too much, is left out and told in the log: it must
-    not keep every plugin from being taken."""
+    """Read the files beside the plugins. A helper that cannot be read or is too large is left out and logged: it must
+    not stop all plugins."""
     found: dict[str, bytes] = {}
     for entry in _entries(folder):
         if _is_plugin(folder, entry):
@@ -112,7 +113,7 @@ def read_helpers(folder: Path) -> dict[str, bytes]:
 
 @lru_cache(maxsize=64)
 def _log_once(fault: str) -> None:
-    """Once is enough."""
+    """Log each fault once."""
     log.warning("skills do not see all that lies beside them", error=fault)
 
 
@@ -125,7 +126,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _is_skipped(name: str) -> bool:
-    """What editors and Python itself put beside a file, and names that are no text."""
+    """Whether a name is one that editors or Python put beside a file, or is not valid text."""
     if name.startswith((".", "#")) or name.endswith(("~", ".tmp", ".swp")) or name in SKIPPED_NAMES:
         return True
     return any("\ud800" <= character <= "\udfff" for character in name)
@@ -148,7 +149,7 @@ def _file_stamps(folder: Path, entry: str) -> Iterator[FileStamp]:
 
 
 def _walk(folder: Path, entry: str) -> Iterator[str]:
-    """The files of an entry, in order; soon after there are too many it ends, also where links lead in circles."""
+    """Yield the files of an entry in order. It ends soon after there are too many, also where links lead in circles."""
     waiting, seen = [entry], 0
     while waiting and seen <= 2 * MAX_FILES:
         name, seen = waiting.pop(), seen + 1
@@ -162,18 +163,18 @@ def _walk(folder: Path, entry: str) -> Iterator[str]:
 
 
 def _is_link_cycle(path: Path) -> bool:
-    """A link to itself, or to a folder that it lies in."""
+    """Whether a link leads to itself, or to a folder that contains it."""
     if not path.is_symlink():
         return False
     try:
         real = os.path.realpath(path)
-    except OSError:  # it is another thing by now
+    except OSError:  # it was replaced meanwhile
         return True
     return os.path.islink(real) or Path(os.path.realpath(path.parent)).is_relative_to(real)
 
 
 def _read_entry(folder: Path, entry: str) -> dict[str, bytes]:
-    """The regular files of an entry, by path; reading ends where there is too much."""
+    """Return the regular files of an entry by path; reading ends where there is too much."""
     found: dict[str, bytes] = {}
     size = 0
     for name in _walk(folder, entry):
@@ -187,8 +188,9 @@ def _read_entry(folder: Path, entry: str) -> dict[str, bytes]:
 
 
 def _read_file(folder: Path, name: str, max_bytes: int) -> bytes | None:
-    """None for what is no regular file, or is gone by now. A link is followed as far as it stays in the folder: a
-    mounted volume is often made of them, and elsewhere lies what no worker may see. One that turns up later is not."""
+    """Return the content; None for what is no regular file or is gone. A link is followed within the folder only:
+    mounted volumes are often made of links, but no worker may see files elsewhere. A link that replaces the file
+    meanwhile is not followed."""
     try:
         root, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / name, strict=True))
         if not real.is_relative_to(root):

@@ -1,7 +1,7 @@
-"""Where workers find their plugin: a copy of its own for every build, which nothing changes afterwards.
+"""Copy each build to a folder of its own that nothing changes afterwards.
 
-A worker that is started anew imports what was tried, whatever has been saved since. The folder is emptied at start;
-a copy goes when nothing knows it any more, not even a turn that began before the last save.
+Every worker imports the code that was validated, whatever has been saved since. The folder is emptied at start; a copy
+is deleted when nothing refers to it any more, not even a turn that began before the last save.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from .source import PluginSource
 
 @dataclass(frozen=True, eq=False)
 class StagedBuild:
-    """One build, on disk for as long as this object lives."""
+    """One build, on disk for as long as this object exists."""
 
     folder: Path
     plugin: Path
-    """The file or package in there."""
+    """The file or package in `folder`."""
     environment: Path | None = None
     """The folder of its dependencies; None if it has none."""
     grant: Grant = field(default_factory=Grant)
-    """What the operator lets it have."""
+    """The secrets and hosts that the operator allows."""
 
     def discard(self) -> None:
-        """Nobody will use it any more, whoever still knows it: an error does, until the garbage is collected."""
+        """Delete the copy now, although an exception may still refer to this object until it is collected."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Staging:
-    """A folder of builds. `clear` it first."""
+    """A folder of builds. Call `clear` first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._numbers = itertools.count(1)
 
     def clear(self) -> None:
-        """Removes what an earlier life left."""
+        """Delete the builds of earlier processes."""
         for entry in os.scandir(self._folder):
             shutil.rmtree(entry.path, ignore_errors=True)
 
     def stage(self, source: PluginSource, environment: Path | None = None, grant: Grant | None = None) -> StagedBuild:
-        """Writes a build. Raises OSError."""
+        """Write a build. Raises OSError."""
         folder = self._folder / f"{next(self._numbers)}-{source.build_digest[:12]}"
         folder.mkdir()
         try:
@@ -65,7 +65,7 @@ class Staging:
 
 
 def _make_readable(folder: Path) -> None:
-    """Whatever the server's umask is, workers may read; who may come this far, the folder above decides."""
+    """Let workers read, whatever the server's umask is; the folder above decides who gets this far."""
     for path, folders, files in os.walk(folder):
         for name in (".", *folders):
             os.chmod(os.path.join(path, name), 0o755)  # noqa: S103  it holds code, and no secret

@@ -1,7 +1,6 @@
-"""Every version that a plugin ever had: what, when, by whom, and what it changed. The audit trail of what an agent has
-made of itself.
+"""Keep every version of a plugin: its code, when and by whom it was made, and what it changed.
 
-The truth is in the database, where no command can rewrite it; the workspace gets copies, for the agent to read.
+The database is authoritative, since no command can rewrite it; the workspace gets copies for the agent to read.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from ...workspace import SKILL_HISTORY, SafePath
 from .source import PluginSource
 
 MAX_COMPARED_BYTES = 256 * 1024
-"""Bytes of a file beyond which its changes are not worked out."""
+"""Bytes of a file above which the diff only states the sizes."""
 MAX_LINES = 2000
-"""Changed lines of a version that are compared. What that costs may grow with their square, and they may be made for
-it."""
+"""Changed lines of a version that are compared: the cost can grow with their square, and an attacker can choose
+them."""
 CONTEXT_LINES = 3
 MAX_DIFF_LENGTH = 64 * 1024
-"""Characters."""
+"""Characters of a diff that are kept."""
 COPIES_FOLDER = Path(*SKILL_HISTORY)
-"""In the workspace."""
+"""The folder of the copies in the workspace."""
 
 _RANGE = re.compile(r"([-+])(\d+)")
 
@@ -61,15 +60,15 @@ class PluginVersion:
     file: str
     number: int
     action: Action
-    """`saved` in the folder, `created` by the agent, gone back to by it (`restored`), or `removed`."""
+    """`saved` in the folder, `created` or `restored` by the agent, or `removed`."""
     digest: str | None
-    """Of the files; none for a removal."""
+    """Digest of the files; None for a removal."""
     diff: str
-    """What changed against the version before."""
+    """Changes against the version before, as `diff -u` writes them."""
     created_at: int
     """Epoch milliseconds."""
     author: VersionAuthor | None = None
-    """None: somebody at the folder."""
+    """None: a person saved or removed it in the folder."""
     files: Mapping[str, bytes] | None = None
 
     def source(self) -> PluginSource | None:
@@ -83,7 +82,7 @@ class PluginVersions:
         self._database, self._clock, self._workspace = database, clock, workspace
 
     async def history(self, file: str) -> list[PluginVersion]:
-        """Of one plugin, oldest first, with their files."""
+        """Return the versions of a plugin with their files, oldest first."""
         return await self._database.read(lambda connection: _select(connection, file))
 
     async def latest(self, file: str) -> PluginVersion | None:
@@ -91,14 +90,14 @@ class PluginVersions:
         return found[0] if found else None
 
     async def save(self, action: Action, source: PluginSource, author: VersionAuthor | None = None) -> PluginVersion:
-        """Notes the code of a plugin, for good. That of the latest version is no new one. Raises StoreError."""
+        """Store the code of a plugin as a new version, unless it is that of the latest version. Raises StoreError."""
         before = await self.latest(source.file)
         if before is not None and before.digest == source.digest:
             return before
         return await self._add_version(source.file, action, before, source, author)
 
     async def save_removal(self, file: str, author: VersionAuthor | None = None) -> PluginVersion | None:
-        """Notes that a plugin is gone; none when there was none. Raises StoreError."""
+        """Store that a plugin was removed; return None if there was none. Raises StoreError."""
         before = await self.latest(file)
         if before is None or before.digest is None:
             return None
@@ -130,25 +129,25 @@ class PluginVersions:
         return entry
 
     async def present_files(self) -> list[str]:
-        """The files of which the latest version is no removal."""
+        """Return the plugins whose latest version is not a removal."""
         return await self._database.read(_select_present)
 
     def disable(self, file: str, digest: str, reason: str) -> None:
-        """Notes that a plugin is not to be called, as long as it is the same; nobody waits for that."""
+        """Store that a plugin is disabled as long as its code has this digest. Does not wait for the write."""
         written = self._database.write(lambda connection: _insert_disabled(connection, file, digest, reason))
         written.add_done_callback(_log_failure)
 
     async def get_disabled(self, file: str) -> tuple[str, str] | None:
-        """Digest and reason of a plugin that was set aside."""
+        """Return the digest and the reason of a disabled plugin; None if it is not disabled."""
         return await self._database.read(lambda connection: _select_disabled(connection, file))
 
     async def enable(self, file: str) -> None:
-        """It is saved, and may be called again. Raises StoreError."""
+        """Store that a plugin may be called again. Raises StoreError."""
         if await self.get_disabled(file) is not None:
             await self._database.write(lambda connection: _delete_disabled(connection, file))
 
     def copy_to_workspace(self, entry: PluginVersion | None) -> None:
-        """For the agent to read. Should that fail, or be tampered with, nothing depends on it."""
+        """Copy a version to the workspace for the agent to read. A failure is logged; nothing depends on the copy."""
         if entry is None:
             return
         folder = self._workspace / COPIES_FOLDER / Path(entry.file).stem
@@ -163,8 +162,8 @@ class PluginVersions:
 
 
 def diff_files(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
-    """What has changed in the files, as `diff -u` says it; of what is too much for that, the sizes."""
-    import difflib  # most lives never compare versions
+    """Return the changes as `diff -u` writes them; for files that are too large, only their sizes."""
+    import difflib  # most processes never compare versions
 
     pieces: list[str] = []
     left = MAX_LINES
@@ -188,7 +187,7 @@ def diff_files(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
 
 
 def _changed_range(old: Sequence[str], new: Sequence[str]) -> tuple[int, tuple[int, int]]:
-    """Where the two differ, with the lines around it: the beginning, and the end in each."""
+    """Return the range in which the two differ, with context lines: the start, and the end in each."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -197,7 +196,7 @@ def _changed_range(old: Sequence[str], new: Sequence[str]) -> tuple[int, tuple[i
 
 
 def _shift_hunk(line: str, start: int) -> str:
-    """A line of a diff that began so far down in the file."""
+    """Return a line of a diff with the line numbers of its `@@` moved down by `start`."""
     if not line.startswith("@@"):
         return line
     return _RANGE.sub(lambda found: f"{found[1]}{int(found[2]) + start}", line)
@@ -240,7 +239,7 @@ def _version_of_row(row: sqlite3.Row) -> PluginVersion:
 
 
 def _pack(files: Mapping[str, bytes] | None) -> str | None:
-    """Text as it is, so that people can read it in the database; anything else as base64."""
+    """Encode files as JSON: text as it is, so that people can read it in the database, anything else as base64."""
     if files is None:
         return None
     packed: dict[str, str | list[str]] = {}
@@ -276,7 +275,7 @@ def _delete_disabled(connection: sqlite3.Connection, file: str) -> None:
 
 def _log_failure(written: asyncio.Future[None]) -> None:
     if not written.cancelled() and (error := written.exception()) is not None:
-        log.warning("a skill was set aside for this life only", error=str(error))
+        log.warning("a disabled skill could not be recorded, and is enabled again after a restart", error=str(error))
 
 
 def _create(connection: sqlite3.Connection) -> None:

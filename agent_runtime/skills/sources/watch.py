@@ -1,4 +1,4 @@
-"""Says when something may have changed in a folder, whatever becomes of the folder itself."""
+"""Report when something may have changed in a folder, even if the folder itself is replaced."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 from agent_common.telemetry import logger
 
 STEP_MS = 25
-"""A burst is over when nothing has changed for this long."""
+"""A burst of changes is over when nothing has changed for this long."""
 DEBOUNCE_MS = 200
-"""A burst that goes on is looked at after this long."""
+"""A longer burst is reported after this long."""
 IDLE_MS = 5000
-"""How long at most before somebody looks anyway: a volume may change without a word, and a queue overflow."""
+"""Time after which a scan runs without an event: some volumes report no changes, and the event queue may overflow."""
 RETRY_SECONDS = 1.0
-"""Seconds between looks at a folder that is not there, or cannot be watched."""
+"""Seconds between scans of a folder that is missing or cannot be watched."""
 
 log = logger(__name__)
 
 
 async def watch(folder: Path, on_change: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-    """Calls `on_change` after every burst of changes, and now and then without any, until it is told to stop. It is not
-    to be cancelled: a thread waits for the changes, and hears of nothing but that event."""
+    """Call `on_change` after every burst of changes, and every few seconds without any, until `stop` is set. Do not
+    cancel this: a thread waits for the changes, and only that event ends it."""
     with ThreadPoolExecutor(1, thread_name_prefix="skill-watch") as thread:
         while not stop.is_set():
             try:
@@ -41,8 +41,8 @@ async def watch(folder: Path, on_change: Callable[[], Awaitable[None]], stop: as
 async def _watch_until_replaced(
     folder: Path, on_change: Callable[[], Awaitable[None]], stop: asyncio.Event, thread: ThreadPoolExecutor
 ) -> None:
-    """Until the folder is another one, or gone."""
-    # Its `awatch` does not say when it has begun, and what is saved before that would be missed.
+    """Watch until the folder is replaced or gone."""
+    # `watchfiles.awatch` does not say when it has begun, and a save before that would be missed.
     from watchfiles._rust_notify import RustNotify
 
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a worker says about its skills, checked: the worker is as untrusted as the plugin in it."""
+"""Check what a worker says about its skills: the worker is as untrusted as the plugin in it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 DESCRIPTION_LIMIT = 2000
 SCHEMA_LIMIT = 32 * 1024
 MAX_VALUES = 2000
-"""In a schema. What it costs to check one grows faster than they do."""
+"""Values in a schema; the cost of checking it grows faster than their number."""
 MAX_DEPTH = 8
 MAX_VALUE_DEPTH = 32
-"""A default may lie deeper than schemas do, but not so deep that a request cannot be written."""
+"""Levels of a whole schema, defaults included, so that a request with it can still be encoded."""
 MAX_NUMBER = 2**63 - 1
-"""Of numbers: JSON has no bound, those who read it have."""
+"""The largest number in a schema: JSON has no bound, but its readers have."""
 MAX_TIMEOUT = 3600.0
 
 
@@ -38,7 +38,7 @@ class SkillDeclaration:
 
 
 def check_declaration(skill: Mapping[str, Any]) -> SkillDeclaration:
-    """The skill as declared. Raises Refused that names the field and the fix."""
+    """Return the skill as declared. Raises DeclarationRefused that names the field and the fix."""
     name, description, timeout = skill.get("name"), skill.get("description"), skill.get("timeout")
     if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
         raise DeclarationRefused("name: must be 1 to 64 letters, digits, _ or -, not beginning with a digit")
@@ -77,7 +77,8 @@ def _check_parameters(schema: Any) -> Mapping[str, Any]:
 
 
 def _check_size(schema: Any) -> None:
-    """Refuses what takes long to check, and what no provider could be told: every request has all schemas in it."""
+    """Refuse a schema that takes long to check or that a provider could not take: every request contains all
+    schemas."""
     level, count = [schema], 0
     for _ in range(MAX_VALUE_DEPTH):
         count += len(level)
@@ -97,7 +98,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def _check_keywords(schema: Any, where: str, depth: int) -> None:
-    """Refuses what is not a schema of the permitted keywords."""
+    """Refuse what is not a schema of the permitted keywords."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
@@ -112,7 +113,7 @@ def _check_keywords(schema: Any, where: str, depth: int) -> None:
 
 
 def _subschemas(keyword: str, value: Any) -> list[tuple[str, Any]]:
-    """The schemas inside a keyword's value."""
+    """Return the schemas inside a keyword's value, by name."""
     match keyword, value:
         case "properties", dict():
             return list(value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

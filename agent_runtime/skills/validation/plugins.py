@@ -1,4 +1,4 @@
-"""The plugins of one moment, and the catalog that follows from them."""
+"""One plugin's state, and the tools and states that follow from all plugins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .declarations import SkillDeclaration
 from .validator import SkillBuild
 
 WORKER_FOLDERS = Folders(read=["{workspace}"], write=["{workspace}"])
-"""What a worker can reach, whatever its code does."""
+"""Folders that a worker can read and write."""
 REQUIREMENTS = RequirementSet(fs=WORKER_FOLDERS, capabilities=["skills.run"])
 
 log = logger(__name__)
@@ -27,28 +27,28 @@ log = logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Plugin:
-    """One plugin, for as long as it lies in the folder."""
+    """One plugin, for as long as it is in the folder."""
 
     file: str
     stamp: Stamp | None = None
-    """How that lay on disk which was judged last; none: to be judged anew."""
+    """The file's stamp when it was last validated; None: validate it again."""
     active: SkillBuild | None = None
-    """What is in service: the last good version, also while another one is wrong."""
+    """The build in service: the last version that passed."""
     version: int = 1
     tools: tuple[Tool, ...] = ()
     error: str | None = None
-    """Why that which lies there is not in service."""
+    """Why the version on disk is not in service; None: it is."""
     available: bool = True
-    """False where skills cannot be held, and so cannot be had at all."""
+    """False where skills cannot be confined and are therefore not offered."""
     disabled_before_start: str | None = None
-    """Why it was set aside in an earlier life, for as long as nobody saves it."""
+    """Why an earlier process disabled it; None once it is saved again."""
     has_name_clash: bool = False
-    """Another plugin has a name that it wants."""
+    """Whether another plugin has a name that it declares."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever judges it, or changes what lies there."""
+    """Held while the plugin is validated or its file is changed."""
 
     def activate(self, build: SkillBuild, version: int) -> None:
-        """Puts a build into service; what was wrong before it is history."""
+        """Put a build into service and clear earlier faults."""
         self.active, self.version = build, version
         self.error, self.available, self.disabled_before_start = None, True, None
         self.tools = tuple(_skill_tool(skill, build.pool) for skill in build.skills)
@@ -69,7 +69,7 @@ class Plugin:
                 )
             ]
         if self.active is None and self.error is None:
-            return []  # its first trial goes on
+            return []  # its first validation is running
         if self.active is None:
             state = "failed" if self.available else "disabled"
             return [SkillState(name=Path(self.file).stem, file=self.file, state=state, error=self.error)]
@@ -83,7 +83,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class SkillSet:
-    """All that is known at one moment. Replaced as a whole, never changed."""
+    """The tools and states of all plugins at one moment. Replaced as a whole, never changed."""
 
     tools: tuple[Tool, ...] = ()
     states: tuple[SkillState, ...] = ()

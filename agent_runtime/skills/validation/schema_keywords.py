@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema that arguments of skills may use. Read by the server and by workers."""
+"""The keywords of JSON Schema that arguments of skills may use. The server and the workers read this."""
 
 KEYWORDS = frozenset(
     {
@@ -8,5 +8,5 @@ KEYWORDS = frozenset(
         *("items", "minItems", "maxItems", "uniqueItems", "anyOf", "oneOf", "allOf", "not"),
     }
 )
-"""Arguments are checked in the server. `pattern` and `$ref` are not here: either can be written so that checking takes
-for ever, or reaches out for another document."""
+"""The server checks arguments, so `pattern` and `$ref` are missing: one can be written so that checking never ends, the
+other may fetch a document."""

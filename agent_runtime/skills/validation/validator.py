@@ -1,4 +1,4 @@
-"""A trial: a build is imported in a fresh worker, and only what passes all of it is taken into service."""
+"""Validate a plugin: import it in a fresh worker, check what it declares, and make its test call."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ..workers.process import WorkerSetup
 from .declarations import DeclarationRefused, SkillDeclaration, check_declaration
 
 MAX_CONCURRENT_IMPORTS = 8
-"""Plugins imported at the same time: one that hangs there must not hold up the others."""
+"""Plugins imported at the same time, so that one that hangs does not hold up the others."""
 TEST_SECONDS = 30.0
-"""What a test call may take, unless the skill itself allows more or less."""
+"""Seconds that a test call may take, unless the skill has a timeout of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmokeTest:
-    """A call that a new version has to stand."""
+    """A call that a new version must pass."""
 
     arguments: Mapping[str, Any]
     skill: str | None = None
-    """None: the plugin's only one, or the one that is named as the plugin."""
+    """None: the plugin's only skill, or the one with the plugin's name."""
     expect: Any = None
     has_expected: bool = False
     """Whether `expect` was given; it may be null."""
@@ -38,7 +38,7 @@ class SmokeTest:
 
 @dataclass(frozen=True, slots=True)
 class SkillBuild:
-    """A plugin that has passed, with its workers."""
+    """A plugin that has passed, with its pool of workers."""
 
     source: PluginSource
     skills: tuple[SkillDeclaration, ...]
@@ -47,7 +47,7 @@ class SkillBuild:
 
 @dataclass(frozen=True, slots=True)
 class SmokeTestResult:
-    """What the test call gave."""
+    """The outcome of a test call."""
 
     skill: str
     result: Any
@@ -57,7 +57,7 @@ class SmokeTestResult:
 
 @dataclass(frozen=True, slots=True)
 class SkillValidator:
-    """How plugins are tried."""
+    """Validates plugins."""
 
     setup: WorkerSetup
     staging: Staging
@@ -69,9 +69,9 @@ class SkillValidator:
     async def validate(
         self, source: PluginSource, test: SmokeTest | None = None, *, by_agent: bool = False
     ) -> tuple[SkillBuild, SmokeTestResult | None]:
-        """Installs what the plugin depends on, imports the build, checks what it declares, has it check itself, and
-        makes the test call. Raises ToolFailure that tells its author the file, the line and the reason; then nothing
-        of it is left."""
+        """Install the plugin's dependencies, import it, check what it declares, run its `self_check`, and make the test
+        call. Raises ToolFailure that names the file, the line and the reason for its author; then nothing of the build
+        is left."""
         with _as_author_faults():
             async with self.slots:
                 build = await self._import_build(source, by_agent=by_agent)
@@ -94,7 +94,7 @@ class SkillValidator:
         pool = WorkerPool(self.setup, staged, self.on_disabled)
         try:
             declared = await _load(source, pool)
-            # Not on the event loop: so many schemas are checked for longer than the server may be deaf.
+            # In a thread: many large schemas would block the event loop for too long.
             return SkillBuild(source, await asyncio.to_thread(_check_declarations, source, declared), pool)
         except BaseException:
             await pool.close()
@@ -103,7 +103,7 @@ class SkillValidator:
 
 @contextlib.contextmanager
 def _as_author_faults() -> Generator[None]:
-    """Whatever breaks in a trial, or does not end, is what was handed in, and can be mended there."""
+    """Report a skill that breaks or hangs in its validation as `invalid`: its author can fix it."""
     try:
         yield
     except ToolFailure as failure:
@@ -113,7 +113,7 @@ def _as_author_faults() -> Generator[None]:
 
 
 async def _load(source: PluginSource, pool: WorkerPool) -> list[Mapping[str, Any]]:
-    """A fault that names no place in the plugin names the plugin."""
+    """Load the build. A fault without a place in the plugin is given the plugin's name."""
     try:
         return await pool.load()
     except ToolFailure as failure:

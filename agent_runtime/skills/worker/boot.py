@@ -1,7 +1,7 @@
-"""Starts a worker out of the very package that the server runs: `python -I boot.py FOLDER PLUGIN WORKSPACE`.
+"""Start a worker from the same package that the server runs: `python -I boot.py FOLDER PLUGIN WORKSPACE`.
 
-By path and not by name: a checkout is found by listing the folder around the package, and who is held by Landlock may
-not list that one.
+The package is loaded by its path: to find a checkout by name Python lists the folder around it, which Landlock does not
+allow here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def boot() -> None:
 def load_package(name: str, folder: str) -> None:
     spec = spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
     if spec is None or spec.loader is None:
-        sys.exit(f"{folder} is no package")
+        sys.exit(f"{folder} is not a package")
     package = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(package)
 

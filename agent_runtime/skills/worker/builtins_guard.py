@@ -1,4 +1,4 @@
-"""Python's own builtins, as they were before any code of a plugin ran. Runs in the worker."""
+"""Restore Python's builtins as they were before any code of a plugin ran."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _MISSING = object()
 
 
 class Tampered(Exception):
-    """The plugin has replaced what is not its own."""
+    """The plugin has replaced builtins."""
 
 
 class BuiltinsGuard:
-    """Puts back whatever builtins were replaced or removed in here. Its end raises Tampered that names them, in place
-    of whatever came of it: with other builtins nothing is to be trusted. New names are let be, some libraries add one.
+    """Restore the builtins that were replaced or removed within the block, and raise Tampered that names them, in place
+    of the block's outcome: a result made with other builtins is not trusted. New names stay; some libraries add one.
 
-    A class, because the end of a generator's context goes through builtins, and there they cannot be relied on.
+    A class, because a generator's context manager uses builtins at its end, where they cannot be relied on.
     """
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""Importing a plugin, and telling its author what went wrong and where. Runs in the worker."""
+"""Import a plugin, and explain to its author what went wrong and where."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ class Unloadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a plugin brings."""
+    """The skills of a plugin."""
 
     skills: Sequence[Skill]
     self_check: Callable[..., Any] | None
-    """The function of that name in the plugin: it raises, or returns False, when the plugin is not fit for use."""
+    """The plugin's function of that name, which raises or returns False when the plugin is not fit for use; None if
+    there is none."""
 
 
 def load_plugin(plugin: Path) -> Loaded:
-    """Imports a file, or a package by its folder. Raises Unloadable."""
+    """Import a file, or a package by its folder. Raises Unloadable."""
     name = plugin.name if plugin.is_dir() else plugin.stem
     if name in sys.stdlib_module_names:
-        name = f"{name}_plugin"  # whoever imports that name means Python's own
+        name = f"{name}_plugin"  # an import of that name means Python's own module
     file = plugin / "__init__.py" if plugin.is_dir() else plugin
     spec = importlib.util.spec_from_file_location(
         name, file, submodule_search_locations=[str(plugin)] if plugin.is_dir() else None
     )
     if spec is None or spec.loader is None:
-        raise Unloadable(f"{plugin.name} is no Python file")
+        raise Unloadable(f"{plugin.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with collect_skills() as found, _skill_in_builtins():
@@ -59,7 +60,7 @@ def load_plugin(plugin: Path) -> Loaded:
 
 @contextmanager
 def _skill_in_builtins() -> Generator[None]:
-    """`skill` without an import, in all modules of a plugin."""
+    """Make `skill` available in all modules of a plugin without an import."""
     builtins.__dict__["skill"] = skill
     try:
         yield
@@ -68,14 +69,14 @@ def _skill_in_builtins() -> Generator[None]:
 
 
 def _import_parts(name: str, package: Path) -> None:
-    """A package that imports nothing itself holds its skills in its modules."""
+    """Import the modules of a package whose `__init__.py` declares no skill."""
     for part in sorted(package.glob("*.py")):
         if not part.stem.startswith("_"):
             importlib.import_module(f"{name}.{part.stem}")
 
 
 def explain_error(error: BaseException, skills_dir: Path) -> str:
-    """The error and where in the plugin it came from: `handshake.py line 3 in greet: KeyError: 'name'`."""
+    """Return the error and its place in the plugin: `handshake.py line 3 in greet: KeyError: 'name'`."""
     what = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_relative_name(error.filename, skills_dir)} line {error.lineno}: {type(error).__name__}: {error.msg}"

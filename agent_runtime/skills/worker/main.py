@@ -1,7 +1,7 @@
-"""The process in which one plugin lives: `boot` starts it with FOLDER PLUGIN WORKSPACE.
+"""Run one plugin in a process of its own; `boot` starts it with FOLDER PLUGIN WORKSPACE.
 
-The main thread imports the plugin and makes its calls, one at a time; a second thread reads what the server says. The
-pipes are moved out of the way first, so that what a plugin prints goes to the log and not between the messages.
+The main thread imports the plugin and makes its calls, one at a time; a second thread reads the server's messages. The
+pipes are moved first, so that what a plugin prints goes to the log and not between the messages.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .plugin import Skill
 from .process_state import LeftoverState, ProcessSnapshot
 
 MAX_ERROR_LENGTH = 10_000
-"""Characters of an error that are told; the server keeps fewer."""
+"""Characters of an error that are sent; the server keeps fewer."""
 LOWEST_PRIORITY = 39
-"""Whatever the priority was."""
+"""Added to the niceness: the lowest priority, whatever it was before."""
 
 
 class SkillWorker:
-    """Answers the server's calls with the skills of one plugin until the server hangs up."""
+    """Answers the server's calls with the skills of one plugin until the pipe closes."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, folder: Path, workspace: Path) -> None:
         self._incoming = incoming
@@ -44,14 +44,14 @@ class SkillWorker:
         self._skills: dict[str, Skill] = {}
 
     def run(self, plugin: Path) -> None:
-        self._send({"type": "ready"})  # the server looks who is here before any code of the plugin runs
-        demand = self._calls.get()
-        if demand is None:
+        self._send({"type": "ready"})  # the server lists the processes before any code of the plugin runs
+        request = self._calls.get()
+        if request is None:
             return
         try:
             with BuiltinsGuard():
                 loaded = load_plugin(plugin)
-                if demand.get("trial"):
+                if request.get("trial"):
                     self._run_self_check(loaded)
             self._skills = {one.name: one for one in loaded.skills}
             self._snapshot = ProcessSnapshot()
@@ -63,7 +63,7 @@ class SkillWorker:
             self._handle_call(message)
 
     def listen(self) -> None:
-        """Reads until the server hangs up."""
+        """Read the server's messages until the pipe closes."""
         try:
             for line in self._incoming:
                 message = unpack(line)
@@ -72,7 +72,7 @@ class SkillWorker:
                 else:
                     self._calls.put(message)
         except (BrokenProtocol, OSError, ValueError):
-            pass  # the pipe is gone, or the plugin has broken it: there is no one left to tell
+            pass  # the pipe is closed, or the plugin has broken it
         finally:
             self._calls.put(None)
 
@@ -96,7 +96,7 @@ class SkillWorker:
         except (Tampered, LeftoverState) as error:
             _end_log(number)
             self._write(_pack_error(number, str(error), spent=True))
-            os._exit(1)  # who knows what else it has replaced
+            os._exit(1)  # it may have replaced more
         except MeshUnavailable as error:
             line = _pack_error(number, str(error), kind="unavailable", spent=self._is_spent())
         except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer
@@ -149,7 +149,7 @@ def _pack_error(number: str, text: str, *, kind: str = "backend", spent: bool) -
 
 
 def _run_awaitable(value: Any) -> Any:
-    import asyncio  # takes longer to import than all the rest, and many plugins never need it
+    import asyncio  # takes longer to import than everything else here, and many plugins never need it
 
     async def awaited() -> Any:
         return await value
@@ -170,7 +170,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     faulthandler.enable(all_threads=False)
-    os.nice(LOWEST_PRIORITY)  # a thread's own: before there is another one, and before any code of the plugin
+    os.nice(LOWEST_PRIORITY)  # a thread's own: set before there is another one, and before any code of the plugin runs
     for environment in packages:  # before the server's own packages: the plugin may need other versions
         sys.path.insert(_site_packages_index(), str(environment))
     sys.path.append(str(folder))
@@ -178,7 +178,7 @@ def main() -> None:
 
     def listen() -> None:
         worker.listen()
-        os._exit(0)  # whatever the plugin is doing: nobody waits for it any more
+        os._exit(0)  # whatever the plugin is doing: the server is gone
 
     threading.Thread(target=listen, daemon=True).start()
     worker.run(plugin)

@@ -1,4 +1,4 @@
-"""`mesh_client` inside a worker: questions over the pipe, without a token, which the server answers."""
+"""`mesh_client` inside a worker: requests over the pipe, without a token, which the server answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Asking:
-    """Questions to the server and the futures of their answers."""
+    """Requests to the server and the futures of their answers."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
@@ -22,7 +22,7 @@ class Asking:
         self._pending: dict[int, Future[Any]] = {}
 
     def ask(self, what: str, arguments: Mapping[str, Any]) -> Future[Any]:
-        from concurrent.futures import Future  # who asks nothing is spared it
+        from concurrent.futures import Future  # a skill that asks nothing does not need it
 
         number, future = next(self._ids), Future[Any]()
         self._pending[number] = future

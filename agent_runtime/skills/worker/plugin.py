@@ -1,4 +1,4 @@
-"""The `@skill` decorator. Imported by plugins, in a process that starts for one of them: the standard library only."""
+"""The `@skill` decorator, which plugins import in their workers: the standard library only."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
-from .signature import Arguments, build_arguments, function_name
+from .schema.arguments import Arguments
+from .schema.signature import build_arguments, function_name
 
 if TYPE_CHECKING:
-    from .docstring import Doc
+    from .schema.docstring import Doc
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Skill(NamedTuple):
-    """A function with all that the catalog needs to know about it."""
+    """A function that is declared as a skill."""
 
     name: str
     description: str
@@ -32,7 +33,7 @@ class Skill(NamedTuple):
         return self.arguments.schema
 
     def describe(self) -> dict[str, Any]:
-        """All but the function, for the wire."""
+        """Return the fields that the worker sends to the server: all but the function."""
         names = ("name", "description", "parameters", "timeout", "read_only", "idempotent")
         return {name: getattr(self, name) for name in names}
 
@@ -67,37 +68,39 @@ def skill(
     read_only: bool = False,
     idempotent: bool = False,
 ) -> Any:
-    """Makes a function, sync or async, a tool of the agent. The function itself stays as it is. `@skill` alone will do.
+    """Make a function, sync or async, a tool of the agent. Return the function itself; `@skill` without arguments works
+    too.
 
-    `name` is the function's own unless given, `description` what its docstring says before its first section.
-    `parameters` maps each argument's name to its JSON Schema; without it they are made of the hints, the defaults and
-    the docstring, and values come as the hints say. An argument without a default is required. `timeout` is in
-    seconds, in place of the runtime's default. `mesh_client` and `workspace` are given to a function that has such
-    keywords. It returns any JSON value. Raises TypeError when something is missing or does not fit.
+    `name` is the function's own unless given, `description` the docstring up to its first section. `parameters` maps
+    each argument to its JSON Schema; without it the schemas are derived from the hints, the defaults and the docstring,
+    and values are converted as the hints say. An argument without a default is required. `timeout` is in seconds;
+    None: the runtime's default. A function with the keywords `mesh_client` and `workspace` is passed them. It returns
+    any JSON value. Raises TypeError when something is missing or does not fit.
     """
 
     def decorate(function: Function) -> Function:
         if not callable(function) or inspect.isclass(function):
             raise TypeError(f"@skill goes on a function, and its fields have names: @skill(name=...), not {function!r}")
         doc = _parse_doc(function) if description is None or parameters is None else None
-        told = description or (doc.about if doc else "")
-        if not told:
+        about = description or (doc.about if doc else "")
+        if not about:
             raise TypeError(f"{function_name(function)} has no description: give it a docstring, or description=...")
-        made = build_arguments(function, parameters, doc.arguments if doc else {})
-        _collected.append(Skill(name or function_name(function), told, made, timeout, read_only, idempotent, function))
+        arguments = build_arguments(function, parameters, doc.arguments if doc else {})
+        named = name or function_name(function)
+        _collected.append(Skill(named, about, arguments, timeout, read_only, idempotent, function))
         return function
 
     return decorate if function is None else decorate(function)
 
 
 def _parse_doc(function: Callable[..., Any]) -> Doc:
-    from . import docstring  # a skill that says all by itself is spared it
+    from .schema import docstring  # a skill that describes all by itself needs none of it
 
     return docstring.parse(function.__doc__)
 
 
 @contextmanager
 def collect_skills() -> Generator[list[Skill]]:
-    """The skills that are declared while this is open."""
+    """Yield the list of the skills that are declared within the block."""
     _collected.clear()
     yield _collected

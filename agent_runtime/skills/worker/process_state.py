@@ -1,4 +1,4 @@
-"""How a worker's process stands: what a call may change for the next one although none of it is the plugin's own."""
+"""Detect what a call has changed in its process that the next call would notice."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 MAX_OPEN_FILES = 64
-"""Files that calls may leave open: a connection or two is kept on purpose."""
+"""Files that calls may leave open: some libraries keep connections on purpose."""
 MAX_LEFT_THREADS = 8
-"""Threads that a call may leave behind."""
+"""Daemon threads that a call may leave running."""
 THREAD_GRACE = 0.2
-"""Seconds that others get to end in."""
+"""Seconds that other threads have to end."""
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 _SIGNALS = tuple(signal.valid_signals())
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
 class LeftoverState(Exception):
-    """A call has ended, and threads that it started have not."""
+    """Threads that a call started are still running after it."""
 
 
 class ProcessSnapshot:
-    """How the process stood once its plugin was imported. What the import itself has set up is how it must be."""
+    """The state of the process once its plugin was imported; what the import set up belongs to it."""
 
     def __init__(self) -> None:
         self._modules = dict(sys.modules)
@@ -43,8 +43,8 @@ class ProcessSnapshot:
         self._most_data = (self._data + allowed) // 2 if allowed != resource.RLIM_INFINITY else sys.maxsize
 
     def check_threads(self) -> None:
-        """Raises LeftBehind when threads go on that a call should have ended. A few that do not keep a process alive
-        are let be, libraries have some; they end with the worker."""
+        """Raise LeftoverState when threads are running that the call should have ended. A few daemon threads are
+        allowed, since libraries start some; they end with the worker."""
         threads = [one for one in threading.enumerate() if one not in self._threads]
         deadline = time.monotonic() + THREAD_GRACE
         for one in threads[:MAX_LEFT_THREADS]:
@@ -55,7 +55,7 @@ class ProcessSnapshot:
             raise LeftoverState(f"it left {len(left)} threads behind ({left[0].name}); end them before you return")
 
     def is_unchanged(self) -> bool:
-        """Whether the next call finds all as the first one did."""
+        """Whether the next call finds the process as the first one did."""
         try:
             return (
                 self._facts == _process_settings()
@@ -85,7 +85,7 @@ def _process_settings() -> tuple[object, ...]:
 
 
 def _stdlib_functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, Any], str, object], ...]:
-    """Of Python's own modules, by the names that they are called by. Others may have put there whatever they like."""
+    """Return the public functions of Python's own modules: the module's names, the name, the function."""
     kinds = (FunctionType, BuiltinFunctionType)
     return tuple(
         (vars(module), name, value)
@@ -97,7 +97,7 @@ def _stdlib_functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, An
 
 
 def _count_open_files() -> int:
-    """Files that are open. Where /proc cannot be read, which is so under Landlock, every number is tried."""
+    """Return how many files are open. Where /proc cannot be read, as under Landlock, every number is tried."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except PermissionError:
@@ -113,7 +113,7 @@ def _is_open(number: int) -> bool:
 
 
 def _private_memory() -> int:
-    """Bytes of private memory that the process has reserved; where /proc cannot be read, the most it has ever held."""
+    """Return the bytes of private memory that are reserved; where /proc cannot be read, the peak of resident memory."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[5]) * resource.getpagesize()

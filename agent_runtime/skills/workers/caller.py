@@ -1,4 +1,4 @@
-"""For whom a worker works: what its skill may look for and send out is what the agent of that call may."""
+"""Carry out what a skill asks for with the rights and meters of the agent that called it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...errors import MeshUnavailable
 from ...ports import EgressMeter, Mesh, ModelMeter, ToolContext
 
 SkillSearch = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
-"""Finds pages for the arguments of web_search, within what the agent of the context may. Raises MeshUnavailable."""
+"""Answers a web search with the rights of the agent of the context. Raises MeshUnavailable."""
 
 
 class CallOrigin:
-    """The call that a worker is at, if it is at one: it takes one at a time."""
+    """The call that a worker is carrying out; a worker has at most one."""
 
     def __init__(self, mesh: Mesh, search: SkillSearch | None) -> None:
         self._mesh, self._search = mesh, search
@@ -23,14 +23,14 @@ class CallOrigin:
         self._model_calls: ModelMeter | None = None
 
     def set_meters(self, context: ToolContext | None) -> None:
-        """Count for this call what the worker sends and what it asks models, until it works for another one: also what
-        a plugin does while it is imported, and what is still on its way when a call has ended."""
+        """Charge the worker's egress and model calls to this call until the next one: also those made while the plugin
+        is imported, and those still under way after the call has ended. None charges nothing."""
         self._egress = context.egress if context is not None else None
         self._model_calls = context.model_meter if context is not None else None
 
     @contextmanager
     def for_call(self, context: ToolContext | None) -> Generator[None]:
-        """Works for this one while the block lasts."""
+        """Make this the worker's call while the block lasts."""
         self._context = context
         self.set_meters(context)
         try:
@@ -39,20 +39,20 @@ class CallOrigin:
             self._context = None
 
     async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
-        """What `mesh_client.chat` gives. Raises MeshUnavailable and ToolFailure."""
+        """Answer `mesh_client.chat`. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.chat(messages, self._model_calls, **options)
 
     async def embed(self, texts: Sequence[str], **options: Any) -> Any:
-        """What `mesh_client.embed` gives. Raises MeshUnavailable and ToolFailure."""
+        """Answer `mesh_client.embed`. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.embed(texts, self._model_calls, **options)
 
     async def search(self, **arguments: Any) -> Any:
-        """What `mesh_client.search` gives. Raises MeshUnavailable."""
+        """Answer `mesh_client.search`. Raises MeshUnavailable."""
         if self._search is None or self._context is None:
             raise MeshUnavailable("search is offered to the calls of an agent alone, and this is a trial")
         return await self._search(arguments, self._context)
 
     def count_egress(self, size: int) -> None:
-        """Counts bytes that are about to leave. Raises ToolFailure when they may not."""
+        """Count bytes that are about to be sent. Raises ToolFailure when the limit is reached."""
         if self._egress is not None:
             self._egress.count_sent(size)

@@ -10,7 +10,7 @@ from .protocol import end_of_log
 TAIL_BYTES = 2000
 """Bytes that are kept of a log, from its end."""
 MARK_SECONDS = 0.2
-"""How long an answer waits for the mark behind its log. A plugin that closes its output sends none."""
+"""How long an answer waits for the mark after its log. A plugin that closes its output sends none."""
 
 
 class OutputLog:

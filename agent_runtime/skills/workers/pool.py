@@ -1,4 +1,4 @@
-"""The workers of one build of a plugin: started when needed, one call at a time in each, replaced after a crash."""
+"""Run the workers of one build: started when needed, one call at a time in each, replaced after a crash."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..sources.staging import StagedBuild
 from .process import SkillError, WorkerProcess, WorkerResult, WorkerSetup
 
 MAX_WORKERS = 4
-"""Workers of one plugin at the same time; further calls wait."""
+"""Workers of one plugin at a time; further calls wait."""
 START_BACKOFF = (0.1, 0.4, 1.0)
-"""Seconds between attempts to start a worker where that fails through no fault of its plugin."""
+"""Seconds between attempts to start a worker when the failure is not the plugin's."""
 MAX_CRASHES = 3
-"""In a row; after that the plugin is set aside."""
+"""Crashes in a row after which the plugin is disabled."""
 
 T = TypeVar("T")
 
 
 class WorkerPool:
-    """Because a plugin has its processes to itself, what it breaks is its own.
+    """The worker processes of one build; no other plugin shares them.
 
-    Once it is retired it keeps no worker, but turns that began with it can still call it.
+    A retired pool keeps no idle worker, but turns that began with it can still call it.
     """
 
     def __init__(
@@ -38,33 +38,33 @@ class WorkerPool:
         self._on_disabled = on_disabled
         self._crash_count = 0
         self._crashes_in_row = 0
-        """Of them, those since a call ended as agreed."""
+        """Crashes since the last call that ended properly."""
         self._retired = asyncio.Event()
         self._closed = False
         self._thin_task: asyncio.Task[None] | None = None
         self.disabled_reason: str | None = None
-        """Why it takes no more calls."""
+        """Why the pool takes no more calls; None: it does."""
 
     @property
     def environment(self) -> Path | None:
         return self._staged.environment
 
     async def load(self) -> list[Mapping[str, Any]]:
-        """The skills that the plugin declares, once its check of itself is content; the worker that said so is kept.
-        Raises ToolFailure."""
+        """Start a worker, run the plugin's `self_check`, and return the skills that it declares. The worker is kept for
+        the first call. Raises ToolFailure."""
         process, declared = await self._start_with_retries(on_trial=True)
         await self._release(process)
         return declared
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
-        """The skill's result. Without a context it is a trial. Raises ToolFailure."""
+        """Return the skill's result. None for `context`: a test call. Raises ToolFailure."""
         async with self._slots:
             if self.disabled_reason is not None:
                 raise ToolFailure(self.disabled_reason, kind="unavailable")
             return await self._count_crashes(self._call(name, arguments, context))
 
     async def retire(self) -> None:
-        """Another build has taken its place, or none."""
+        """Close the idle workers: another build has taken the place of this one, or its plugin is gone."""
         self._retired.set()
         if self._thin_task is not None:
             await self._thin_task
@@ -72,7 +72,7 @@ class WorkerPool:
             await process.close()
 
     async def close(self) -> None:
-        """The end: no calls any more."""
+        """Retire the pool and delete its staged code; it takes no more calls."""
         self._closed = True
         await self.retire()
         await asyncio.to_thread(self._staged.discard)
@@ -82,8 +82,8 @@ class WorkerPool:
         return await self._run_exchange(process, process.call(name, arguments, context))
 
     async def _count_crashes(self, call: Awaitable[T]) -> T:
-        """Counts deaths in a row. What a skill raises is none, and neither is a deadline that passes. Of calls that
-        were under way together one counts: a burst says no more than a single call."""
+        """Count crashes in a row. An error that a skill raises is no crash, and neither is a deadline. Of calls that
+        ran at the same time one crash counts: a burst says no more than a single call."""
         began = self._crash_count
         try:
             result = await call
@@ -102,13 +102,13 @@ class WorkerPool:
         self._crashes_in_row += 1
         if self._crashes_in_row >= MAX_CRASHES and self.disabled_reason is None:
             self.disabled_reason = (
-                f"it was set aside after {MAX_CRASHES} crashes in a row; save it again to have it back ({reason})"
+                f"it was disabled after {MAX_CRASHES} crashes in a row; save it again to enable it ({reason})"
             )
             if self._on_disabled is not None:
                 self._on_disabled(self)
 
     async def _get_worker(self, context: ToolContext | None) -> WorkerProcess:
-        """An idle worker, or a new one. One that died in the meantime costs nobody a call."""
+        """Return an idle worker, or a new one. An idle worker that has died is replaced without failing the call."""
         if (process := self._setup.idle.pop(self)) is not None:
             if process.resume():
                 return process
@@ -120,7 +120,8 @@ class WorkerPool:
     async def _start_with_retries(
         self, context: ToolContext | None = None, *, on_trial: bool = False
     ) -> tuple[WorkerProcess, list[Mapping[str, Any]]]:
-        """A new worker and what it declares. A machine that is full for a moment costs nobody a skill."""
+        """Return a new worker and what it declares. Starts are retried, so that a machine that is briefly full fails no
+        call."""
         pauses = START_BACKOFF if self._setup.confinement.name != "none" else ()
         for pause in (*pauses, None):
             try:
@@ -142,30 +143,30 @@ class WorkerPool:
             raise
 
     async def _run_exchange(self, process: WorkerProcess, exchange: Awaitable[T]) -> T:
-        """The outcome of an exchange. The worker lives on when it ended as agreed."""
-        sound = False
+        """Return the outcome of an exchange. The worker is kept if it ended properly."""
+        healthy = False
         try:
             result = await exchange
-            sound = True
+            healthy = True
             return result
         except SkillError:
-            sound = True
+            healthy = True
             raise
         finally:
-            await self._release(process, healthy=sound)
+            await self._release(process, healthy=healthy)
 
     async def _release(self, process: WorkerProcess, *, healthy: bool = True) -> None:
-        """Has it wait for the next call, if it is fit for one and there is room for it."""
-        leaving: WorkerProcess | None = process
+        """Keep the worker for the next call if it is fit for one and there is room; else close it."""
+        surplus: WorkerProcess | None = process
         if healthy and not self._retired.is_set() and process.pause():
-            leaving = self._setup.idle.add(self, process, asyncio.get_running_loop().time())
-        if leaving is not None:
-            await leaving.close()
+            surplus = self._setup.idle.add(self, process, asyncio.get_running_loop().time())
+        if surplus is not None:
+            await surplus.close()
         if self._thin_task is None and not self._retired.is_set() and self._setup.idle.has_several(self):
             self._thin_task = asyncio.create_task(self._close_surplus(), name="thin out idle workers")
 
     async def _close_surplus(self) -> None:
-        """Until one is left: the others go when nobody has needed them for a while."""
+        """Close workers that have been idle for `linger_seconds`, until one is left."""
         idle, linger, now = self._setup.idle, self._setup.linger_seconds, asyncio.get_running_loop().time
         try:
             while idle.has_several(self) and not self._retired.is_set():

@@ -1,4 +1,4 @@
-"""A skill worker as the server sees it: a confined process that answers calls and may ask the mesh something."""
+"""Start skill workers and exchange messages with them: confined processes that answer calls and may ask the mesh."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from agent_common.net import Upstream
 
 MAX_OPEN_ASKS = 8
-"""Questions to the mesh that a call may have open; further ones wait in the pipe."""
+"""Mesh requests that a call may have open; further ones wait in the pipe."""
 ASK_SECONDS = 0.001
 ASK_RATE = 8 * 2**20
-"""How long a question holds up the next one of the same worker: this, and a second for so many bytes. One that asks
-without end must not be all that the server listens to."""
+"""A mesh request delays the next one of its worker by ASK_SECONDS, and by a second for each ASK_RATE bytes, so that a
+worker that asks without end does not occupy the server."""
 MAX_SKILLS = 64
-"""Skills of one plugin: each of them is told to the model."""
+"""Skills of one plugin: the model gets all of them."""
 READ_SIZE = 16 * 1024
 THROTTLE_SECONDS = 0.005
 """Seconds between reads of a plugin that prints without end."""
@@ -61,17 +61,18 @@ class WorkerSetup:
     workspace: Path
     limits: SandboxLimits
     load_seconds: float = LOAD_SECONDS
-    """What an import may take, with the plugin's check of itself."""
+    """Seconds that an import may take, `self_check` included."""
     idle: IdleWorkers[WorkerProcess] = field(default_factory=IdleWorkers["WorkerProcess"])
     upstream: Upstream | None = None
-    """The way out of plugins that may reach hosts; None: straight out."""
+    """Connects plugins that may reach hosts; None: directly."""
     search: SkillSearch | None = None
-    """What `mesh_client.search` of a call gives; None: nothing."""
+    """Answers `mesh_client.search`; None: search is not offered."""
     linger_seconds: float = LINGER_SECONDS
-    """How long more than one idle worker of a build is kept: calls that come side by side come so again."""
+    """How long more than one idle worker of a build is kept: parallel calls tend to come again."""
 
     async def start(self, staged: StagedBuild, context: ToolContext | None = None) -> WorkerProcess:
-        """A worker that is about to import its plugin, for this call. Raises ToolFailure when it cannot be started."""
+        """Start a worker for this call; `load` then imports the plugin. Raises ToolFailure when it cannot be
+        started."""
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
             caller = CallOrigin(self.mesh, self.search)
@@ -96,7 +97,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """What a call gave."""
+    """The result of a call."""
 
     value: Any
     log: str
@@ -104,29 +105,29 @@ class WorkerResult:
 
 
 class WorkerProcess:
-    """One worker. It is used for one exchange at a time, and not again after one that failed."""
+    """One worker process. It has one exchange at a time, and is not used again after one that failed."""
 
     def __init__(
         self, child: SandboxProcess, load_seconds: float, resources: AsyncExitStack, caller: CallOrigin
     ) -> None:
         self._child, self._caller = child, caller
         self._resources = resources
-        """Closed with the process: its way out."""
+        """Closed with the process: its proxy, if it has one."""
         self._load_seconds = load_seconds
         self._printed = OutputLog()
         self._initial_processes: dict[int, str] = {}
-        """Who was here before any code of the plugin ran."""
+        """The processes, by pid, from before any code of the plugin ran."""
         self._spent = False
-        """By its own word: a call has changed what the next one stands on."""
+        """Whether the worker says that a call has changed its process, so that it is not fit for another one."""
         self._last_size = 0
         """Bytes of the last message."""
         self._threads = 0
-        """How many there were once it was imported: libraries start some that wait for work."""
+        """Threads after the import: libraries start some that wait for work."""
         self._stderr_task = asyncio.create_task(self._read_stderr())
 
     async def load(self, *, on_trial: bool = False) -> list[Mapping[str, Any]]:
-        """The skills that the plugin declares; on trial it is also asked to check itself. Raises ToolFailure with the
-        plugin's fault."""
+        """Import the plugin and return the skills that it declares; `on_trial` also runs its `self_check`. Raises
+        ToolFailure with the plugin's fault."""
         try:
             async with asyncio.timeout(self._load_seconds):
                 message = await self._receive_first()
@@ -143,22 +144,23 @@ class WorkerProcess:
             if len(declared) > MAX_SKILLS:
                 raise ToolFailure(f"it declares more than {MAX_SKILLS} skills; make several plugins of it")
             return declared
-        raise ToolFailure(str(message.get("error", "the worker does not speak as agreed"))[:TAIL_BYTES])
+        raise ToolFailure(str(message.get("error", "the worker broke the protocol"))[:TAIL_BYTES])
 
     async def _receive_first(self) -> Message:
-        """Whatever ends a worker before any code of its plugin runs, the plugin is not to blame."""
+        """Receive the first message. A worker that ends before it is no fault of the plugin, but `unavailable`."""
         try:
             return await self._receive()
         except ToolFailure as failure:
             raise ToolFailure(f"a worker could not be started: {failure.message}", kind="unavailable") from failure
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
-        """The skill's result. Raises ToolFailure when the skill fails, or the worker dies of it."""
+        """Return the skill's result. Raises SkillError when the skill fails, another ToolFailure when the worker
+        dies."""
         with self._caller.for_call(context):
             return await self._call(name, arguments)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> WorkerResult:
-        number = secrets.token_hex(8)  # so that no answer can be left in the pipe for a later call
+        number = secrets.token_hex(8)  # random, so that a plugin cannot leave an answer in the pipe for a later call
         self._printed.begin(number)
         await self._send({"type": "call", "id": number, "name": name, "arguments": dict(arguments)})
         answer = await self._receive_answer()
@@ -172,24 +174,24 @@ class WorkerProcess:
             case {"type": "error", "id": answered, "error": str(text)} if answered == number:
                 raise SkillError(_with_log(text[:TAIL_BYTES], log))
             case _:
-                raise ToolFailure("the skill's process does not speak as agreed")
+                raise ToolFailure("the skill's process broke the protocol")
 
     def pause(self) -> bool:
-        """Holds the worker still until the next call, timers included. False when a call has left a process or a
-        thread behind, or changed what else might break the next one: then the worker must go."""
+        """Stop the process until the next call, timers included. Return False when a call has left a process or a
+        thread running, or has changed its process: then the worker must be closed."""
         if self._spent or not self._signal(signal.SIGSTOP):
             return False
-        # Only now: until it stood still it could leave one behind the look.
+        # Checked once it is stopped: until then it could start another one after the check.
         return not (
             self._child.processes().keys() - self._initial_processes.keys() or self._child.threads() > self._threads
         )
 
     def resume(self) -> bool:
-        """Lets it go on; False when it died in its sleep."""
+        """Let the process continue. Return False when it has died."""
         return self._child.running and self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> bool:
-        there = self._child.processes()  # the number of one that has ended may be somebody else's by now
+        there = self._child.processes()  # the pid of a process that has ended may belong to another one by now
         found = [
             pid
             for pid, line in self._initial_processes.items()
@@ -221,7 +223,7 @@ class WorkerProcess:
             raise await self._death_failure() from None
 
     async def _receive_answer(self) -> Message:
-        """What comes of a demand, once all that the worker wanted to know for it is answered."""
+        """Receive the answer to a message, and carry out the mesh requests that come before it."""
         asks: set[asyncio.Task[None]] = set()
         try:
             while (message := await self._receive())["type"] == "ask":
@@ -243,7 +245,7 @@ class WorkerProcess:
             self._last_size = len(line)
             return await run_by_size(len(line), partial(_parse_message, line))
         except (BrokenProtocol, ValueError) as error:
-            raise ToolFailure(f"the skill's process does not speak as agreed: {error}") from error
+            raise ToolFailure(f"the skill's process broke the protocol: {error}") from error
 
     async def _death_failure(self) -> ToolFailure:
         await self._child.kill()
@@ -254,14 +256,14 @@ class WorkerProcess:
         return ToolFailure(f"the skill's process ended ({why}){': ' if printed else ''}{printed}")
 
     async def _read_stderr(self) -> None:
-        """Keeps the end of what the plugin prints."""
+        """Keep the end of what the plugin prints."""
         while piece := await self._child.stderr.read(READ_SIZE):
             self._printed.feed(piece)
             if len(piece) == READ_SIZE:
                 await asyncio.sleep(THROTTLE_SECONDS)
 
     async def _answer_ask(self, ask: Message) -> None:
-        """Carries a question to the mesh. Whatever becomes of it, the skill gets an answer."""
+        """Carry out a mesh request. The skill gets an answer in every case."""
         head: Message = {"type": "reply", "id": ask.get("id")}
         try:
             line = pack({**head, "value": await self._call_mesh(ask.get("what"), ask.get("arguments"))})
@@ -281,7 +283,7 @@ class WorkerProcess:
 
 
 def _parse_message(line: bytes) -> Message:
-    """The message of a line. Raises Broken."""
+    """Return the message of a line. Raises BrokenProtocol."""
     try:
         message: Any = read_json(line, ANSWER_JSON_LIMITS)
     except JsonRefused as refusal:
@@ -301,7 +303,7 @@ def _without_surrogates(line: bytes) -> Any:
 
 
 class SkillError(ToolFailure):
-    """The skill itself failed; its process is as good as before."""
+    """The skill raised an error; its process is fit for further calls."""
 
 
 def _with_log(error: str, log: str) -> str:

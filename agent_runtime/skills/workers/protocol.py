@@ -1,4 +1,4 @@
-"""The line between the server and a skill worker: one JSON object a line, over the worker's own pipes.
+"""The protocol between the server and a skill worker: one JSON object a line, over the worker's pipes.
 
     server to worker                          worker to server
                                               ready                     once, before any code of the plugin
@@ -8,8 +8,8 @@
                                               result  id, value, spent
                                               error   id, error, kind, spent
 
-A reply answers an ask: that is how a skill reaches the mesh, and the only way. `spent` says that the call has changed
-the process, so that it is not fit for another one. The worker's side is untrusted.
+A reply answers an ask, which is the only way in which a skill reaches the mesh. `spent` says that the call has changed
+the process, so that it is not fit for another one. The worker is untrusted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MESSAGE_LIMIT = 16 * 1024 * 1024
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of one line to the server."""
 MAX_VALUES = 200_000
-"""Brackets and commas of such a line, those in texts included: by them goes what it costs the server to read it."""
+"""Brackets and commas of such a line, those in texts included: they decide what it costs the server to read it."""
 COUNT_FROM_BYTES = 64 * 1024
-"""Bytes from which on they are counted."""
+"""Bytes of a line above which they are counted."""
 
 TOO_LARGE_ADVICE = "write it to a file in the workspace"
 
@@ -32,11 +32,11 @@ Message = dict[str, Any]
 
 
 class BrokenProtocol(Exception):
-    """The other side does not speak as agreed."""
+    """The other side does not keep to the protocol."""
 
 
 def pack(message: Message, limit: int = MESSAGE_LIMIT) -> bytes:
-    """Raises TypeError or ValueError when the message is not JSON, or too long."""
+    """Return the line of a message. Raises TypeError or ValueError when it is not JSON, or too long."""
     line = _encode(message).encode() + b"\n"
     if len(line) > limit:
         raise ValueError(f"it is larger than {limit // 2**20} MiB; {TOO_LARGE_ADVICE}")
@@ -44,21 +44,21 @@ def pack(message: Message, limit: int = MESSAGE_LIMIT) -> bytes:
 
 
 def pack_answer(message: Message) -> bytes:
-    """The worker's side of `check_answer`. Raises TypeError or ValueError."""
+    """Return the line of a worker's message, within the server's limits. Raises TypeError or ValueError."""
     line = pack(message, ANSWER_LIMIT)
     check_answer(line)
     return line
 
 
 def check_answer(line: bytes) -> None:
-    """Raises ValueError for a line that the server would read for too long."""
+    """Raise ValueError for a line that would take the server too long to read."""
     if len(line) > COUNT_FROM_BYTES and line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_VALUES:
         raise ValueError(f"it has more than {MAX_VALUES:,} values; {TOO_LARGE_ADVICE}")
 
 
 def unpack(line: bytes) -> Message:
-    """Raises Broken when this is not a message. Half characters become question marks: no database and no client
-    could take them."""
+    """Return the message of a line. Raises BrokenProtocol. Lone surrogates become question marks, because no database
+    and no client could store them."""
     try:
         message = _decode(line.decode())
         if b"\\ud" in line.lower():
@@ -87,6 +87,6 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-# Bound before any plugin is imported: what one does to the module json is its own affair.
+# Bound before any plugin is imported, so that a plugin which changes the module json does not affect them.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_dump_model).encode
 _decode = json.JSONDecoder(parse_constant=_reject_constant).decode

@@ -1,1 +1,1 @@
-"""Tools about the agent itself: tasks, questions, to-do list, skills, memory."""
+"""Tools of the agent itself: subagents, questions, the to-do list, skills, memory."""

@@ -1,4 +1,4 @@
-"""`learn`: a correction that the agent writes down itself, in whatever language it was given."""
+"""`learn`: the agent records a correction by a person, in any language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.contract import AccessRequest, Tool
 
 CORRECTIONS_FILE = "learnings/corrections.md"
 MAX_CORRECTION_LENGTH = 500
-"""Characters of a correction."""
+"""Maximum characters of a correction."""
 MAX_DETAIL_LENGTH = 200
 DESCRIPTION = (
     "Write down what a person wants otherwise, so that later sessions know it. Use it as soon as a person corrects you "
@@ -52,7 +52,7 @@ RECORDED_NOTE = "it is on record for sessions that begin from now on; keep to it
 def learn_tool(learnings: Learnings) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, str]:
         if not arguments["correction"].strip():
-            raise ToolFailure("correction: says nothing; tell what to do from now on", kind="invalid")
+            raise ToolFailure("correction: is empty; say what to do from now on", kind="invalid")
         await learnings.save_correction(
             Correction(
                 arguments["correction"],
@@ -66,7 +66,7 @@ def learn_tool(learnings: Learnings) -> Tool:
         return {"path": CORRECTIONS_FILE, "note": RECORDED_NOTE}
 
     spec = ToolSpec("learn", DESCRIPTION, PARAMETERS)
-    # Whoever may not write there is not to leave notes for all sessions to come.
+    # An agent that may not write there must not leave notes for all later sessions.
     requires = RequirementSet(fs=Folders(write=["{workspace}/learnings"]))
     bounds = f"{MAX_CORRECTION_LENGTH} characters, {MAX_DETAIL_LENGTH} for each aside ([page](learnings.md))"
     return Tool(spec, run, requires, describe_access=_describe_access, result_doc="`path`, `note`", limits_doc=bounds)

@@ -1,4 +1,4 @@
-"""`memory_save`, `memory_search`, `memory_forget`: what later sessions are to know, and what earlier ones have left."""
+"""`memory_save`, `memory_search`, `memory_forget`: store facts for later sessions, and find those of earlier ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..core.contract import Tool
 from ..files.paths import authorize_path
 
 MAX_TEXT_LENGTH = 2000
-"""Characters of a fact, and of a query."""
+"""Maximum characters of a fact or a query."""
 MAX_TAGS, MAX_TAG_LENGTH = 8, 40
 MAX_RESULTS, DEFAULT_RESULTS = 20, 5
-"""Results of a search."""
+"""Maximum and default number of results of a search."""
 SAVE_DESCRIPTION = (
     "Save a fact that later sessions will need: about the person, the project, a decision and its reason, where "
     "something is. One fact a call, in a full sentence with names and dates, so that it is understood and found "
@@ -41,7 +41,7 @@ WRITE_REQUIREMENTS = RequirementSet(capabilities=["memory.write"])
 
 
 class FactStore(Protocol):
-    """Where it is kept. All methods raise ToolFailure and StoreError."""
+    """The store of facts. All methods raise ToolFailure and StoreError."""
 
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = ..., tags: Sequence[str] = ...
@@ -154,7 +154,7 @@ def _describe_hit(hit: MemoryHit) -> dict[str, Any]:
 
 
 def _may_read(path: str, context: ToolContext) -> bool:
-    """Whether the agent could read that file as well: its rules hold for what is remembered of it."""
+    """Return whether the agent may read that file, because its rules also apply to memories of the file."""
     try:
         authorize_path("read", ("read",), path, context)
     except ToolFailure:

@@ -1,4 +1,4 @@
-"""`question`: asks the person on the other side, and waits for the answer as long as that takes."""
+"""`question`: asks the person, and waits for the answer as long as it takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...errors import ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolSpec
 from ..core.contract import NeedsHuman, Tool
 
-HEADLESS = "nobody is there to answer: decide for yourself, or say in your final answer what you would need to know"
+HEADLESS = "no person is there to answer: decide for yourself, or say in your final answer what you would need to know"
 DESCRIPTION = (
     "Ask the person you work for, when only they can decide and a guess would be costly. Not for what you can look "
     "up, and not to announce what you do. All questions of one call are shown together; the answer comes as the "

@@ -1,4 +1,4 @@
-"""`skill`: the instructions of one skill package."""
+"""`skill`: loads the instructions of a skill package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..core.envelope import RESULT_LIMIT
 from ..files.paths import denies_reading
 
 MAX_NAMES_IN_ERROR = 50
-"""Packages that an error names."""
+"""Maximum packages listed in an error."""
 DESCRIPTION = (
     "Load the instructions of a skill package by its name, and follow them. Use it when a task fits the description of "
     "one under <skills>; load it once, since it stays in the conversation. Not for running anything: what a package "
@@ -29,7 +29,7 @@ PARAMETERS: dict[str, Any] = {
 }
 _NAME_PATTERN = re.compile(r"[a-z0-9-]+")
 _TAG = re.compile(r"<(?=\s*/?\s*skill_)", re.IGNORECASE)
-"""What could end the text before its end, or begin another one in it."""
+"""Tags that could close the wrapper of the text, or open another one inside it."""
 
 
 class NoSkills:
@@ -62,13 +62,13 @@ def skill_tool(index: SkillIndex) -> Tool:
 
 async def _describe_access(arguments: Mapping[str, Any], context: ToolContext, *, index: SkillIndex) -> AccessRequest:
     name = arguments["name"]
-    if not _NAME_PATTERN.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
+    if not _NAME_PATTERN.fullmatch(name):  # otherwise a suggested rule would contain a pattern
         raise await _missing_package_error(index, name, context)
     return AccessRequest((name,))
 
 
 async def _missing_package_error(index: SkillIndex, name: str, context: ToolContext) -> ToolFailure:
-    """What to say of a package that the session does not have."""
+    """Return the error for a package that the session does not have."""
     now = [known for known, _ in await asyncio.to_thread(index.list_packages)]
     if name in now:
         text = f"name: there is no skill package {name!r} in this session; it will be there in a new one"
@@ -82,7 +82,7 @@ async def _missing_package_error(index: SkillIndex, name: str, context: ToolCont
 
 
 def _render_skill(name: str, loaded: LoadedSkill) -> str:
-    """All of it in one tag that nothing in it can close."""
+    """Return the package in one tag that its content cannot close."""
     lines = [_TAG.sub("&lt;", loaded.body.strip())]
     if loaded.folder:
         lines += ["", f"The paths in these instructions start in the folder of the package, {loaded.folder}"]

@@ -1,18 +1,18 @@
-"""`task`: hands a piece of work to another agent, which may do no more than its caller."""
+"""`task`: gives a task to another agent, which has at most the authority of its caller."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ToolFailure
-from ...ports import Spawner, SubagentRequest, ToolContext, ToolSpec
+from ...ports import SubagentRequest, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 CLEANUP_SECONDS = 10.0
-"""Seconds on top of the agent's own deadline in which it is ended and its answer collected."""
+"""Seconds beyond the agent's own deadline for stopping it and collecting its answer."""
 MAX_PROMPT_LENGTH = 100_000
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 DESCRIPTION = (
@@ -25,19 +25,24 @@ DESCRIPTION = (
 )
 
 
-def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
-    """`timeout` is the deadline of an agent, in seconds."""
+def task_tool(callable_agents: Sequence[tuple[str, str]], *, timeout: float) -> Tool:
+    """Make the tool `task`.
+
+    `callable_agents`: names and descriptions; `timeout`: an agent's deadline in seconds.
+    """
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        errand = SubagentRequest(
+        if context.spawner is None:
+            raise ToolFailure("agents cannot be called here", kind="unavailable")
+        request = SubagentRequest(
             agent=arguments["subagent_type"],
             prompt=arguments["prompt"],
             background=arguments.get("background", False),
             metadata=arguments.get("metadata", {}),
         )
-        return await spawner.spawn(errand, context)
+        return await context.spawner.spawn(request, context)
 
-    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in spawner.callable_agents())
+    there_are = "; ".join(f"{name} ({description.rstrip('.')})" for name, description in callable_agents)
     spec = ToolSpec("task", DESCRIPTION.format(agents=there_are or "none"), PARAMETERS)
     return Tool(
         spec,
@@ -51,8 +56,8 @@ def task_tool(spawner: Spawner, *, timeout: float) -> Tool:
 
 async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
     name = arguments["subagent_type"]
-    if not _NAME.fullmatch(name):  # it would be a pattern, in a rule that somebody is asked to add
-        raise ToolFailure("subagent_type: is no name of an agent", kind="invalid")
+    if not _NAME.fullmatch(name):  # otherwise a suggested rule would contain a pattern
+        raise ToolFailure("subagent_type: is not a name of an agent", kind="invalid")
     return AccessRequest((name,))
 
 

@@ -1,4 +1,4 @@
-"""`todo`: the list of what is to do, as the model keeps it in the conversation."""
+"""`todo`: the to-do list, which the model keeps in the conversation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...ports import ToolContext, ToolSpec
 from ..core.contract import Tool
 
 MAX_ITEMS = 100
-"""Items in a list."""
+"""Maximum items in a list."""
 MAX_ITEM_LENGTH = 1000
-"""Characters of an item."""
+"""Maximum characters of an item."""
 STATUSES = ("pending", "in_progress", "completed", "cancelled")
 
 DESCRIPTION = (
@@ -54,7 +54,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 def todo_tool() -> Tool:
-    # The conversation holds the list: the arguments of the last call are what there is to do.
+    # The list is only in the conversation: the arguments of the last call are the list.
     async def run(arguments: Mapping[str, Any], _: ToolContext) -> dict[str, int]:
         return {"count": len(arguments["todos"])}
 

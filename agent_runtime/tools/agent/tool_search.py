@@ -1,4 +1,4 @@
-"""`tool_search`: finds tools that are not in the list the model has."""
+"""`tool_search`: finds tools that are not in the model's list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...ports import ToolContext, ToolSpec
 from ..core.contract import Output, Tool
 
 MAX_MATCHES = 10
-"""Matches of one search."""
+"""Maximum matches of a search."""
 NOTHING_DEFERRED_NOTE = "every tool there is stands in your list already; choose from it"
 NO_MATCH_NOTE = "no tool fits; try other words for what it should do"
 DESCRIPTION = (

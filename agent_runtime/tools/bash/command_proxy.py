@@ -1,8 +1,8 @@
-"""The way out of a command: none, unless rules open hosts to `shell.net`, and then to these and no others.
+"""The network access of a command: none, unless rules open hosts to `shell.net`, and then only those hosts.
 
-The command has no network of its own. It gets a proxy of its own on a unix socket, which asks the rules about every
-connection, in words of hosts, and goes out by the same way as web_fetch: resolved once, public addresses only, or
-through the host's forward proxy. The token of that proxy stays on this side.
+The command itself has no network. It gets its own proxy on a unix socket, which checks the host of every connection
+against the rules and connects in the same way as web_fetch: names are resolved once, to public addresses only, or the
+host's forward proxy is used. That proxy's token never reaches the command.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
     from agent_common.net import ConnectionRecord, Upstream
 
 SHELL_NET = "shell.net"
-"""The permission of commands to reach a host. It must be named: a rule for everything does not open the network."""
+"""The permission of commands to reach a host. It must be named: a rule for all permissions does not open the
+network."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandProxy:
-    """Opens a way out for one command at a time."""
+    """Opens network access for one command at a time."""
 
     confinement: Confinement
     upstream: Upstream | None = None
-    """None: there is no way out at all."""
+    """None: no network access at all."""
 
     @asynccontextmanager
     async def open(self, context: ToolContext) -> AsyncGenerator[Path | None]:
-        """The socket of a proxy for this command, while the block lasts; none when it may reach nothing."""
+        """Yield the socket of a proxy for this command while the block runs; None if it may reach no host."""
         wanted = self.confinement.name == "bubblewrap" and context.authority.has_allow_rule(SHELL_NET)
         if self.upstream is None or not wanted:
             yield None
@@ -59,7 +60,7 @@ class CommandProxy:
                 reason=passage.reason,
             )
 
-        # Not in the data folder, whose path may be too long for a socket's name.
+        # Not in the data folder, whose path may be too long for a socket.
         with TemporaryDirectory(prefix="agent-out-") as folder:
             path = Path(folder, "proxy")
             count = context.egress.count_sent if context.egress else None

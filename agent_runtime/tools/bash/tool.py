@@ -1,4 +1,4 @@
-"""`bash`: a shell command, confined."""
+"""`bash`: runs a shell command, confined."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from agent_common.net import Upstream
 
 MAX_TIMEOUT = 600.0
-"""Seconds that a call may ask for."""
+"""Maximum seconds that a call may ask for."""
 CLEANUP_SECONDS = 10.0
-"""Seconds on top of its own deadline in which the command is ended and its output collected."""
+"""Seconds beyond the command's own deadline for killing it and collecting its output."""
 MAX_PATH_SHOWN = 200
-"""Characters of a path that a reason repeats."""
+"""Maximum characters of a path repeated in a reason."""
 COMMAND_LIMIT = 120 * 1024
-"""Bytes; the system takes little more in one argument."""
+"""Maximum bytes; the system accepts little more in one argument."""
 
 DESCRIPTION = (
     "Run a command with bash in the workspace; $SCRATCH is a folder for temporary files. {sight} It has no terminal, "
@@ -46,7 +46,7 @@ BUBBLEWRAP_VIEW = (
 LANDLOCK_VIEW = (
     "It sees these two and the system's programs, no network and nothing else; $TMPDIR is empty at every call."
 )
-"""Where there are no namespaces, a folder for temporary files is made for every command."""
+"""Without namespaces, every command gets its own folder for temporary files."""
 NO_CHMOD_NOTE = " chmod does nothing: run scripts by their interpreter."
 VIEWS = {"off": "It is not confined.", "uid": LANDLOCK_VIEW, "landlock": LANDLOCK_VIEW + NO_CHMOD_NOTE}
 
@@ -61,15 +61,15 @@ def bash_tool(
     limits: SandboxLimits,
     upstream: Upstream | None = None,
 ) -> Tool:
-    """`timeout` is the default deadline of a command, in seconds; `upstream` is the way out for those that rules let
-    out."""
+    """`timeout` is the default deadline of a command in seconds; `upstream` connects those commands that rules allow to
+    use the network."""
     longest, space = max(MAX_TIMEOUT, timeout), QuotaCheck(confinement, limits)
-    way_out = CommandProxy(confinement, upstream)
+    command_proxy = CommandProxy(confinement, upstream)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
         _check_command(arguments["command"])
-        async with way_out.open(context) as socket:
+        async with command_proxy.open(context) as socket:
             box = replace(_sandbox_spec(arguments.get("workdir", "."), context, space), network=socket)
             done = await confinement.run(
                 ("bash", "-c", arguments["command"]),
@@ -93,9 +93,12 @@ def bash_tool(
 
 
 async def _describe_access(arguments: Mapping[str, Any], context: ToolContext) -> AccessRequest:
-    """Each command that the script runs must be allowed. A rule for `git *` must not be met by a text that also runs
-    something else, so where that cannot be told only a rule for everything allows it. Another `workdir` counts as `cd`:
-    a program that is named by its path, and the files that programs read, are others there."""
+    """Describe the access of a script.
+
+    Each command that it runs must be allowed. A script that also runs something else must not match a rule for `git *`;
+    if that cannot be ruled out, only a rule for everything allows it. Another `workdir` counts as `cd`, because
+    programs named by a relative path, and the files that programs read, are different there.
+    """
     _check_command(arguments["command"])
     read = await script.parse_commands_async(arguments["command"])
     at = resolve_path(arguments.get("workdir", "."), context, "workdir").shown
@@ -115,23 +118,23 @@ async def _describe_access(arguments: Mapping[str, Any], context: ToolContext) -
 
 
 def _hidden_path_reason(texts: Sequence[str], commands: script.ScriptCommands, context: ToolContext) -> str:
-    """Why a script may change what programs run; empty: it does not. Rules do not look at redirections, and from hidden
-    files, such as `.git/config`, programs that are harmless themselves take commands."""
+    """Return why a script may change what programs run; empty if it does not. Rules do not cover redirections, and
+    harmless programs may take commands from hidden files such as `.git/config`."""
     folders = [word for text in texts if text.startswith("cd ") for word in shlex.split(text)[1:]]
     hidden = next((path for path in (*commands.writes, *folders) if has_hidden_part(path, context)), None)
     return "" if hidden is None else f"{hidden[:MAX_PATH_SHOWN]} is hidden, and programs may take commands from there"
 
 
 def _subject_aliases(commands: script.ScriptCommands) -> tuple[tuple[str, ...], ...]:
-    """What rules that deny are held against too; commands that may run beside the others go with the first one."""
+    """Return further texts that deny rules are matched against; nested commands go with the first subject."""
     bare = [(script.strip_program_folder(text),) for text in commands.texts]
     inner = tuple(one for text in commands.nested for one in (text, script.strip_program_folder(text)))
     return ((*bare[0], *inner), *bare[1:]) if bare else ()
 
 
 def _program_requirement(text: str, commands: script.ScriptCommands) -> Program:
-    """A simple command as a requirement: exactly this program with these arguments, or with any where the script has
-    some that are only known when it runs."""
+    """Return a simple command as a requirement: this program with exactly these arguments, or with any if some are
+    known only at run time."""
     if text in commands.starts:
         return Program(cmd=text.partition(" ")[0], args=[ArgPattern(wildcard=True)])
     cmd, *args = shlex.split(text)

@@ -1,12 +1,13 @@
-"""The product's own tools, in the order in which a model is best told about them."""
+"""The product's own tools, in the order that suits models best."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import Learnings, Search, SkillIndex, Spawner
+from ...ports import Learnings, Search, SkillIndex
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
@@ -20,7 +21,7 @@ from ..bash.tool import bash_tool
 from ..core.contract import Tool
 from ..core.gate import DEFAULT_TIMEOUT
 from ..files.edit import edit_tool
-from ..files.glob_grep import Engine, FileSearch, glob_tool, grep_tool
+from ..files.glob_grep import FileSearch, glob_tool, grep_tool
 from ..files.quota import QuotaCheck
 from ..files.read import read_tool
 from ..files.write import write_tool
@@ -39,10 +40,9 @@ def builtin_tools(
     *,
     timeout: float = DEFAULT_TIMEOUT,
     limits: SandboxLimits | None = None,
-    engine: Engine = "ripgrep",
     egress: WebClient | None = None,
     search: Search | None = None,
-    spawner: Spawner | None = None,
+    callable_agents: Sequence[tuple[str, str]] | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
     skills: SkillIndex | None = None,
     learnings: Learnings | None = None,
@@ -50,8 +50,8 @@ def builtin_tools(
     locks: PathLocks | None = None,
     backups: FileBackups | None = None,
 ) -> tuple[Tool, ...]:
-    """The tools that the product brings. `timeout` is the default deadline of a command, in seconds. Who changes files
-    of the workspace beside them shares the `locks`."""
+    """Return the built-in tools. `timeout` is the default deadline of a command in seconds. Other code that changes
+    files of the workspace must share the `locks`."""
     limits, locks, backups = limits or SandboxLimits(), locks or PathLocks(), backups or FileBackups(SystemClock())
     finder, space = FileSearch(confinement), QuotaCheck(confinement, limits)
     return (
@@ -59,11 +59,11 @@ def builtin_tools(
         write_tool(locks, space, backups),
         edit_tool(locks, space, backups),
         glob_tool(finder),
-        grep_tool(finder, engine),
+        grep_tool(finder),
         bash_tool(confinement, timeout=timeout, limits=limits, upstream=egress.upstream if egress else None),
         *((web_fetch_tool(egress, PageReader(confinement)),) if egress else ()),
         *((web_search_tool(search),) if search else ()),
-        *((task_tool(spawner, timeout=agent_timeout),) if spawner else ()),
+        *((task_tool(callable_agents, timeout=agent_timeout),) if callable_agents is not None else ()),
         question_tool(),
         todo_tool(),
         skill_tool(skills or NoSkills()),

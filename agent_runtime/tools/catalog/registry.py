@@ -1,4 +1,4 @@
-"""The catalog: the product's own tools and those of the providers, taken as a snapshot when a turn begins."""
+"""The catalog: the built-in tools and those of the providers, taken as a snapshot when a turn begins."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from ..core.permissions import rule_aliases
 from .tool_search_index import ToolIndex
 
 MAX_SHOWN = 20
-"""Where there are more tools than that, those of MCP servers are found by `tool_search` and not shown."""
+"""With more tools than this, those of MCP servers are deferred: found by `tool_search` instead of shown."""
 SEARCH_TOOL = "tool_search"
 MAX_SNAPSHOTS = 64
-"""Snapshots that are kept for the turns to come."""
+"""Maximum cached snapshots."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The tools of one step, in the order in which the model sees them; those that are held back come last."""
+    """The tools of one step, in the order in which the model sees them; deferred ones come last."""
 
     tools: Mapping[str, Tool]
     gate: ToolGate
     list_offered: Callable[[Authority | None], Mapping[str, Tool]]
-    """The tools there are at the moment of asking."""
+    """Returns the tools offered at the moment of the call."""
     deferred: frozenset[str] = frozenset()
-    """Names of those that are not shown."""
+    """Names of tools that are not shown."""
 
     specs: Sequence[ToolSpec] = field(init=False)
-    """Those that are shown."""
+    """The tools that are shown."""
 
     def __post_init__(self) -> None:
         shown = tuple(tool.spec for name, tool in self.tools.items() if name not in self.deferred)
@@ -76,30 +76,30 @@ class Snapshot:
     def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> Snapshot:
         now = self.list_offered(authority)
         joining = {name: now[name] for name in names if name in now}
-        # What was held back stood behind all others, and moves to where it is shown from now on.
+        # A deferred tool was after all others, and moves to its shown place.
         before = {name: tool for name, tool in self.tools.items() if name not in self.deferred or name not in joining}
         return replace(self, tools={**before, **joining}, deferred=self.deferred - joining.keys())
 
 
 class ToolRegistry:
-    """All tools there are now. A name belongs to whoever had it first: the product, then the providers in order."""
+    """All tools. A name belongs to the first source that has it: built-in tools, then the providers in order."""
 
     def __init__(self, builtins: Sequence[Tool], *providers: ToolProvider, gate: ToolGate | None = None) -> None:
         self._builtins = {tool.spec.name: tool for tool in builtins}
         self._providers = providers
         self._gate = gate or ToolGate()
         self._snapshot_tools: Mapping[str, Tool] = {}
-        """The tools of which there are snapshots."""
+        """The tools that the cached snapshots were made of."""
         self._snapshots: dict[object, Snapshot] = {}
-        """By what else they depend on."""
+        """Snapshots by order and authority."""
 
     async def ready(self, authority: Authority) -> None:
-        """Connects what a turn with this authority may use, or gives it up soon."""
+        """Connect the servers that a turn with this authority may use; give up after a short time."""
         await asyncio.gather(*(provider.ready(authority) for provider in self._providers))
 
     def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> Snapshot:
-        """The tools as they are now, as far as the authority offers them: those named in `order` first and in that
-        order, new ones sorted behind."""
+        """Return the present tools that the authority offers: those in `order` first, in that order, then new ones,
+        sorted."""
         there_are = self._all_tools()
         if there_are != self._snapshot_tools or len(self._snapshots) >= MAX_SNAPSHOTS:
             self._snapshot_tools, self._snapshots = there_are, {}
@@ -122,11 +122,11 @@ class ToolRegistry:
         return {name: tool for name, tool in now.items() if authority.offers(name, *rule_aliases(tool))}
 
     def all_specs(self) -> Sequence[ToolSpec]:
-        """All of them, also those that a model has to search for."""
+        """Return all tools, including those that a model must search for."""
         return tuple(tool.spec for _, tool in sorted(self._all_tools().items()))
 
     def contracts(self) -> Mapping[str, ToolContract]:
-        """What is known of each tool beside its schema."""
+        """Return the contract of each tool, which has more than its schema."""
         return {name: self._contract(tool) for name, tool in self._all_tools().items()}
 
     def _contract(self, tool: Tool) -> ToolContract:
@@ -153,7 +153,7 @@ class ToolRegistry:
 
 
 def _deferred_names(offered: Mapping[str, Tool], known: Sequence[str]) -> frozenset[str]:
-    """Which tools are not shown: none that the session has seen, and none where they could not be searched for."""
+    """Return the tools to defer: none that the session has seen, and none at all if they could not be searched."""
     if len(offered) <= MAX_SHOWN or SEARCH_TOOL not in offered:
         return frozenset()
     return frozenset(name for name, tool in offered.items() if tool.spec.source == "mcp") - frozenset(known)

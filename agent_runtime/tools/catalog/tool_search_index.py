@@ -1,4 +1,4 @@
-"""Finds tools by words: BM25 over names and descriptions, where a word of the name counts more."""
+"""Find tools by words: BM25 over names and descriptions, with more weight for words of the name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 NAME_WEIGHT = 3
-"""How often a word of the name counts."""
+"""Number of times that a word of the name counts."""
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -16,10 +16,10 @@ _ENDINGS = ("ing", "ies", "ed", "es", "s", "y", "e")
 
 
 class ToolIndex:
-    """Immutable. Costs in proportion to the text that is put in, and a query to the tools that share a word with it."""
+    """Immutable index. A query costs time proportional to the tools that share a word with it."""
 
     def __init__(self, tools: Sequence[tuple[str, str]]) -> None:
-        """`tools` are ids and descriptions."""
+        """`tools` are pairs of id and description."""
         self._tools = sorted(tools)
         counted = [Counter([*tokenize(name) * NAME_WEIGHT, *tokenize(about)]) for name, about in self._tools]
         self._lengths = [count.total() for count in counted]
@@ -30,7 +30,7 @@ class ToolIndex:
                 self._postings[word].append((at, times))
 
     def search(self, query: str, limit: int) -> list[tuple[str, str]]:
-        """At most so many ids with their descriptions, the best first; none that shares no word with the query."""
+        """Return at most `limit` ids with their descriptions, the best first; each shares a word with the query."""
         scores: dict[int, float] = defaultdict(float)
         for word in set(tokenize(query)):
             places = self._postings.get(word, ())
@@ -43,8 +43,8 @@ class ToolIndex:
 
 
 def tokenize(text: str) -> list[str]:
-    """The words of a text without their endings; `readFile` and `read_file` are two. Of scripts that put nothing
-    between words, every two signs count as one."""
+    """Return the words of a text without their endings; `readFile` and `read_file` are two words. In scripts without
+    spaces, every two characters count as a word."""
     return [word for piece in _WORD.findall(_CAMEL_CASE.sub(" ", text)) for word in _stems(piece.casefold())]
 
 

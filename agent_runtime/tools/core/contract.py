@@ -1,4 +1,4 @@
-"""What a tool is, to those who write one and to the gate that runs it."""
+"""The contract of a tool, for authors of tools and for the gate."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ LOCKED_TOOL_NAMES = (
     *("bash", "edit", "glob", "grep", "question", "read", "skill"),
     *("task", "todo", "tool_search", "web_fetch", "web_search", "write"),
 )
-"""The ids that belong to the product, also where a tool is not there yet."""
+"""Ids reserved for built-in tools, even if such a tool is not present."""
 TOOL_ALIASES = {"spawn_agent": "task"}
-"""Names under which a tool may be called too. A model reads of them in the tool's description, a caller in the card."""
+"""Further names of tools, mentioned in the tool's description for the model and in the agent's card for callers."""
 OTHER_TOOL_NAMES = (
     *("create_skill", "learn", "list_skills", "memory_forget", "memory_save", "memory_search"),
     *("reload_skills", "remove_skill"),
 )
-"""The product's tools beside the locked ones."""
+"""The other built-in tools."""
 RESERVED_TOOL_NAMES = frozenset((*LOCKED_TOOL_NAMES, *TOOL_ALIASES, *OTHER_TOOL_NAMES))
-"""Names that no skill and no server may take."""
+"""Names that no skill and no server may use."""
 
 
 def with_aliases(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The tools with their further names, for callers."""
+    """Return the tools with their aliases, for callers."""
     further = [replace(spec, name=alias) for alias, name in TOOL_ALIASES.items() for spec in specs if spec.name == name]
     return [*specs, *further]
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What `run` returns in place of plain data when there is something to say about it."""
+    """Returned by `run` instead of plain data to add information to it."""
 
     data: Any
     truncated: bool = False
     output_path: str | None = None
-    """Where the whole is, for the `read` tool."""
+    """Path of the whole output, for the `read` tool."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Further facts beside the data."""
+    """Further facts about the data."""
     already_bounded: bool = False
-    """The tool has bounded the text in its data itself; the gate does not cut it again."""
+    """Set if the tool has limited its text itself, so that the gate does not cut it again."""
     added_tools: tuple[str, ...] = ()
     """Names of tools that join the turn at its next step."""
 
 
 class NeedsHuman(Exception):
-    """Raised by a tool or the gate: the call can only go on once a person has answered."""
+    """Raised by a tool or the gate if the call can continue only after a person has answered."""
 
     def __init__(self, request: HumanRequest) -> None:
         super().__init__(request.kind)
@@ -64,64 +64,65 @@ WRITE_REQUIREMENTS = RequirementSet(fs=Folders(read=WORKSPACE_AND_SCRATCH, write
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """What one call touches, as far as its arguments tell."""
+    """The access of one call, as far as its arguments tell."""
 
     subjects: tuple[str, ...] = ("",)
-    """What the patterns of permission rules are held against: paths, commands, hosts."""
+    """Texts that the patterns of permission rules are matched against: paths, commands, hosts."""
     aliases: tuple[tuple[str, ...], ...] = ()
     """Other names of each subject, under which a rule may deny it too."""
     starts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Subjects of which only this beginning is certain: a rule that allows must allow whatever follows."""
+    """Subject -> its certain beginning: an allow rule must match whatever follows it."""
     opaque: str = ""
-    """Why it may touch more than can be told, if so: only a rule about everything allows it then."""
+    """Why the call may access more than can be determined; then only a rule for everything allows it. Empty: it
+    cannot."""
     anything: bool = False
-    """Of what is opaque: nothing at all can be told, so that every rule that does not allow is about it."""
+    """For an opaque call: nothing can be determined, so every rule that does not allow applies."""
     requires: RequirementSet | None = None
-    """Less than the tool requires in general; none: as much."""
+    """The requirements of this call, if less than the tool's; None: the tool's."""
     suggested_patterns: tuple[str, ...] = ()
-    """Patterns for rules that would allow calls of this kind for good; none: the subjects themselves."""
+    """Patterns for rules that would allow such calls permanently; empty: the subjects themselves."""
 
 
 RunTool = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
-"""From arguments that fit the schema, and who calls, to JSON data or an Output. Raises ToolFailure for the model, and
-NeedsHuman where a person must answer first."""
+"""Runs a tool with valid arguments and the caller's context; returns JSON data or an Output. Raises ToolFailure with a
+text for the model, and NeedsHuman if a person must answer first."""
 
 
 DescribeAccess = Callable[[Mapping[str, Any], ToolContext], Awaitable[AccessRequest]]
-"""What a call with these arguments touches. Raises ToolFailure."""
+"""Describes the access of a call with these arguments. Raises ToolFailure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A capability with a schema. The gate runs it; nothing else calls `run`."""
+    """A capability with a schema. Only the gate calls `run`."""
 
     spec: ToolSpec
     run: RunTool
     requires: RequirementSet = field(default_factory=RequirementSet)
-    """What it may touch. It asks for authority with this, it never gains any by it."""
+    """Upper limit of its access. It requests authority by this but never gains any."""
     timeout: float | None = None
-    """Seconds; none: the default of the gate."""
+    """Deadline in seconds; None: the gate's default."""
     describe_access: DescribeAccess | None = None
-    """None: a call touches whatever the tool requires."""
+    """None: every call may access all that the tool requires."""
     rule_names: tuple[str, ...] = ()
-    """How rules and manifests may call it beside its id, such as `mcp:SERVER:TOOL`."""
+    """Further names for rules and manifests besides the id, such as `mcp:SERVER:TOOL`."""
     result_doc: str = ""
-    """Fields of the data it answers with, for the page of tools."""
+    """Fields of the result's data, for the reference page of tools."""
     limits_doc: str = ""
-    """Its limits, for the page of tools; made from the constants that hold."""
+    """Limits, for the reference page of tools; built from the constants in force."""
 
 
 class ToolProvider(Protocol):
-    """A source of tools that come and go."""
+    """A source of tools that may come and go."""
 
     async def ready(self, authority: Authority) -> None:
-        """Called before a turn with this authority begins. Takes little time, whatever happens, and never raises."""
+        """Prepare for a turn with this authority. Returns within a short time and never raises."""
         ...
 
     def tools(self) -> Sequence[Tool]:
-        """Those that can be called now."""
+        """Return the tools that can be called now."""
         ...
 
     def states(self) -> Sequence[SkillState]:
-        """All that were found, also those that cannot be called, with the reason."""
+        """Return all tools found, including unusable ones with the reason."""
         ...

@@ -1,4 +1,4 @@
-"""An end to every wait, also for one who will not be cancelled."""
+"""Deadlines for awaitables, including those that ignore cancellation."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Awaitable
 from typing import Any
 
 CANCEL_GRACE = 5.0
-"""Seconds a cancelled tool may take to clean up."""
+"""Seconds that a cancelled tool may take to clean up."""
 
 
 class Expired(Exception):
-    """The deadline passed first."""
+    """Raised if the deadline passed first."""
 
 
 class Deadline:
-    """Runs awaitables against the clock. It owns those that did not even end when they were cancelled."""
+    """Runs awaitables with a deadline, and owns those that did not end when they were cancelled."""
 
     def __init__(self, grace: float = CANCEL_GRACE) -> None:
         self._grace = grace
@@ -26,7 +26,8 @@ class Deadline:
         return len(self._stuck)
 
     async def run(self, work: Awaitable[Any], seconds: float) -> Any:
-        """The work's result. Raises Expired when it takes longer, and whatever the work raises."""
+        """Return the result of the work. Raises Expired if it takes longer than `seconds`, and any exception of the
+        work."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task}, timeout=seconds)
@@ -48,4 +49,4 @@ class Deadline:
     def _discard(self, task: asyncio.Future[Any]) -> None:
         self._stuck.discard(task)
         if not task.cancelled():
-            task.exception()  # it was given up: nobody else will look
+            task.exception()  # retrieved, so that asyncio does not warn

@@ -1,4 +1,4 @@
-"""Tool data on its way into the envelope: JSON for sure, and never too big for a conversation."""
+"""Fit a tool's data into the envelope: valid JSON, and never too large for a conversation."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...workspace import create_output_file
 from .contract import Output
 
 RESULT_LIMIT = OUTPUT_LIMIT
-"""Bytes of JSON that a result may take, of a tool that does not cut its results itself."""
+"""Maximum bytes of JSON in a result, unless its tool limits results itself."""
 SPILLED_HEAD_LENGTH = 32 * 1024
-"""Characters of a result that was too big that stay in the envelope."""
+"""Characters of an oversized result that stay in the envelope."""
 HEAD_LENGTH = 2048
-"""Characters that `head` repeats of a truncated result that its tool has cut to size itself."""
+"""Characters repeated in `head` for a truncated result that its tool has limited itself."""
 MAX_DEPTH = 100
 
 
 async def fit_output(result: Any, limit: int, scratch: Path) -> Output:
-    """The result when it fits or has been cut to size, else its head and a file with the whole.
+    """Return the result if it fits or is already bounded, else its head and the path of a file with all of it.
 
-    `limit` is in bytes of JSON. Raises ToolFailure when the result is not JSON.
+    `limit` is in bytes of JSON. Raises ToolFailure if the result is not JSON.
     """
     output = result if isinstance(result, Output) else Output(result)
     text = _serialize(output.data)
@@ -43,7 +43,7 @@ def _serialize(data: Any) -> str:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolFailure(f"the result is not JSON: {error}") from error
-    # Whoever serialises it next stands deeper in the stack; what is only just possible here would fail there.
+    # Later serializers run deeper in the stack and would fail at a depth that just works here.
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise ToolFailure(f"the result is nested more than {MAX_DEPTH} levels deep")
     return text
@@ -64,7 +64,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def _clean_data(data: Any, text: str) -> Any:
-    """The data without half characters, which neither a database nor a client can take."""
+    """Return the data without lone surrogates, which neither the database nor clients accept."""
     clean = _replace_surrogates(text)
     return data if clean == text else json.loads(clean)
 
@@ -74,14 +74,14 @@ def _replace_surrogates(text: str) -> str:
 
 
 def spill_text(text: str, scratch: Path) -> str:
-    """Writes a text where `read` finds it, up to a bound; its path."""
+    """Write a text to a file for the `read` tool, up to a limit. Returns its path."""
     with create_output_file(scratch, ".txt") as file:
         file.write(text.encode(errors="replace")[:SPILL_LIMIT])
         return file.name
 
 
 def _spill_data(data: Any, scratch: Path) -> str:
-    """Writes the whole result where `read` finds it: text as it is, anything else as JSON a person can read."""
+    """Write the whole result to a file for the `read` tool: text as it is, anything else as indented JSON."""
     is_text = isinstance(data, str)
     whole = data if is_text else json.dumps(data, ensure_ascii=False, indent=1)
     with create_output_file(scratch, ".txt" if is_text else ".json") as file:

@@ -1,4 +1,4 @@
-"""The one way to run a tool: validate, capability, watchdog, execute under a deadline, envelope."""
+"""The only way to run a tool: validate the arguments, check permissions and watchdog, run with a deadline, wrap up."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ log = logger(__name__)
 
 
 class Capability(Protocol):
-    """What the agent may do at all. Asked before the watchdog; its answer is final."""
+    """The first check of a call: what the agent may do at all. Its refusal is final."""
 
     async def check(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict: ...
 
 
 class Watchdog(Protocol):
-    """A second look at one call with its arguments. It may only narrow what the capability allows."""
+    """The second check of a call. It may only narrow what the capability allows."""
 
     async def check(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> Verdict: ...
 
@@ -42,10 +42,10 @@ class NoWatchdog:
 
 @dataclass(frozen=True, slots=True)
 class ToolGate:
-    """Runs calls. Never raises but for cancellation."""
+    """Runs calls. Raises nothing but a cancellation."""
 
     timeout: float = DEFAULT_TIMEOUT
-    """Seconds for a tool that names no deadline of its own."""
+    """Seconds for a tool without a deadline of its own."""
     result_limit: int = RESULT_LIMIT
     capability: Capability = field(default_factory=PermissionCheck)
     watchdog: Watchdog = field(default_factory=NoWatchdog)
@@ -68,10 +68,12 @@ class ToolGate:
             kind = "unavailable" if isinstance(failure, MeshUnavailable) else "backend"
             return error_result(failure.message, kind, started)
         except Exception as bug:
-            # Whatever a tool does wrong stays in its envelope; the traceback is for the operator.
-            log.exception("tool broke", tool=tool.spec.name, call_id=context.call_id)
+            # Any failure of a tool goes into its envelope; the traceback is for the operator.
+            log.exception("a tool failed unexpectedly", tool=tool.spec.name, call_id=context.call_id)
             return error_result(
-                f"{tool.spec.name} broke ({type(bug).__name__}); this is not your fault", "backend", started
+                f"{tool.spec.name} failed with an internal error ({type(bug).__name__})",
+                "backend",
+                started,
             )
         metadata: dict[str, Any] = {"duration_ms": _elapsed_ms(started), **output.metadata}
         if output.truncated:
@@ -96,7 +98,7 @@ class ToolGate:
 
 
 def error_result(text: str, kind: str, started: float) -> ToolResult:
-    """An error envelope. The kind tells arguments to mend (`invalid`) from what no argument mends."""
+    """Return an error envelope. The kind tells whether other arguments would help (`invalid`) or not."""
     return ToolResult("error", error_text=text, metadata={"duration_ms": _elapsed_ms(started), "kind": kind})
 
 

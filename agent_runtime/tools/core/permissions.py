@@ -1,4 +1,5 @@
-"""The capability step of the gate: grants, then rules. What no grant covers is an error, what no rule covers asks."""
+"""The permission check of the gate: grants, then rules. A missing grant is an error; without a rule a person is
+asked."""
 
 from __future__ import annotations
 
@@ -13,38 +14,40 @@ from .contract import TOOL_ALIASES, AccessRequest, Tool
 from .verdict import Verdict
 
 MAX_SUBJECT_SHOWN = 200
-"""Characters of a subject that a reason repeats."""
+"""Maximum characters of a subject repeated in a reason."""
 MAX_PATTERN_LENGTH = 1000
-"""Characters of a pattern."""
+"""Maximum characters of a pattern."""
 MAX_SUGGESTED_RULES = 10
-"""Rules that one approval may add."""
+"""Maximum rules that one approval adds."""
 _ALIASES_BY_NAME = {
     name: tuple(alias for alias in TOOL_ALIASES if TOOL_ALIASES[alias] == name) for name in TOOL_ALIASES.values()
 }
-"""The same by the name that they stand for."""
+"""Tool name -> its aliases."""
 
 
 class PermissionCheck:
-    """Asks the authority that the call comes with."""
+    """Checks a call against the authority in its context."""
 
     async def check(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
-        """Raises ToolFailure when the arguments do not even say what they touch."""
+        """Return the verdict for a call. Raises ToolFailure if the arguments do not even tell what it accesses."""
         if not context.authority.offers(tool.spec.name, *rule_aliases(tool)):
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} does not have it")
-        reach = await tool.describe_access(arguments, context) if tool.describe_access else AccessRequest()
-        lacks = context.authority.missing_grant(reach.requires or tool.requires, context.variables)
+        request = await tool.describe_access(arguments, context) if tool.describe_access else AccessRequest()
+        lacks = context.authority.missing_grant(request.requires or tool.requires, context.variables)
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
-        decision = context.authority.decide(build_access(tool, reach))
+        decision = context.authority.decide(build_access(tool, request))
         if decision.action == "allow":
-            always = _allow_rules(tool, reach, [subject.replace("*", "?") for subject in reach.subjects])
-            return Verdict(always=always, touches=reach.subjects, by_person=decision.by_person)
-        always = _suggested_rules(tool, reach, decision)
-        return Verdict(decision.action, _reason(tool, reach, decision, context), always=always, touches=reach.subjects)
+            always = _allow_rules(tool, request, [subject.replace("*", "?") for subject in request.subjects])
+            return Verdict(always=always, touches=request.subjects, by_person=decision.by_person)
+        always = _suggested_rules(tool, request, decision)
+        return Verdict(
+            decision.action, _reason(tool, request, decision, context), always=always, touches=request.subjects
+        )
 
 
 def build_access(tool: Tool, request: AccessRequest) -> Access:
-    """A call as the rules see it."""
+    """Return a call as the rules see it."""
     own, implied = _capabilities(tool.requires)
     name = tool.spec.name
     return Access(
@@ -61,7 +64,7 @@ def build_access(tool: Tool, request: AccessRequest) -> Access:
 
 
 def rule_aliases(tool: Tool) -> tuple[str, ...]:
-    """How rules may call a tool beside its id."""
+    """Return the names, besides the id, by which rules may refer to a tool."""
     name = tool.spec.name
     return (
         (*tool.rule_names, f"skill:{name}")
@@ -71,7 +74,8 @@ def rule_aliases(tool: Tool) -> tuple[str, ...]:
 
 
 def _capabilities(requires: RequirementSet) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What rules must allow, and what comes along with it: whoever runs a program reads and writes by it."""
+    """Return the capabilities that rules must allow, and those implied by them: a program that runs can read and
+    write."""
     files = tuple(f"fs.{kind}" for kind in ("read", "write") if getattr(requires.fs, kind))
     touched = (*files, "net.fetch") if requires.net.hosts else files
     own = tuple(requires.capabilities)
@@ -95,7 +99,7 @@ def _reason(tool: Tool, request: AccessRequest, decision: Decision, context: Too
 
 
 def _suggested_rules(tool: Tool, request: AccessRequest, decision: Decision) -> tuple[NewRule, ...]:
-    """What a person would allow for good: calls of this kind, and no more than the rule that asks is about."""
+    """Return the rules for the decision `always`: calls of this kind, but no more than the asking rule covers."""
     if decision.action != "ask":
         return ()
     kinds, asks = request.suggested_patterns or request.subjects, decision.rule
@@ -107,8 +111,9 @@ def _suggested_rules(tool: Tool, request: AccessRequest, decision: Decision) -> 
 
 
 def _allow_rules(tool: Tool, request: AccessRequest, patterns: Sequence[str]) -> tuple[NewRule, ...]:
-    """The tool allowed for these patterns; none where they would not do, or are too many: that is allowed once only."""
-    # What is no text becomes a question mark, which is any one character.
+    """Return rules that allow the tool for these patterns; none if the rules would not suffice or be too many, so that
+    the call can only be allowed once."""
+    # Characters that are not valid text become question marks, which match any character.
     texts = dict.fromkeys(pattern.encode(errors="replace").decode() or "*" for pattern in patterns)
     if request.opaque or len(texts) > MAX_SUGGESTED_RULES or any(len(text) > MAX_PATTERN_LENGTH for text in texts):
         return ()

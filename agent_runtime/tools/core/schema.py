@@ -1,4 +1,4 @@
-"""Arguments against a JSON Schema, with faults that name the field and the fix."""
+"""Check arguments against a JSON Schema, with faults that name the field and the remedy."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 MAX_QUOTED = 160
-"""Characters of a value or a message that a fault repeats."""
+"""Maximum characters of a value or a message repeated in a fault."""
 MAX_FAULTS = 5
-"""Faults told at once."""
+"""Maximum faults reported at once."""
 INLINE_WORK_LIMIT = 1_000_000
-"""Characters of schema times characters of arguments that are checked right away; more takes a thread."""
+"""Characters of schema times characters of arguments that are checked at once; more work runs in a thread."""
 
 
 _executor = ThreadPoolExecutor(1, "schema")
-"""Several at once would take the interpreter from the server in turns."""
+"""A single thread, because several would take turns with the GIL and starve the server."""
 
 
 async def load_schema_validator() -> None:
-    """Loads what checks schemas, off the event loop: it takes longer than the server may be deaf."""
+    """Import the validator off the event loop, because the import would block the server for too long."""
     if "jsonschema" not in sys.modules:
         await asyncio.to_thread(importlib.import_module, "jsonschema")
 
 
 async def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """The same as `argument_faults`, and the server hears others meanwhile, however long it takes."""
+    """Return the same as `argument_faults` without blocking the event loop."""
     if len(json.dumps(schema)) * len(json.dumps(arguments)) <= INLINE_WORK_LIMIT:
         return argument_faults(schema, arguments)
     beside = partial(argument_faults, schema, arguments, yield_gil=True)
@@ -44,11 +44,11 @@ async def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any
 
 
 def argument_faults(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, yield_gil: bool = False) -> list[str]:
-    """What is wrong with the arguments, each as "field: what to do"; empty when nothing is."""
+    """Return the faults of the arguments, each as "field: remedy"; empty if there are none."""
     validator: Any = _validator(json.dumps(schema, sort_keys=True))
     bounds.start_clock(yield_gil=yield_gil)
     try:
-        # No more than are told: an error holds all that led to it, and letting go of thousands stops every thread.
+        # Stop at the reported number: errors hold all their causes, and freeing thousands would stop every thread.
         found: list[Any] = sorted(islice(validator.iter_errors(dict(arguments)), MAX_FAULTS), key=_error_path)
     except bounds.WorkLimitExceeded:
         return [f"arguments: checking them took longer than {bounds.CHECK_SECONDS:g} s; give fewer"]
@@ -56,7 +56,7 @@ def argument_faults(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, 
 
 
 def normalize_arguments(schema: Mapping[str, Any], value: Any) -> Any:
-    """The value with whole numbers as integers where the schema says so: 1.0 is one, and many models write it."""
+    """Convert whole numbers to integers where the schema demands it: 1.0 is valid there, and many models write it."""
     if isinstance(value, float) and schema.get("type") == "integer" and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
@@ -69,7 +69,7 @@ def normalize_arguments(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
-    """Why this cannot be the schema of a tool's arguments; none when it can."""
+    """Return why this cannot be the schema of a tool's arguments; None if it can."""
     from jsonschema import Draft202012Validator, SchemaError
 
     if schema.get("type") != "object":

@@ -1,4 +1,4 @@
-"""JSON Schema under a deadline: a small schema and small arguments can be written so that checking takes for ever."""
+"""Limit the time of JSON Schema checks, because small schemas and arguments can be written to take forever."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 CHECK_SECONDS = 0.5
-"""What a check may take. An ordinary one takes a thousandth of it."""
+"""Maximum seconds of a check. An ordinary one takes a thousandth of that."""
 WORK_SECONDS, REST_SECONDS = 0.001, 0.0005
-"""Seconds: a check beside the event loop hands it the interpreter this often, and for as long."""
+"""Seconds between pauses, and of each pause, by which a check in a thread yields the GIL to the event loop."""
 
 _work_limit: ContextVar[WorkLimit] = ContextVar("clock")
 
@@ -23,23 +23,23 @@ Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
 class WorkLimitExceeded(Exception):
-    """The check was given up."""
+    """Raised if a check exceeds its time."""
 
 
 def start_clock(*, yield_gil: bool = False) -> None:
-    """Starts the clock for the check that follows. One that rests leaves the interpreter to others in between."""
+    """Start the time limit of the following check. With `yield_gil` it pauses regularly for other threads."""
     _work_limit.set(WorkLimit(time.monotonic() + CHECK_SECONDS, yield_gil))
 
 
 class WorkLimit:
-    """When a check is given up, and when it rests."""
+    """The deadline of a check, and its next pause."""
 
     def __init__(self, deadline: float, yield_gil: bool) -> None:
         self._deadline = deadline
         self._rest_at = 0.0 if yield_gil else math.inf
 
     def check_time(self) -> None:
-        """Raises TooLong when the time is up."""
+        """Pause if it is time to. Raises WorkLimitExceeded after the deadline."""
         now = time.monotonic()
         if now > self._deadline:
             raise WorkLimitExceeded
@@ -49,7 +49,7 @@ class WorkLimit:
 
 
 def bounded_validator() -> type[Draft202012Validator]:
-    """The validator of JSON Schema 2020-12, whose errors end with TooLong when the time is up."""
+    """Return a validator of JSON Schema 2020-12 that raises WorkLimitExceeded after the deadline."""
     from jsonschema import Draft202012Validator, validators
 
     known = cast("dict[str, Keyword]", dict(Draft202012Validator.VALIDATORS))
@@ -67,7 +67,7 @@ def _time_limited(keyword: Keyword) -> Keyword:
 
 
 def _check_unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
-    """The library's own compares each item with each other one."""
+    """Check `uniqueItems` in linear time; the library compares every pair of items."""
     from jsonschema import ValidationError
 
     if wanted and validator.is_type(instance, "array"):
@@ -77,7 +77,7 @@ def _check_unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> I
 
 
 def _whole_numbers(value: Any) -> Any:
-    """To JSON Schema 1.0 is 1."""
+    """Convert whole floats to integers, because 1.0 equals 1 in JSON Schema."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a check says about one call."""
+"""The verdict of a check about one call."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from agent_common.protocol import Action, NewRule
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`ask` waits for a person's approval, and means deny wherever none is attached."""
+    """A check's decision. `ask` needs a person's approval, and means deny if there is no person."""
 
     action: Action = "allow"
     reason: str = ""
     always: tuple[NewRule, ...] = ()
-    """The rules that an approval for good would add; of an `allow`: if somebody else asks."""
+    """The rules that the decision `always` would add; for `allow`, in case another check asks."""
     touches: tuple[str, ...] | None = None
-    """What the call touches, where that is known."""
+    """The resources that the call touches, if known."""
     by_person: bool = False
-    """Of an `allow`: a person has said so in this session."""
+    """For `allow`: a person has decided so in this session."""
 
 
 ALLOW = Verdict()

@@ -1,4 +1,4 @@
-"""`glob` and `grep`: which files there are, and which lines say something. The work is done by `finder`, confined."""
+"""Find files with `glob` and lines with `grep`. A confined process, `search_worker.py`, does the search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from agent_common.protocol.authority import Access
 
@@ -24,16 +24,14 @@ GLOB_LIMIT = 1000
 GREP_LIMIT = 200
 GLOB_SPILL_LIMIT = 10_000
 GREP_SPILL_LIMIT = 2000
-"""What goes to a file when there is more than an answer holds."""
+"""Results that are written to a file when there are more than an answer holds."""
 SEARCH_SECONDS = 30.0
 MAX_ROUNDS = 4
-"""Searches for one answer, at most."""
+"""Searches for one answer."""
 ANSWER_LIMIT = 4 * 1024 * 1024
-"""Bytes of the finder's answer; within the limits above it cannot be larger."""
+"""Bytes of the worker's answer; within the limits above it cannot be larger."""
 WORKER_PROGRAM = Path(__file__).with_name("search_worker.py")
 KINDS: tuple[Kind, ...] = ("read",)
-
-Engine = Literal["ripgrep", "python"]
 
 LEFT_OUT_NOTE = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
 GLOB_DESCRIPTION = (
@@ -66,14 +64,14 @@ GREP_PARAMETERS = _object_schema(
 
 @dataclass(frozen=True, slots=True)
 class FileSearch:
-    """Runs the program that searches."""
+    """Run searches, each in a confined process of its own."""
 
     confinement: Confinement
     program: Path = WORKER_PROGRAM
     seconds: float = SEARCH_SECONDS
 
     async def find(self, request: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """The program's answer. Raises ToolFailure."""
+        """Return the worker's answer to a request. Raises ToolFailure."""
         done = await self.confinement.run(
             (sys.executable, "-I", "-S", str(self.program)),
             SandboxSpec(
@@ -93,7 +91,7 @@ class FileSearch:
             raise ToolFailure(f"the search ended with {done.exit_code}: {done.stderr.strip()[-300:]}")
         found: dict[str, Any] = json.loads(done.stdout)
         if "fault" in found:
-            raise ToolFailure(found["fault"], kind="invalid")
+            raise ToolFailure(found["fault"], kind=found["kind"])
         return found
 
 
@@ -122,9 +120,7 @@ def glob_tool(finder: FileSearch) -> Tool:
     )
 
 
-def grep_tool(finder: FileSearch, engine: Engine = "ripgrep") -> Tool:
-    """`engine` says what matches lines; ripgrep gives way to Python where it is not installed."""
-
+def grep_tool(finder: FileSearch) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         at = authorize_path("grep", KINDS, arguments.get("path", "."), context).path
         root, only = (at, None) if at.is_dir() else (at.parent, at.name)
@@ -132,7 +128,7 @@ def grep_tool(finder: FileSearch, engine: Engine = "ripgrep") -> Tool:
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
         include = _relative_pattern(arguments.get("include", "**"), root, "include")
         request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
-        found = await _grep(finder, {**request, "limit": GREP_SPILL_LIMIT, "engine": engine}, root, context)
+        found = await _grep(finder, {**request, "limit": GREP_SPILL_LIMIT}, root, context)
         matches = found["matches"]
         _filter_left_out("grep", found, root, context)
         lines = [f"{match['path']}:{match['line']}:{match['text']}" for match in matches]
@@ -151,8 +147,8 @@ def grep_tool(finder: FileSearch, engine: Engine = "ripgrep") -> Tool:
 
 
 async def _grep(finder: FileSearch, request: dict[str, Any], root: Path, context: ToolContext) -> dict[str, Any]:
-    """The finder's answer without matches in files that are denied. What is denied must neither take the place of other
-    matches nor tell by `truncated` what it says, so a search that was cut is made again without those files."""
+    """Search, and drop matches in files that are denied. Those must neither take the place of other matches nor show by
+    `truncated` what they hold, so a search that was cut is repeated without those files."""
     hidden: set[str] = set()
     rounds = 0
     while True:
@@ -168,14 +164,14 @@ async def _grep(finder: FileSearch, request: dict[str, Any], root: Path, context
 
 
 def _filter_left_out(tool: str, found: dict[str, Any], root: Path, context: ToolContext) -> None:
-    """Keep of what was left out, each a name and the reason in brackets, what may be shown."""
+    """Keep of `left_out`, each a name with the reason in brackets, the names that may be shown."""
     names = {one: _display_name(root, one.rpartition(" (")[0], context) for one in found.pop("left_out")}
     if kept := [one for one, name in names.items() if _may_see(tool, name, context)]:
         found["left_out"] = kept
 
 
 async def _output(data: dict[str, Any], lines: Sequence[str], limit: int, context: ToolContext) -> Output:
-    """The answer; when it does not hold all that was found, with a file that holds more, a line each."""
+    """Return the answer; if it does not hold all that was found, name a file that holds more, one line each."""
     data["truncated"] = data["truncated"] or len(lines) > limit
     if not data["truncated"]:
         return Output(data)
@@ -186,12 +182,12 @@ async def _output(data: dict[str, Any], lines: Sequence[str], limit: int, contex
 
 
 def _visible_names(tool: str, names: Sequence[str], context: ToolContext) -> set[str]:
-    """Those that may be shown. Rules are asked about each, under all its names, which takes a while for thousands."""
+    """Return the names that may be shown. Checking thousands against the rules is slow: call it in a thread."""
     return {name for name in set(names) if _may_see(tool, name, context)}
 
 
 def _may_see(tool: str, name: str, context: ToolContext) -> bool:
-    """Rules may deny a file inside of a folder that may be searched, or want somebody asked about it."""
+    """Tell whether the rules let a file of a searched folder be shown without asking a person about it."""
     path = name if name.startswith("/") else f"{context.workspace}/{name}"
     access = Access(tool, (), ("fs.read",), (), (name,), (path_aliases(path, context),))
     decision = context.authority.decide(access)
@@ -199,8 +195,8 @@ def _may_see(tool: str, name: str, context: ToolContext) -> bool:
 
 
 def _relative_pattern(pattern: str, root: Path, field: str) -> str:
-    """The pattern as seen from the root, when it was written as an absolute path. Raises ToolFailure when it cannot fit
-    anything there: an empty answer would say that there is nothing."""
+    """Return the pattern relative to the root. Raises ToolFailure if it names a path elsewhere: an empty answer would
+    be wrong."""
     inside = pattern.removeprefix(f"{root}/")
     if inside.startswith("/") or ".." in inside.split("/"):
         raise ToolFailure(
@@ -210,6 +206,6 @@ def _relative_pattern(pattern: str, root: Path, field: str) -> str:
 
 
 def _display_name(root: Path, entry: str, context: ToolContext) -> str:
-    """The name of a found file, as `read` takes it."""
+    """Return the name of a found file, as `read` takes it."""
     path = root / entry
     return str(path.relative_to(context.workspace)) if path.is_relative_to(context.workspace) else str(path)

@@ -1,9 +1,8 @@
-"""The program behind glob and grep: one request as JSON on stdin, one answer as JSON on stdout.
+"""Carry out one search for `glob` or `grep`: a request as JSON on stdin, an answer as JSON on stdout.
 
-It runs as a confined process of its own: a pattern that never stops matching then costs one process its deadline, and a
-link in the workspace leads nowhere. Only the standard library, and of that only what is needed, so that it starts fast.
-ripgrep, where it is installed, does the matching of lines; which files are looked at is decided here, so that both ways
-give the same answer.
+The program runs as a confined process of its own, so that a link in the workspace leads nowhere and a search that takes
+too long costs that process only. It imports little of the standard library, so that it starts fast. This program
+decides which files are searched, in a fixed order and with a list of what it left out; ripgrep matches their lines.
 """
 
 from __future__ import annotations
@@ -39,14 +38,18 @@ MAX_LEFT_OUT = 20
 
 
 class SearchFault(Exception):
-    """The request cannot be carried out."""
+    """The request cannot be carried out: it is `invalid`, or what it needs is `unavailable`."""
+
+    def __init__(self, text: str, kind: str = "invalid") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 # ---------------------------------------------------------------- globs
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """`a{b,c}` as `ab` and `ac`."""
+    """Expand `a{b,c}` to `ab` and `ac`. Raises SearchFault if there are too many."""
     done: list[str] = []
     todo = [pattern]
     while todo:
@@ -62,7 +65,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def split_pattern(pattern: str) -> list[str]:
-    """A pattern by folders. One without a slash holds at any depth, one that ends in a slash for all below."""
+    """Split a pattern at its slashes. Without a slash it fits at any depth; one that ends in a slash fits all below."""
     pattern = pattern.removeprefix("./")
     if pattern.endswith("/"):
         pattern += "**"
@@ -71,8 +74,8 @@ def split_pattern(pattern: str) -> list[str]:
 
 
 class Glob:
-    """A pattern by folders; `**` is any number of them. All its possible positions in a path are followed at once, from
-    folder to folder, so that nothing is tried twice and a folder in which nothing can fit is known as one."""
+    """Match paths folder by folder; `**` is any number of folders. All positions in the pattern that a path may have
+    reached are followed at once: nothing is tried twice, and a folder in which nothing can fit is not entered."""
 
     def __init__(self, parts: list[str]) -> None:
         self._end = len(parts)
@@ -81,14 +84,14 @@ class Glob:
         self.start = self._reachable([0])
 
     def descend(self, at: Positions, folder: str) -> Positions:
-        """The positions below a folder of that name; none when nothing in it can fit."""
+        """Return the positions below a folder of that name; an empty set if nothing in it can fit."""
         after = [
             self._next_position(one) for one in at if one < self._end and (self._any[one] or self._tests[one](folder))
         ]
         return self._reachable(after) - {self._end}
 
     def name_tests(self, at: Positions) -> list[Test]:
-        """A file at these positions fits when its name passes one of them."""
+        """Return the tests of which a file's name must pass one at these positions."""
         last = [one for one in at if one < self._end and self._end in self._reachable([self._next_position(one)])]
         return [self._tests[one] for one in last]
 
@@ -96,7 +99,7 @@ class Glob:
         return position if self._any[position] else position + 1
 
     def _reachable(self, positions: Iterable[int]) -> Positions:
-        """These, and those behind each `**` that may stand for nothing."""
+        """Add the positions after each `**`, which also fits no folder at all."""
         reached: set[int] = set()
         for start in positions:
             stars = itertools.takewhile(bool, self._any[start:])
@@ -108,7 +111,7 @@ class Glob:
 
 
 class Walk:
-    """The files below a root in a fixed order, or one file alone. It keeps account of what it leaves out."""
+    """List the files below a root in a fixed order, or one file alone, and note what is left out."""
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class Walk:
             self.left_out.append(f"{relative} ({reason or 'unreadable'})")
 
     def files(self) -> Iterator[str]:
-        """Paths relative to the root; links to files are named, links to folders are not followed."""
+        """Yield paths relative to the root. Links to files are named, links to folders are not followed."""
         stack = [self._scan_folder("", [pattern.start for pattern in self.patterns])]
         while stack:
             relative, below = next(stack[-1], ("", None))
@@ -148,7 +151,7 @@ class Walk:
                 stack.append(self._scan_folder(relative, below))
 
     def _scan_folder(self, folder: str, at: list[Positions]) -> Iterator[tuple[str, list[Positions] | None]]:
-        """What in a folder is to be looked at: files that fit, and folders with the patterns' positions below them."""
+        """Yield the files of a folder that fit, and the folders to enter with the patterns' positions below them."""
         try:
             with os.scandir(self.absolute_path(folder)) as listing:
                 found = sorted(listing, key=lambda entry: os.fsencode(entry.name))
@@ -170,14 +173,14 @@ class Walk:
                     self.add_left_out(relative, "skipped")
 
     def searchable_files(self) -> Iterator[str]:
-        """The files that are worth a look into: no links, pipes or devices, none too large."""
+        """Yield regular files that are readable and not too large; no links, pipes or devices."""
         for relative in self.files() if self.only is None else [self.only]:
             if relative in self.excluded:
                 continue
             path = self.absolute_path(relative)
             try:
                 about = os.lstat(path)
-            except OSError:  # it is gone
+            except OSError:  # removed meanwhile
                 continue
             if not stat.S_ISREG(about.st_mode):
                 continue
@@ -192,63 +195,44 @@ class Walk:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()  # known from the listing, except for links
-    except OSError:  # a link in a circle, or to where nobody may look
+    except OSError:  # a link in a circle, or to a folder without permission
         return False
 
 
 # ---------------------------------------------------------------- lines
 
 
-def search_with_python(walk: Walk, pattern: str) -> Iterator[Match]:
-    try:
-        expression = re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise SearchFault(f"pattern: is not a regular expression: {error}") from error
-    for relative in walk.searchable_files():
-        try:
-            with open(walk.absolute_path(relative), "rb") as file:
-                data = file.read()
-        except OSError as error:
-            walk.add_left_out(relative, error.strerror)
-            continue
-        if b"\0" in data:
-            continue
-        lines = data.decode(errors="replace").split("\n")
-        if not lines[-1]:
-            lines.pop()
-        yield from ((relative, number, line) for number, line in enumerate(lines, 1) if expression.search(line))
-
-
-def search_with_ripgrep(program: str, walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
-    options = ("--json", "--no-config", "--no-messages", "--encoding=none", "--threads=1", "--regexp", pattern, "--")
+def matching_lines(walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
+    """Yield matches in the order of the walk, at most `max_matches` of a file. Raises SearchFault."""
+    argv = ("rg", "--json", "--no-config", "--no-messages", "--encoding=none", "--threads=1", "--regexp", pattern, "--")
     files = walk.searchable_files()
-    batch = list(itertools.islice(files, FILES_PER_RUN)) or [
-        os.devnull
-    ]  # to hear what is wrong with the pattern, if anything
+    # With no file at all ripgrep still has to check the pattern.
+    batch = list(itertools.islice(files, FILES_PER_RUN)) or [os.devnull]
     while batch:
-        yield from _run_ripgrep((program, *options, *batch), walk.root, max_matches)
+        yield from _run_ripgrep((*argv, *batch), walk.root, max_matches)
         batch = list(itertools.islice(files, FILES_PER_RUN))
 
 
 def _run_ripgrep(argv: tuple[str, ...], root: str, max_matches: int) -> Iterator[Match]:
-    """One run of ripgrep; a file's matches count once its end shows that it is no binary file."""
+    """Run ripgrep once. A file's matches count once its end shows that it is no binary file."""
     import subprocess
 
     pipe = subprocess.PIPE
-    with subprocess.Popen(argv, cwd=root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+    try:
+        process = subprocess.Popen(argv, cwd=root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    except FileNotFoundError as error:
+        if error.filename != argv[0]:  # the folder is gone
+            raise
+        raise SearchFault("grep needs ripgrep (rg), which is not installed; search with bash", "unavailable") from None
+    with process:
         try:
             found: list[Match] = []
             for line in process.stdout or ():
                 event = json.loads(line)
                 data = event["data"]
                 if event["type"] == "match" and len(found) < max_matches:
-                    found.append(
-                        (
-                            _decode_text(data["path"]),
-                            data["line_number"],
-                            _decode_text(data["lines"]).removesuffix("\n"),
-                        )
-                    )
+                    text = _decode_text(data["lines"]).removesuffix("\n")
+                    found.append((_decode_text(data["path"]), data["line_number"], text))
                 elif event["type"] == "end":
                     yield from found if data["binary_offset"] is None else ()
                     found = []
@@ -260,7 +244,7 @@ def _run_ripgrep(argv: tuple[str, ...], root: str, max_matches: int) -> Iterator
 
 
 def _decode_text(value: dict[str, str]) -> str:
-    """ripgrep's text, or its bytes when they are not UTF-8."""
+    """Return the text of a value of ripgrep, which gives base64 where it is not UTF-8."""
     if "text" in value:
         return value["text"]
     return binascii.a2b_base64(value["bytes"]).decode(errors="replace")
@@ -278,9 +262,8 @@ def glob(request: dict[str, Any]) -> dict[str, Any]:
 def grep(request: dict[str, Any]) -> dict[str, Any]:
     largest, excluded = request.get("largest", MAX_FILE_BYTES), request.get("excluded", ())
     walk = Walk(request["root"], request["include"], request["only"], largest, excluded)
-    limit, pattern = request["limit"], request["pattern"]
-    program = _find_ripgrep() if request["engine"] == "ripgrep" else None
-    lines = search_with_ripgrep(program, walk, pattern, limit + 1) if program else search_with_python(walk, pattern)
+    limit = request["limit"]
+    lines = matching_lines(walk, request["pattern"], limit + 1)
     matches = ((path, line, clip_line(text)) for path, line, text in lines)
     found, more = _limit_results(matches, limit, lambda match: len(match[0]) + len(match[2]))
     shown = [{"path": path, "line": line, "text": text} for path, line, text in found]
@@ -288,7 +271,7 @@ def grep(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit_results(found: Iterator[Any], limit: int, size: Callable[[Any], int]) -> tuple[list[Any], bool]:
-    """The first ones, up to a number and up to the characters of an answer, and whether there are more."""
+    """Return the first results, up to `limit` and MAX_CHARACTERS, and whether there are more."""
     kept: list[Any] = []
     left = MAX_CHARACTERS
     for one in found:
@@ -297,12 +280,6 @@ def _limit_results(found: Iterator[Any], limit: int, size: Callable[[Any], int])
             return kept, True
         kept.append(one)
     return kept, False
-
-
-def _find_ripgrep() -> str | None:
-    """Where it is installed; without shutil, whose other trades take a while to load."""
-    paths = (os.path.join(folder, "rg") for folder in os.get_exec_path())
-    return next((path for path in paths if os.access(path, os.X_OK) and os.path.isfile(path)), None)
 
 
 def clip_line(line: str) -> str:
@@ -314,7 +291,7 @@ def handle_request(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"glob": glob, "grep": grep}[request["kind"]](request)
     except SearchFault as fault:
-        return {"fault": str(fault)}
+        return {"fault": str(fault), "kind": fault.kind}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A watchdog's policy file: YAML in, rules out, and every fault named with its line, its field and the fix."""
+"""Read a watchdog's policy file (YAML). Every fault is reported with its line, its field and the remedy."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 HOOK = "tool.before"
 SHELL_FIELDS = ("command", "pipeline", "writes", "pattern")
-"""Conditions that only a shell command can meet."""
+"""Conditions for shell commands only."""
 FIELDS = ("tool", "agent", *SHELL_FIELDS, "argument", "action", "reason")
 MAX_PATTERN_COST = 2000
-"""Ways in which a pattern may match at one place."""
+"""Maximum ways in which a pattern may match at one place."""
 MAX_PATTERN_LENGTH = 500
-"""Characters of a pattern."""
+"""Maximum characters of a pattern."""
 SIZE_LIMIT = 1024 * 1024
-"""Bytes of a policy file."""
+"""Maximum bytes of a policy file."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """All conditions that are there must hold; of several globs in one, any."""
+    """A rule. All its conditions must hold; a condition with several globs holds if one matches."""
 
     action: Literal["deny", "ask"]
     reason: str
@@ -47,7 +47,7 @@ class PolicyRule:
 
 
 def load_policy(path: Path) -> tuple[PolicyRule, ...]:
-    """The rules of a file. Raises StartError that names every fault."""
+    """Return the rules of a file. Raises StartError with every fault."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(SIZE_LIMIT + 1)
@@ -61,7 +61,7 @@ def load_policy(path: Path) -> tuple[PolicyRule, ...]:
 
 
 def parse_policy(text: str, name: str) -> tuple[PolicyRule, ...]:
-    """The rules of a policy; `name` is what faults call it. Raises StartError that names every fault."""
+    """Return the rules of a policy; `name` is its name in faults. Raises StartError with every fault."""
     import yaml
 
     try:
@@ -189,10 +189,11 @@ _TOKEN = re.compile(
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why this pattern is not taken; none when it is. One that is taken costs no more than COSTLIEST steps a place.
+    """Return why a pattern is refused; None if it is accepted. An accepted one takes at most MAX_PATTERN_COST steps per
+    place.
 
-    Python's engine tries every way in which a pattern may match, so the ways are counted: no repetition without an end,
-    none of a group, no look back.
+    Python's engine tries every way in which a pattern may match, so the ways are counted: repetitions must be bounded,
+    groups may not be repeated, and lookarounds are refused.
     """
     if len(pattern) > MAX_PATTERN_LENGTH:
         return f"is longer than {MAX_PATTERN_LENGTH} characters"

@@ -1,4 +1,4 @@
-"""A second look at every call before it runs, by the rules of a policy file (`tool.before`)."""
+"""The second check of every call before it runs, by the rules of a policy file (`tool.before`)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .policy_file import PolicyRule, load_policy
 
 REFERENCE_POLICY = Path(__file__).parent / "policies" / "shell.yaml"
 _PATH_ARGUMENTS = frozenset({"path", "workdir"})
-"""Arguments that are also looked at as they are without `..`, seen from the workspace and from the root."""
+"""Arguments that are also matched after resolving `..`, as relative to the workspace and as absolute paths."""
 
 log = logger(__name__)
 
 
 def choose_watchdog(setting: str) -> Watchdog:
-    """`reference`, `off`, or the path of a policy file. Raises StartError that names every fault."""
+    """Return the watchdog for `reference`, `off`, or the path of a policy file. Raises StartError with every fault."""
     if setting == "off":
         return NoWatchdog()
     try:
@@ -40,7 +40,7 @@ def choose_watchdog(setting: str) -> Watchdog:
 
 
 class PolicyWatchdog:
-    """The first rule that denies wins, else the first that asks; what no rule matches is allowed."""
+    """Applies rules: the first deny wins, else the first ask; a call that no rule matches is allowed."""
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self._rules = tuple(sorted(rules, key=lambda rule: rule.action == "ask"))  # stable: deny first, in order
@@ -65,7 +65,7 @@ def _first_match(rules: Sequence[PolicyRule], call: _Call, call_id: str) -> Verd
 
 
 class _Call:
-    """One call, as the conditions of rules see it."""
+    """One call as the conditions of rules see it."""
 
     def __init__(self, arguments: Mapping[str, Any], context: ToolContext, commands: shell.ScriptCommands) -> None:
         self._arguments, self._context, self.commands = arguments, context, commands
@@ -101,7 +101,7 @@ class _Call:
 
 
 def _with_program_names(texts: Iterable[str]) -> list[str]:
-    """Each text, and the same with the bare name of its program."""
+    """Return each text, and also with its program's folder removed."""
     return [one for text in texts for one in dict.fromkeys((text, shell.strip_program_folder(text)))]
 
 
@@ -112,5 +112,5 @@ def _matches_any(globs: tuple[str, ...], texts: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=2048)
 def _compile_glob(one: str) -> re.Pattern[str]:
-    """The glob as a pattern; `translate` makes every star atomic, so it never tries twice."""
+    """Compile a glob; `translate` makes every star atomic, so it never backtracks."""
     return re.compile(translate(one))

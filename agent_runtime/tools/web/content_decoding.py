@@ -1,4 +1,4 @@
-"""What came from the web as text: which types are text, and in which letters they are written."""
+"""Decode content from the web: which types are text, and in which charset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHARSETS = re.compile(
     r"|gb18030|big5(?:-hkscs)?|euc-(?:jp|kr)|shift[_-]jis|sjis|iso-2022-jp|macintosh|tis-620",
     re.I,
 )
-# As browsers do: what calls itself one of these is written in their larger siblings.
+# As browsers do: content in one of these charsets is decoded with its superset.
 _CHARSET_SUPERSETS = {
     "iso-8859-1": "cp1252",
     "latin-1": "cp1252",
@@ -41,16 +41,16 @@ _CHARSET_SUPERSETS = {
 
 @dataclass(frozen=True, slots=True)
 class ContentKind:
-    """What a body is."""
+    """The type of a body."""
 
     type: str
-    """The media type as the server names it, in lower case and without parameters."""
+    """The media type from the server, in lower case and without parameters."""
     is_text: bool
     is_html: bool
 
 
 def detect_kind(content_type: str, body: bytes) -> ContentKind:
-    """By what the server says; where it says nothing, by the beginning of the body."""
+    """Determine the type from the header, or if that is missing from the beginning of the body."""
     named = content_type.partition(";")[0].strip().lower()
     if named in _UNKNOWN:
         text = not looks_binary(body)
@@ -65,7 +65,7 @@ def looks_binary(body: bytes) -> bool:
 
 
 def decode_body(content_type: str, body: bytes, *, html: bool) -> str:
-    """By byte order mark, by what the server says, by what the page says; else UTF-8, and what is not is Latin."""
+    """Decode by byte order mark, header or meta tag, in this order; else as UTF-8, and if that fails as Latin."""
     mark = next((charset for start, charset in _BYTE_ORDER_MARKS if body.startswith(start)), None)
     charset = mark or _supported_charset(_named_charset(content_type, body[:SAMPLE_SIZE] if html else b""))
     if charset is not None:

@@ -1,7 +1,7 @@
-"""The program behind web_fetch: a page on stdin, what it says as Markdown on stdout.
+"""The program that web_fetch runs: reads a page from stdin and writes its text as Markdown to stdout.
 
-It runs as a confined process of its own: pages are written by strangers, and one that makes the parser run for ever or
-break then costs one process its deadline.
+It is a confined process of its own, because pages come from strangers: one that makes the parser hang or crash costs
+only that process.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import json
 import sys
 
 MAX_CHARACTERS = 8 * 1024 * 1024
-"""Characters of text."""
+"""Maximum characters of text."""
 LARGE_PAGE = 1_000_000
-"""Characters of a page above which its main part is not looked for: that takes time in proportion to their square."""
+"""Characters above which a page's main part is not searched, because that takes quadratic time."""
 SHORT_TEXT = 250
 """Characters below which the main part may have been missed."""
 
 
 def extract_text(page: str, url: str) -> str:
-    """The main part of a page, or all of its text where none stands out."""
+    """Return the main part of a page, or all of its text if none stands out."""
     import trafilatura
 
     if len(page) > LARGE_PAGE:

@@ -1,4 +1,4 @@
-"""`web_fetch`: what a page on the web says."""
+"""`web_fetch`: reads the text of a page on the web."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from agent_common.net import FetchedPage, WebClient
 
 FETCH_LIMIT = 200 * 1024
-"""Bytes of text in one answer."""
+"""Maximum bytes of text in one answer."""
 FETCH_SECONDS = 30.0
 EXTRACT_SECONDS = 8.0
 HTML_LIMIT = 4 * 1024 * 1024
-"""Characters of a page that are looked through."""
+"""Maximum characters of a page that are processed."""
 EXTRACT_PROGRAM = Path(__file__).with_name("extract.py")
 RESULT_DOC = "`url` (where it ended), `status`, `content_type`, `text`, `total_bytes?`, `note?`"
 LIMITS_DOC = f"public hosts only ([page](network.md)); {FETCH_LIMIT // 1024} KB an answer, 10 MiB read"
@@ -60,14 +60,14 @@ PARAMETERS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class PageReader:
-    """Makes text of pages, out of process."""
+    """Extracts the text of pages in a separate process."""
 
     confinement: Confinement
     program: Path = EXTRACT_PROGRAM
     seconds: float = EXTRACT_SECONDS
 
     async def read(self, page: str, url: str, context: ToolContext) -> str:
-        """What a page says, as Markdown. Raises ToolFailure."""
+        """Return the text of a page as Markdown. Raises ToolFailure."""
         request = json.dumps({"url": url}).encode()
         done = await self.confinement.run(
             (sys.executable, "-I", str(self.program)),
@@ -78,10 +78,10 @@ class PageReader:
             helper=True,
         )
         if done.timed_out:
-            raise ToolFailure(f"making text of the page took longer than {self.seconds:g} s", kind="timeout")
+            raise ToolFailure(f"extracting the page's text took longer than {self.seconds:g} s", kind="timeout")
         if done.exit_code != 0:
             why = done.stderr.strip()[-200:] or f"ended with {done.exit_code}"
-            raise ToolFailure(f"no text could be made of the page: {why}")
+            raise ToolFailure(f"the page's text could not be extracted: {why}")
         return done.stdout
 
 
@@ -116,15 +116,15 @@ async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> Acce
 
 
 def _host(url: str) -> str:
-    """Raises ToolFailure for a URL that cannot be fetched."""
+    """Return the host of a URL. Raises ToolFailure if the URL cannot be fetched."""
     from agent_common.net import parse_url
 
     return parse_url(url).host
 
 
 def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None:
-    """Why a URL may not be fetched. Asked for each one on the way: a redirect may lead where rules do not, and to other
-    hosts than the one that a person has approved."""
+    """Return why a URL may not be fetched, None if it may. Called for every redirect too, which may lead to a host that
+    rules do not allow, or other than the one that a person has approved."""
     host = _host(url)
     lacks = context.authority.missing_grant(RequirementSet(net=Net(hosts=[host])), context.variables)
     decision = context.authority.decide(Access("web_fetch", (), ("net.fetch",), (), (host,)))

@@ -1,4 +1,4 @@
-"""`web_search`: pages about something, found by the host."""
+"""`web_search`: finds pages through the host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..core.contract import AccessRequest, Tool
 
 SEARCH_SECONDS = 15.0
 MAX_SEARCHES = 25
-"""Searches of one session."""
+"""Maximum searches of one session."""
 MAX_RESULTS = 20
 DEFAULT_RESULTS = 8
 MAX_QUERY_LENGTH = 500
 MAX_SESSIONS = 10_000
-"""Sessions whose searches are counted."""
+"""Maximum sessions whose searches are counted."""
 
 DESCRIPTION = (
     f"Search the web for pages about something: at most {MAX_RESULTS} results with title, url and snippet, best first. "
@@ -49,7 +49,7 @@ def web_search_tool(search: Search) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         query = " ".join(arguments["query"].encode(errors="replace").decode().split())
         if not query:
-            raise ToolFailure("query: holds no words", kind="invalid")
+            raise ToolFailure("query: has no words", kind="invalid")
         counts.count_search(context.session_id)
         if context.egress is not None:
             context.egress.count_sent(len(query.encode()))
@@ -76,7 +76,7 @@ async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> Acce
 
 
 class _Counts:
-    """How often each session has searched in this life of the server; those that searched last are remembered."""
+    """Counts the searches of each session in this process; only recent sessions are remembered."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, int] = OrderedDict()

@@ -1,1 +1,1 @@
-"""Files of the workspace as callers over HTTP see them."""
+"""The files of the workspace for callers over HTTP."""

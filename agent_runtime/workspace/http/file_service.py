@@ -1,8 +1,8 @@
-"""The workspace as callers over HTTP see it: one path, one file; personal paths lead each principal to his own.
+"""The workspace for callers over HTTP: one path is one file, and personal paths lead each principal to their own.
 
-Commands write here at the same time, and cannot be made to wait: what holds is that nothing is read or written through
-a link, that a reader gets what the file held when it was opened, and that changes through tools and callers come one
-after the other, each with a backup of what was there.
+Commands write here at the same time and cannot be made to wait. What is guaranteed: nothing is read or written through
+a link, a reader gets the content from when the file was opened, and changes by tools and callers happen one after
+another, each with a backup of the old version.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ from .write_quota import WriteQuota
 
 Found = list[tuple[str, os.stat_result]]
 PUT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 64_000}
-"""Characters of a file that sessions are told of."""
+"""Maximum characters of a file that is shown to sessions."""
 MAX_PARENT_FOLDERS = MAX_DEPTH - 2
-"""On the way to a file that is put: its backups lie two deeper."""
+"""Maximum number of folders above a file that is put; its backups are two levels deeper."""
 MAX_BUFFERED_BYTES = 1024 * 1024
-"""Bytes of a file that is read at once, so that it is sent as it was at one moment."""
+"""Maximum bytes of a file that is read into memory at once, so that a consistent version is sent."""
 MAX_HASHED_BYTES = 16 * 1024 * 1024
-"""Bytes of a file whose tag is made of all it holds."""
+"""Maximum bytes of a file whose ETag is a hash of its content."""
 PIECE = 256 * 1024
 SAMPLE = 8192
-"""Bytes that tell text from other things."""
+"""Bytes read to decide whether a file is text."""
 OWN_BACKUPS = 4 * 1024 * 1024
-"""Bytes of the backups of one principal's files outside of the workspace."""
+"""Maximum bytes of the backups of one principal's files outside the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file to be sent; whoever has it closes it."""
+    """A file to send; the receiver closes it."""
 
     file: BinaryIO
     size: int
     etag: str
     text: bool
-    """It begins as UTF-8 text does."""
+    """Whether its beginning is UTF-8 text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,20 @@ class StoredFile:
 
 
 class FileService:
-    """Everything `/workspace` does. All methods raise RequestError; those that are not coroutines touch the disk."""
+    """The operations of `/workspace`. All methods raise RequestError; those that are not coroutines block on the
+    disk."""
 
     def __init__(
         self, home: Home, locks: PathLocks, backups: FileBackups, own_backups: FileBackups, write_quota: WriteQuota
     ) -> None:
-        """`own_backups` keeps those of the files that lie outside of the workspace."""
+        """`own_backups` makes the backups of files outside the workspace."""
         self._home, self._locks, self._write_quota = home, locks, write_quota
         self._backups, self._own_backups = backups, own_backups
 
     # -- reading
 
     def open(self, principal: str, path: str) -> OpenedFile | None:
-        """A file; none when it is a folder."""
+        """Open a file; None if the path is a folder."""
         with failures_as_http(path):
             place = resolve_for_principal(self._home, principal, path)
             found = place.lstat()
@@ -100,7 +101,7 @@ class FileService:
             return _opened(place)
 
     def listing(self, principal: str, path: str, after: str | None, limit: int) -> WorkspaceListing:
-        """One page of a folder."""
+        """Return one page of a folder."""
         with failures_as_http(path):
             found = self._page(principal, split_path(path), unquote_to_bytes(after or ""), limit + 1)
         more = len(found) > limit
@@ -142,18 +143,18 @@ class FileService:
     # -- changing
 
     async def put(self, principal: str, path: str, data: bytes, conditions: Preconditions) -> StoredFile:
-        """Puts a whole file in place; it is on disk when this returns."""
+        """Replace a whole file. It is on disk when this returns."""
         with failures_as_http(path):
             place = self._writable_path(principal, path)
             _check_depth(path)
             _check_cap(path, data)
             async with self._locks.async_lock(place.path):
-                await asyncio.to_thread(self._check, place, conditions)  # before it is told that there is no room
+                await asyncio.to_thread(self._check, place, conditions)  # before a possible error about missing space
                 await self._write_quota.require_space(place, len(data))
                 return await asyncio.to_thread(self._put, principal, place, data, conditions)
 
     async def remove(self, principal: str, path: str, conditions: Preconditions) -> None:
-        """Deletes a file. A backup of it stays."""
+        """Delete a file after backing it up."""
         with failures_as_http(path):
             place = self._writable_path(principal, path)
             async with self._locks.async_lock(place.path):
@@ -164,7 +165,7 @@ class FileService:
         if not parts:
             raise ToolFailure("path: must name a file in the workspace", kind="invalid")
         if (folder := folder_of_copies(parts)) is not None:
-            raise NotAllowed(f"the runtime itself keeps {folder}; it can only be read", code="read_only")
+            raise NotAllowed(f"{folder} is kept by the runtime and is read-only", code="read_only")
         return resolve_for_principal(self._home, principal, path)
 
     def _put(self, principal: str, safe_path: SafePath, data: bytes, conditions: Preconditions) -> StoredFile:
@@ -251,7 +252,7 @@ def _tag_of(file: BinaryIO) -> str:
 
 
 def _version_tag(about: os.stat_result) -> str:
-    """Of a file that is too large to be read for it: whatever changes it changes one of these."""
+    """Return the ETag of a file that is too large to hash, from metadata that every change alters."""
     facts = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     return f'"v{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}"'
 
@@ -259,7 +260,7 @@ def _version_tag(about: os.stat_result) -> str:
 def _is_text(sample: bytes) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        decoder.decode(sample, final=len(sample) < SAMPLE)  # it may be cut inside of a character
+        decoder.decode(sample, final=len(sample) < SAMPLE)  # the sample may end inside a character
     except UnicodeDecodeError:
         return False
     return b"\0" not in sample

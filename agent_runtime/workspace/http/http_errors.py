@@ -1,4 +1,4 @@
-"""What went wrong with a file, for a caller over HTTP."""
+"""Convert failures of file operations to HTTP errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WRONG_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 
 @contextmanager
 def failures_as_http(path: str) -> Generator[None]:
-    """Turns a ToolFailure about a path into what the caller is told."""
+    """Convert a ToolFailure about a path to the matching RequestError."""
     try:
         yield
     except ToolFailure as failure:
@@ -51,7 +51,7 @@ def _http_error(path: str, failure: ToolFailure) -> AgentRuntimeError:
 
 
 def _own_check_error(failure: ToolFailure) -> AgentRuntimeError:
-    """Found out by ourselves: the path is wrong, something else is there, or the quota is used up."""
+    """Convert a failure of our own checks: an invalid path, the wrong kind of file, or an exceeded quota."""
     if failure.message.startswith("path: "):
         return InvalidRequest(failure.message, faults=[("path", failure.message.removeprefix("path: "))])
     if failure.kind == "invalid":

@@ -1,4 +1,4 @@
-"""What a caller knows of a file, held against what is there (RFC 9110, section 13)."""
+"""Check a request's preconditions against the current file (RFC 9110, section 13)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _TAG = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """`If-Match` and `If-None-Match`; none where the caller did not send the header."""
+    """`If-Match` and `If-None-Match`; None if the header was not sent."""
 
     match: tuple[str, ...] | None = None
     none_match: tuple[str, ...] | None = None
 
     @classmethod
     def from_headers(cls, match: str | None, none_match: str | None) -> Preconditions:
-        """From the headers as they came. What is no tag matches nothing."""
+        """Parse the headers. An invalid tag matches nothing."""
         return cls(_tags(match), _tags(none_match))
 
     def failure(self, etag: str | None) -> str | None:
-        """What forbids a change of a file with that tag, or of none; in words."""
+        """Return why a file with that tag, or a missing file (None), must not be changed; None if it may be."""
         if self.match is not None and not _names(self.match, etag):
             return "there is no such file" if etag is None else "it has changed"
         if self.none_match is not None and self.is_not_modified(etag):
@@ -30,7 +30,7 @@ class Preconditions:
         return None
 
     def is_not_modified(self, etag: str | None) -> bool:
-        """Whether the caller has this version already. To read it again a weak tag will do."""
+        """Return whether the caller has this version already. Weak tags suffice for reading."""
         strong = tuple(tag.removeprefix("W/") for tag in self.none_match or ())
         return _names(strong, etag)
 

@@ -1,4 +1,4 @@
-"""How much room there is for files that the server writes for somebody."""
+"""Limit the space of files that the server writes for callers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from ...sandbox import Confinement, Quota
 from ..safe_path import SafePath
 
 OWN_BYTES, OWN_FILES = 16 * 1024 * 1024, 2000
-"""What the files may come to that one principal has outside of the workspace."""
+"""Limits of one principal's files outside the workspace."""
 
 
 class WriteQuota:
-    """The workspace shares its books with the commands that write there; who has files elsewhere has a small plot."""
+    """Checks space. Files in the workspace share its quota with commands; personal files elsewhere have small
+    limits."""
 
     def __init__(self, confinement: Confinement, workspace: Path, size: int) -> None:
-        """`size` is the number of bytes that the workspace may hold."""
+        """`size` is the maximum size of the workspace in bytes."""
         self._confinement = confinement
         self._quota = Quota.for_size(workspace, size, "the workspace")
 
     async def require_space(self, safe_path: SafePath, size: int) -> None:
-        """Raises ToolFailure when so many bytes more have no room there."""
+        """Raise ToolFailure if there is no room for `size` more bytes."""
         if safe_path.root == self._quota.folder:
             await self._confinement.require_space(self._quota, size)
             return
@@ -32,12 +33,12 @@ class WriteQuota:
         if used + size > OWN_BYTES or files >= OWN_FILES:
             most = f"{OWN_BYTES // 2**20} MiB and {OWN_FILES} files"
             raise ToolFailure(
-                f"there is no room for {size} bytes: your own files may come to {most}. Delete some first"
+                f"there is no room for {size} bytes: your own files are limited to {most}. Delete some first"
             )
 
 
 def _disk_usage(root: Path) -> tuple[int, int]:
-    """Bytes and files below a folder that no command can write to."""
+    """Return bytes and number of files below a folder that no command can write to."""
     size = files = 0
     folders = [str(root)]
     while folders:
@@ -46,7 +47,7 @@ def _disk_usage(root: Path) -> tuple[int, int]:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                     continue
-                with suppress(OSError):  # it has gone since
+                with suppress(OSError):  # deleted meanwhile
                     size += entry.stat(follow_symlinks=False).st_size
                     files += 1
     return size, files

@@ -1,1 +1,1 @@
-"""Files that become part of the system prompt."""
+"""The files that become part of the system prompt."""

@@ -1,4 +1,4 @@
-"""The files that tell an agent who it is, for whom it works and what to remember, read for the system prompt."""
+"""Read the files that tell an agent who it is, whom it works for and what to remember, for the system prompt."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from ..principal_paths import OPERATOR, resolve_for_principal
 from ..safe_path import SafePath
 
 PROMPT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 16_000}
-"""In the order of the prompt; characters of each. That of AGENTS.md is for all project instructions together."""
+"""Maximum characters of each file, in the order of the prompt. AGENTS.md stands for all project instructions
+together."""
 BOOTSTRAP_NAMES = ("SOUL.md", "USER.md", "MEMORY.md")
 READ_FROM_END = frozenset({"MEMORY.md"})
-"""Files that grow at their end: of one that is too long the end is told."""
+"""Files that grow at their end: if one is too long, its end is shown."""
 BYTES_PER_CHARACTER = 4
 NO_TEXT = "({name} is left out: it is not UTF-8 text.)"
-"""Stands in the place of a file that is something else."""
+"""Replaces a file that is not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapFile:
-    """What the prompt may show of a file. The text is never empty and never longer than its cap."""
+    """A file as the prompt may show it: the text is never empty and never longer than its limit."""
 
     name: str
     text: str
     truncated: bool = False
-    """There is more of it than this."""
+    """Whether the file has more text than this."""
     is_end: bool = False
-    """When there is more, it stands before this."""
+    """Whether the omitted text precedes this one."""
     source: str = "workspace"
-    """Whose it is: the `operator`'s, where no tool can write, or the `workspace`'s, where commands can."""
+    """The `operator`, whose files no tool can write, or the `workspace`, whose files commands can write."""
 
 
 def read_bootstrap_files(home: Home, principal: str = OPERATOR) -> tuple[BootstrapFile, ...]:
-    """Who the agent is, who the principal is, and what to remember: the files that are there and say something. A
-    few bytes that cannot be decoded are replaced; of what is no text only that is told."""
+    """Return the files that exist and have text. Single undecodable bytes are replaced; for a file that is not text, a
+    note is returned."""
     files = (
         read_prompt_file(resolve_for_principal(home, principal, name), name, PROMPT_CAPS[name])
         for name in BOOTSTRAP_NAMES
@@ -47,9 +48,9 @@ def read_bootstrap_files(home: Home, principal: str = OPERATOR) -> tuple[Bootstr
 
 
 def read_prompt_file(safe_path: SafePath, name: str, cap: int, source: str = "workspace") -> BootstrapFile | None:
-    """As much of a file as its cap allows; none when there is no such file, only a link to one, or nothing in it.
+    """Return a file up to its limit; None if it is missing, a link, or empty.
 
-    A link is not followed: commands can write here, and what it points to would go to the model.
+    Links are not followed: commands can make one here, and its target would be sent to the model.
     """
     try:
         with safe_path.open() as file:
@@ -62,7 +63,7 @@ def read_prompt_file(safe_path: SafePath, name: str, cap: int, source: str = "wo
 
 
 class _NoText(Exception):
-    """What lies there is something else."""
+    """Raised if a file is not text."""
 
 
 def _read_beginning(file: BinaryIO, cap: int) -> tuple[str, bool]:
@@ -71,7 +72,7 @@ def _read_beginning(file: BinaryIO, cap: int) -> tuple[str, bool]:
 
 
 def _read_end(file: BinaryIO, cap: int) -> tuple[str, bool]:
-    """The last whole lines."""
+    """Return the last whole lines, and whether the file has more."""
     most = (cap + 1) * BYTES_PER_CHARACTER
     size = os.fstat(file.fileno()).st_size
     file.seek(max(0, size - most))

@@ -1,9 +1,9 @@
-"""Project instructions: AGENTS.md and its kin, from the data directory down to the workspace.
+"""Project instructions: AGENTS.md and similar files, from the data directory down to the workspace.
 
-The walk ends at the data directory: what lies above it belongs to a machine that others may share. The operator's file
-in there is the outermost; no tool and no command can write it. What lies in the workspace can be written by commands,
-so no link is followed there, and every size is bounded. Files in its sub-folders are only named: the model reads them
-when it works there.
+The search stops at the data directory, because folders above it belong to a machine that may be shared. The operator's
+file there is the outermost; no tool and no command can write it. Commands can write files in the workspace, so no link
+is followed there and every size is limited. Files in subfolders are only named: the model reads them when it works
+there.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from ..safe_path import SafePath
 from .bootstrap import PROMPT_CAPS, BootstrapFile, read_prompt_file
 
 INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
-"""In the order in which they stand where one folder has several."""
+"""File names, in the order in which one folder's files are shown."""
 CAP = PROMPT_CAPS["AGENTS.md"]
 MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 32, 2_000
-"""Of the look into sub-folders: how deep, how many, and names in all of them together."""
+"""Limits of the search in subfolders: depth, folders, and entries in all folders together."""
 MAX_NAMED = 20
 SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "learnings", "memory", "node_modules", "target", "venv"})
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IMPORTS = re.compile(r"@(?:\./)?AGENTS\.md")
-"""All that stands in a CLAUDE.md which only points there."""
+"""The whole content of a CLAUDE.md that only imports AGENTS.md."""
 _PLAIN = re.compile(r"[\w][\w .+@-]{0,63}")
-"""A folder whose name cannot be taken for anything else."""
+"""Folder names that are plain enough to show."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What is to be known of the work here."""
+    """Instructions for work in this workspace."""
 
     files: Sequence[BootstrapFile] = ()
-    """Outermost first, nearest last; none says the same as another."""
+    """Outermost first, nearest last, without duplicates."""
     nested: Sequence[str] = ()
-    """Paths of further ones, relative to the workspace."""
+    """Paths of further files, relative to the workspace."""
     more_nested: bool = False
-    """There may be more of these: not all folders were looked into."""
+    """Whether there may be more of these, because not all folders were searched."""
 
 
 def read_instructions(home: Home) -> Instructions:
-    """Reads files, some hundred names at most: a millisecond."""
+    """Find and read the instructions. Reads a few files and some thousand names at most, in about a millisecond."""
     files: list[BootstrapFile] = []
     for level in _levels(home):
         source = "workspace" if level == home.workspace else "operator"
@@ -64,7 +64,7 @@ def read_instructions(home: Home) -> Instructions:
 
 
 def _levels(home: Home) -> Iterator[Path]:
-    """From the boundary down to the workspace."""
+    """Yield the folders from the data directory down to the workspace."""
     here = home.data_dir
     yield here
     for part in home.workspace.relative_to(home.data_dir).parts:
@@ -83,7 +83,7 @@ def _read_folder(folder: Path, source: str) -> Iterator[BootstrapFile]:
 
 
 def _unique_files(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:
-    """Of files that say the same the first one stays: the operator's, which commands cannot change, and AGENTS.md."""
+    """Return the files without duplicates. The first of equal ones stays: the operator's, and AGENTS.md."""
     said: set[str] = set()
     kept: list[BootstrapFile] = []
     for file in files:
@@ -95,13 +95,13 @@ def _unique_files(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:
 
 
 class _Walk:
-    """Through the folders of the workspace, the shallow ones first. Each is opened from the one above it, never by its
-    full name: a link is no folder."""
+    """Searches the folders of the workspace, shallow ones first. Each is opened relative to the one above it, so that
+    no link is followed."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.whole = True
-        """No bound was met."""
+        """Whether no limit was reached."""
         self._todo: deque[tuple[tuple[str, ...], int]] = deque()
         self._folders, self._names = 0, 0
 
@@ -123,7 +123,7 @@ class _Walk:
             self.whole = False
             return
         self._folders += 1
-        with suppress(OSError):  # it has gone, or is nobody's to read
+        with suppress(OSError):  # deleted meanwhile, or not readable
             self._todo.append((parts, os.open(name, _LISTED, dir_fd=above)))
 
     def _scan(self, parts: tuple[str, ...], folder: int) -> None:

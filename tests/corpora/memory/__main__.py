@@ -10,18 +10,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from . import corpus, overlap
-from .baselines import TOKENIZERS, Plain
+from .baselines import TOKENIZERS, Both, Plain
 from .corpus import Fact, Question
 from .engine import remembered
 from .evaluate import Report, evaluate, table
 
 
 async def baselines(facts: Sequence[Fact], questions: Sequence[Question]) -> Mapping[str, Report]:
-    """What plain FTS5 makes of the questions, by tokenizer."""
+    """Evaluate plain FTS5 with each tokenizer, and with both of them together."""
     found: dict[str, Report] = {}
     for tokenizer in TOKENIZERS:
         with closing(Plain(tokenizer, facts)) as plain:
             found[tokenizer] = await evaluate(plain.search, questions)
+    for name, pairs in (("both", False), ("both, pairs", True)):
+        with closing(Both(facts, pairs=pairs)) as both:
+            found[name] = await evaluate(both.search, questions)
     return found
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,8 +31,10 @@ TASK = {
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A host with the demo model."""
-    with Host(tmp_path_factory.mktemp("mesh")) as host:
+    """A host with the demo model and its larger script, as `make mesh` starts it."""
+    host = Host(tmp_path_factory.mktemp("mesh"))
+    host.command = [sys.executable, "-m", "examples.demo.host", "up"]
+    with host:
         yield host
 
 

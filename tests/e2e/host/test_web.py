@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from agent_testing import Call, LiveProcess, Say, ScriptedProvider
-from tests.e2e.test_canary import CANARY, POISON, check
+from tests.e2e.chat.test_injection_canary import CANARY, POISON, check
 from tests.integration.host.live import PATIENCE, Host, catalog
 
 SITE = "93.184.216.34"

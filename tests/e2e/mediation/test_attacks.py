@@ -287,7 +287,7 @@ def test_a_greeting_out_of_order_ends_the_connection_and_no_more(start: Start, h
     again = {"ctl": "welcome", "workspace": "ws", "agent_id": "ws-1", "epoch": 1}
     peer.send(again)
     peer = host.accept()
-    assert "welcomed us twice" in peer.until(signal="mediation_broken")["detail"]
+    assert "sent a second welcome" in peer.until(signal="mediation_broken")["detail"]
     peer.until(signal="ready")
     peer.send({**again, "challenge": "prove it"})
     peer = host.accept()

@@ -11,7 +11,7 @@ import pytest
 from agent_testing import Hang, Say, ScriptedProvider
 from tests.e2e.conftest import Start
 from tests.e2e.live import PATIENCE, Runtime
-from tests.e2e.test_bad_disk import fill, small_disk
+from tests.e2e.recovery.test_bad_disk import fill, small_disk
 
 from .host import Host, request
 

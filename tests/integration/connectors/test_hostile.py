@@ -194,7 +194,7 @@ async def test_schemas_that_are_bombs(grow: Grow, tmp_path: Path) -> None:
 async def test_a_listing_that_is_none(grow: Grow, tmp_path: Path) -> None:
     plant = grow(SHORT, it=listing([{"name": "a", "inputSchema": {"properties": 7}}], tmp_path / "served"))
     await plant.prepare()
-    assert plant.state("it").error.startswith("it does not speak as agreed: tools.0.inputSchema")
+    assert plant.state("it").error.startswith("it breaks the protocol: tools.0.inputSchema")
 
 
 async def test_tools_that_are_listed_twice_or_have_no_name(grow: Grow, tmp_path: Path) -> None:

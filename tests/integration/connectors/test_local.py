@@ -131,12 +131,12 @@ async def test_a_server_that_dies_in_a_call_is_back_for_the_next_turn(grow: Grow
     error = await plant.error("demo_die", words=f"bad key {secret}")
     assert error.startswith("the MCP server demo is unavailable: ")
     assert "exit code 7" in error
-    assert "bad key [hidden]" in error
+    assert "bad key [redacted]" in error
     assert secret not in error
     assert plant.state("demo").state == "waiting"
     assert plant.names == names, "the tools stay where they are"
     again = await plant.error("demo_echo", text="x")
-    assert "it is tried again in" in again
+    assert "the next attempt is in" in again
     await until(lambda: plant.state("demo").state == "ready")
     assert await plant.value("demo_echo", text="x") == "x"
 

@@ -135,5 +135,5 @@ def test_the_host_as_it_is_started(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_are_named() -> None:
-    with pytest.raises(StartError, match=r"MESH_EGRESS_HOSTS: 'a\*' is no host; write "):
+    with pytest.raises(StartError, match=r"MESH_EGRESS_HOSTS: 'a\*' is not a host; write "):
         load_settings(egress_hosts="b.test, a*")

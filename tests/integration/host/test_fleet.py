@@ -174,7 +174,7 @@ async def test_a_runtime_that_never_gets_ready(tmp_path: Path) -> None:
     async with opened(tmp_path, "deaf", patience=1) as fleet:
         made = await fleet.create("writer", "process")
         with pytest.raises(
-            RequestError, match=r"not ready within 1 s \(MESH_START_TIMEOUT\); it answers still thinking"
+            RequestError, match=r"not ready within 1 s \(MESH_START_TIMEOUT\); its last answer: still thinking"
         ):
             await fleet.start("writer")
         assert gone(pid_of(made.data_dir))

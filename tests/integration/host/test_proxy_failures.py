@@ -34,14 +34,14 @@ def test_no_token_and_a_wrong_one(host: Host, provider: ScriptedProvider) -> Non
 @pytest.mark.parametrize(
     ("body", "code", "param", "words"),
     [
-        (b"{", "invalid_request", None, "the body is no JSON: "),
-        (b'{"model": "\\ud800"}', "invalid_request", None, "the body is no JSON: "),
+        (b"{", "invalid_request", None, "the body is not JSON: "),
+        (b'{"model": "\\ud800"}', "invalid_request", None, "the body is not JSON: "),
         (b"[]", "invalid_request", None, "the body must be a JSON object"),
-        (b"", "invalid_request", None, "the body is no JSON: "),
+        (b"", "invalid_request", None, "the body is not JSON: "),
         (b'{"messages": [{}]}', "invalid_request", "model", "model: must be the name of a model"),
         (b'{"model": 7, "messages": [{}]}', "invalid_request", "model", "model: must be the name of a model"),
-        (b'{"model": "default"}', "invalid_request", "messages", "messages: must be given"),
-        (b'{"model": "default", "messages": []}', "invalid_request", "messages", "messages: must be given"),
+        (b'{"model": "default"}', "invalid_request", "messages", "messages: is required"),
+        (b'{"model": "default", "messages": []}', "invalid_request", "messages", "messages: is required"),
         (b'{"model": "default", "messages": "hi"}', "invalid_request", "messages", "messages: must be a list"),
         (b'{"model": "default", "messages": [1], "stream": "yes"}', "invalid_request", "stream", "true or false"),
         (b'{"model": "default", "messages": [1], "stream_options": 1}', "invalid_request", "stream_options", "object"),
@@ -110,7 +110,7 @@ def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
 ) -> None:
     provider.script.replace([Fail(status, "Incorrect API key provided: sk-upstream")])
     message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_auth")
-    mend = "the operator must set UPSTREAM_KEY to one that it takes"
+    mend = "the operator must set UPSTREAM_KEY to a valid key"
     assert message == f"the provider 'upstream' refused the host's key (HTTP {status}); {mend}"
     assert host.recent(limit=1)[0]["status"] == "failed"
 
@@ -148,7 +148,7 @@ def test_a_provider_that_says_nothing(agent: httpx.Client, provider: ScriptedPro
 def test_an_answer_that_is_no_json(agent: httpx.Client, provider: ScriptedProvider, host: Host, body: str) -> None:
     provider.script.replace([Garbage(body, content_type="application/json")])
     message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_error")
-    assert "answered 200 with no JSON" in message
+    assert "answered 200 without JSON" in message
     assert host.recent(limit=1)[0]["status"] == "failed"
 
 

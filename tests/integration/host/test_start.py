@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_written_is_said() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("MESH_VM_IMAGE", "/nowhere", "MESH_VM_IMAGE: /nowhere has no vmlinuz; make rootfs makes it"),
+        ("MESH_VM_IMAGE", "/nowhere", "MESH_VM_IMAGE: /nowhere has no vmlinuz; make rootfs builds it"),
         ("MESH_MICROAGENT", "micro 'agent", 'MESH_MICROAGENT: No closing quotation (is "micro \'agent")'),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_second_host_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         code, text = run("up", **{**host.env, "MESH_PORT": "0"})
     assert code == 1
-    assert f"another agent-host works in {tmp_path}" in text
+    assert f"another agent-host uses {tmp_path}" in text
 
 
 def test_a_newer_database_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from .hours import HandLoop
+from .moved_time import HandLoop
 from .pair import Pair
 
 

@@ -32,7 +32,7 @@ from agent_runtime.store import Database
 from agent_testing import FakeBridge
 from tests.unit.mediation.support import Hands, Piece
 
-from .hours import HandLoop, Hours
+from .moved_time import HandLoop, Hours
 
 PATIENCE = 60.0
 STEP = 5.0

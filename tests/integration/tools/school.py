@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -140,7 +141,11 @@ class School:
 
 
 def workers() -> list[int]:
-    found = [(one.pid, one.info) for one in psutil.process_iter(["cmdline", "status"])]
+    """The processes of workers that this process has started: other test runs on the machine have their own."""
+    found = list[tuple[int, dict[str, Any]]]()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append((child.pid, child.as_dict(["cmdline", "status"])))
     name = WORKER_ARGV[-1]
     return [pid for pid, info in found if name in (info["cmdline"] or []) and info["status"] != "zombie"]
 

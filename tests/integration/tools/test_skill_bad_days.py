@@ -96,11 +96,11 @@ def good(a): return a + 1
         ("close_all", "the skill's process ended"),
         ("threads", "RuntimeError: can't start new thread"),
         ("noise", "noise did not finish within its deadline of 0.6 s"),
-        ("garbage", "the skill's process does not speak as agreed"),
-        ("forged", "the skill's process does not speak as agreed"),
+        ("garbage", "the skill's process broke the protocol"),
+        ("forged", "the skill's process broke the protocol"),
         ("twice", "the key 'type' occurs twice in one object"),
         ("infinite", "a number is too large for a 64-bit float"),
-        ("long_line", "the skill's process does not speak as agreed"),
+        ("long_line", "the skill's process broke the protocol"),
     ],
 )
 async def test_a_bad_call_gets_its_error_and_the_next_one_is_fine(school: School, name: str, told: str) -> None:
@@ -178,7 +178,7 @@ def once():
 """
     await school.teach(once=code)
     assert "exit code 1" in ((await school.call("once")).error_text or "")
-    assert "run_once.py line 4: RuntimeError: only once" in ((await school.call("once")).error_text or "")
+    assert "once.py line 4: RuntimeError: only once" in ((await school.call("once")).error_text or "")
 
 
 async def test_a_cancel_ends_the_skill(school: School) -> None:
@@ -236,7 +236,7 @@ async def test_an_import_that_hangs_is_given_up(school: School) -> None:
     host = await school.teach(load_seconds=2, hangs="import time; time.sleep(60)\n", lies=lies)
     assert [state.error for state in host.states()] == [
         "hangs.py: importing it took longer than 2 s",
-        "lies.py: the worker does not speak as agreed",
+        "lies.py: the worker broke the protocol",
     ]
 
 

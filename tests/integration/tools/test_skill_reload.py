@@ -298,9 +298,9 @@ async def test_what_crashes_three_times_in_a_row_is_set_aside_until_its_next_sav
     assert [one.state for one in states(school)] == ["active", "active"]
     assert "exit code 1" in str((await school.call("fall", how="exit")).error_text)
     assert [(one.file, one.state) for one in states(school)] == [("fall.py", "disabled"), ("greet.py", "active")]
-    assert "set aside after 3 crashes in a row; save it again" in str(states(school)[0].error)
+    assert "disabled after 3 crashes in a row; save it again" in str(states(school)[0].error)
     late = await school.call("fall", how="exit")
-    assert (late.metadata["kind"], "set aside" in str(late.error_text)) == ("unavailable", True)
+    assert (late.metadata["kind"], "was disabled" in str(late.error_text)) == ("unavailable", True)
     assert "there is no tool" in str(await said(school, "fall"))
     assert await said(school) == "one"
     await school.open(school.house.confinement)

@@ -187,8 +187,8 @@ async def test_a_reader_that_hangs_or_breaks_is_ended(house: House, tmp_path: Pa
             assert isinstance(result, ToolResult)
             outcomes.append(result.error_text)
     assert outcomes == [
-        "making text of the page took longer than 1 s",
-        "no text could be made of the page: no more",
+        "extracting the page's text took longer than 1 s",
+        "the page's text could not be extracted: no more",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_testing import Call, Say, ScriptedProvider
 from tests.e2e.live import eventually, fresh
-from tests.e2e.test_bad_disk import small_disk
+from tests.e2e.recovery.test_bad_disk import small_disk
 
 from .guest import SmallGuest
 

@@ -104,6 +104,7 @@ def test_answers_that_are_not_read_have_a_bound(host: SmallHost, provider: Provi
         assert set(statuses) == {b"200", b"429"}
         with host.client(other) as agent:
             reply = agent.post(CHAT, json=said("hi"), timeout=60)
+        assert reply.status_code == 200, reply.text[:500]
         assert reply.json()["usage"]["cost_usd"] == 11
         assert peak_mib(host.process.pid) < 500
     with host.client(token) as agent:

@@ -76,6 +76,6 @@ def test_the_database_stays_closed_under_a_second_name(agent: Runtime) -> None:
 
 
 def test_the_log_names_what_was_not_given_away(agent: Runtime) -> None:
-    (line,) = [one for one in agent.process.output().splitlines() if "files were not given" in one]
+    (line,) = [one for one in agent.process.output().splitlines() if "some files still belong to another user" in one]
     assert str(agent.data_dir / "workspace" / "second-name") in line
     assert '"count": ' in line

@@ -10,7 +10,7 @@ BRIEF = 0.4
 LATE = rf"did not finish within its deadline of {BRIEF} s"
 ENDED = "the skill's process ended"
 TOO_MANY = "it started more than 64 processes and threads"
-STRANGE = "the skill's process does not speak as agreed"
+STRANGE = "the skill's process broke the protocol"
 FINE = ""
 """The call itself has its result; what it leaves behind is the mischief."""
 

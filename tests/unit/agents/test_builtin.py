@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from agent_runtime.agents import AgentDirectory
 from agent_runtime.errors import ToolFailure
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import SubagentRequest, ToolContext, ToolSpec
+from agent_runtime.ports import ToolContext, ToolSpec
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import LOCKED_TOOL_NAMES, Tool, ToolRegistry, builtin_tools
@@ -34,14 +33,6 @@ LOOKING = {"read", "glob", "grep", "web_fetch", "web_search", "skill", "todo", "
 EVERYTHING = RequirementSet.model_validate({"fs": {"read": ["/"], "write": ["/"]}, "shell": [ANY_PROGRAM]})
 
 
-class Nobody:
-    def callable_agents(self) -> Sequence[tuple[str, str]]:
-        return [("explore", "Looks.")]
-
-    async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-        raise AssertionError
-
-
 async def never(*_: Any) -> Any:
     raise AssertionError
 
@@ -54,7 +45,11 @@ TOOLS = {
     tool.spec.name: tool
     for tool in (
         *builtin_tools(
-            Confinement(None), egress=WebClient(), spawner=Nobody(), learnings=NoLearnings(), memory=NoMemory()
+            Confinement(None),
+            egress=WebClient(),
+            callable_agents=[("explore", "Looks.")],
+            learnings=NoLearnings(),
+            memory=NoMemory(),
         ),
         *authoring_tools(cast("SkillManager", None)),
         skill("harmless", RequirementSet()),

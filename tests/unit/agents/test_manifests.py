@@ -91,7 +91,7 @@ def test_a_yaml_file_holds_the_prompt_too_and_lists_mean_the_same_as_mappings(tm
         (f"{GOOD}grant: {{fs: {{read: ['{{home}}']}}}}\n", "grant: there is no variable {home}"),
         (f"{GOOD}grant: {{fs: {{write: [src]}}}}\n", "grant: 'src' must be absolute or begin with a variable"),
         (f"{GOOD}grant: {{disk: []}}\n", "grant.disk: "),
-        (f"{GOOD}grant:\n", "grant: write {} for nothing, or leave it out for all there is"),
+        (f"{GOOD}grant:\n", "grant: write {} to grant nothing, or leave it out to grant everything"),
         (f"{GOOD}grant: {{shell: [{{cmd: {{}}}}]}}\n", "give exactly one of wildcard and prefix"),
         (f"{GOOD}name: Not A Name\n", "name: "),
         (f"{GOOD}name:\n", "name: Input should be a valid string"),

@@ -41,7 +41,7 @@ def test_a_ceiling_and_rules(tmp_path: Path) -> None:
         ("rules: [{permission: bash, action: never}]\n", "rules.0.action: Input should be 'allow', 'ask' or 'deny'"),
         ("rules: [{permission: bash, action: deny, source: session}]\n", "rules.0.source: "),
         ("rules: [{permission: '', action: deny}]\n", "rules.0.permission: "),
-        ("ceiling:\n", "ceiling: write {} for nothing, or leave it out for all there is"),
+        ("ceiling:\n", "ceiling: write {} to grant nothing, or leave it out to grant everything"),
         ("ceiling: {fs: {read: ['{root}']}}\n", "ceiling: there is no variable {root}"),
         ("ceiling: {fs: {read: [here]}}\n", "ceiling: 'here' must be absolute"),
         ("- permission: bash\n", "must have the fields rules"),

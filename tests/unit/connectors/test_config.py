@@ -81,7 +81,7 @@ def test_secrets_do_not_show() -> None:
     found = one(
         {"KEY": "from-outside"}, url="https://m.example/?key=${KEY}", headers={"Authorization": "Bearer abcdefgh"}
     )
-    assert found.secrets == ("Bearer abcdefgh", "from-outside", "abcdefgh")
+    assert set(found.secrets) == {"Bearer abcdefgh", "from-outside", "abcdefgh"}
     for secret in found.secrets:
         assert secret not in repr(found)
 
@@ -112,8 +112,8 @@ def test_secrets_do_not_show() -> None:
         ({"command": "x", "env": {"A": 1}}, "env.A: Input should be a valid string"),
         ({"command": "x", "network": ["a b"]}, "network: "),
         ({"command": "x", "read": ["opt"]}, "read: 'opt' must be an absolute path"),
-        ({"command": "x", "read": ["/var/lib/agent/skills"]}, "read: /var/lib/agent/skills lies in the data folder"),
-        ({"command": "x", "read": ["/var"]}, "read: /var lies in the data folder, or around it"),
+        ({"command": "x", "read": ["/var/lib/agent/skills"]}, "read: /var/lib/agent/skills is in the data folder"),
+        ({"command": "x", "read": ["/var"]}, "read: /var is in the data folder, or contains it"),
         ({"command": "x", "timeout_ms": 1}, "timeout_ms: Input should be greater than or equal to 100"),
         ({"command": "x", "timeouts": 1}, "timeouts: no such field; there are: type, command, args"),
         ({"command": "x", "enabled": "no"}, "enabled: Input should be a valid boolean"),

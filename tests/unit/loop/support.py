@@ -27,6 +27,7 @@ from agent_runtime.loop import (
     LiveSession,
     LiveSessions,
     LoopServices,
+    ModelWindows,
     PriceCheck,
     Recovery,
     SessionService,
@@ -40,7 +41,7 @@ from agent_runtime.loop import (
 )
 from agent_runtime.loop.core.session_cost import FindCard
 from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
-from agent_runtime.loop.turn.deps import TurnDeps
+from agent_runtime.loop.turn.deps import NoSteering, TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools
 from agent_runtime.ports import (
@@ -196,14 +197,6 @@ async def no_checkpoint() -> None:
     """Nothing is recorded."""
 
 
-class NobodySteers:
-    def claim_messages(self) -> Sequence[Turn]:
-        return ()
-
-    async def record_joined(self, messages: Sequence[Turn]) -> None:
-        assert not messages
-
-
 @dataclass
 class Played:
     """A turn that was run outside the rooms, and what it said."""
@@ -224,8 +217,16 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     view.add_user(turn.request.parts)
     context = ToolContext("ses_1", "", Path(), Path())
     kit = TurnDeps(
-        *(model, TurnTools(tools or FakeTools(), (), Authority), view, context, Authority, 2),
-        *(lambda: None, no_checkpoint, no_checkpoint, NobodySteers()),
+        model=model,
+        tools=TurnTools(tools or FakeTools(), (), Authority),
+        view=view,
+        tool_context=context,
+        current_authority=Authority,
+        parallel_tools=2,
+        prepare_scratch=lambda: None,
+        save_durably=no_checkpoint,
+        save=no_checkpoint,
+        steering=NoSteering(),
     )
     said: list[chunks.Chunk] = []
 
@@ -298,36 +299,39 @@ class World:
         self.powers = AuthorityResolver(agents, ProjectRules())
         catalog = catalog or self.tools
         limits_of = {card.id: card.context_limit or window for card in cards}
-        cast = SummarizerModels(
-            agents, lambda name: ContextWindow.from_limit(limits_of.get(name, window), None), lambda: cards
-        )
-        self.compactions = CompactionService(cast, policy or CompactionPolicy())
-        settler = TurnFinalizer(self.database, self.clock)
-        runner = TurnRunner(
-            *(self.database, ids, self.clock, self.model, catalog, self.home, self.powers, 4),
-            *(self.counters, self.events, settler, learnings or NoLearnings(), self.compactions),
-            note_providers=note_takers,
-        )
-        self.compactions.attach(runner)
-        self.admission = Admission(
-            *(self.database, runner.run, settler.finalize_cancelled, self.events),
-            slots=slots,
-            queue_limit=queue,
-            answer_seconds=answer_seconds,
-        )
         brief = AgentPrompt(PROMPT, digest(PROMPT), ("echo",))
         self.conversations = LiveSessions(self.database, ids, self.clock, agents, "m", lambda *_: brief)
-        self.hallway = LoopServices(
-            *(self.database, self.admission, self.conversations, ids, self.clock, self.home),
-            learnings=learnings or NoLearnings(),
+        self.admission = Admission(
+            self.database, self.events, slots=slots, queue_limit=queue, answer_seconds=answer_seconds
         )
+        self.hallway = LoopServices(
+            database=self.database,
+            clock=self.clock,
+            ids=ids,
+            home=self.home,
+            events=self.events,
+            counters=self.counters,
+            model=self.model,
+            tool_catalog=catalog,
+            authority_resolver=self.powers,
+            live_sessions=self.conversations,
+            admission=self.admission,
+            learnings=learnings or NoLearnings(),
+            price_check=PriceCheck(Cards(cards)),
+        )
+        windows = ModelWindows(lambda name: ContextWindow.from_limit(limits_of.get(name, window), None), lambda: cards)
+        models = SummarizerModels(agents, windows)
+        self.compactions = CompactionService(self.hallway, models, policy or CompactionPolicy())
+        finalizer = TurnFinalizer(self.database, self.clock)
+        runner = TurnRunner(self.hallway, finalizer, self.compactions, note_providers=note_takers)
+        self.admission.start(runner.run, finalizer.finalize_cancelled)
         self.chats = ChatService(self.hallway, lambda: self.limits)
         self.answers = HumanAnswers(self.hallway)
-        self.tasks = TaskService(self.hallway, self.task_limits, PriceCheck(Cards(cards)))
+        self.tasks = TaskService(self.hallway, self.task_limits)
 
     def sessions(self, card: FindCard) -> SessionService:
         """The sessions as a resource; `card` knows the prices."""
-        return SessionService(self.hallway, self.tools, self.powers, card, self.compactions)
+        return SessionService(self.hallway, card, self.compactions)
 
     def task_limits(self, assignment: TaskAssignment) -> TurnLimits:
         return TurnLimits(self.limits.steps, assignment.timeout, retries=assignment.max_retries)

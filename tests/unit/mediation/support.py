@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent_common.protocol.work import LifecycleSignal, Progress, WorkRequest, WorkResult, WorkUsage, to_rfc3339
+from agent_common.redaction import Redactor
 from agent_runtime.mediation import (
     ConstraintService,
     Outbox,
-    Redactor,
     RunningWork,
     WorkRefused,
     WorkRules,

@@ -217,8 +217,8 @@ async def test_damaged_and_foreign_encodings() -> None:
     async with web(pages) as site:
         await refused(client(), site.url("/damaged"), "backend", "damaged")
         await refused(client(), site.url("/broken"), "backend", "middle of its compressed data")
-        await refused(client(), site.url("/br"), "backend", "'br', which was not asked for")
-        await refused(client(), site.url("/two"), "backend", "which was not asked for")
+        await refused(client(), site.url("/br"), "backend", "'br', which was not requested")
+        await refused(client(), site.url("/two"), "backend", "which was not requested")
         assert (await client().fetch(site.url("/empty"))).body == b""
 
 
@@ -271,11 +271,11 @@ async def test_headers_without_end() -> None:
     [
         (b"", "hung up before it answered"),
         (b"HTTP/1.1 200 OK\r\ncontent-len", "hung up before it answered"),
-        (b"nonsense\r\n\r\n", "is not HTTP"),
+        (b"nonsense\r\n\r\n", "is not valid HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort", "middle of its answer"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel", "middle of its answer"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "is not HTTP"),
-        (b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n\0\0", "(is not HTTP|hung up)"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "is not valid HTTP"),
+        (b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n\0\0", "(is not valid HTTP|hung up)"),
     ],
 )
 async def test_answers_that_are_none(answer: bytes, match: str) -> None:

@@ -226,7 +226,7 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / "folder").mkdir()
     for name in ("kept", "link", "dangling", "folder"):
-        with pytest.raises(OSError, match="the file there is no socket"):
+        with pytest.raises(OSError, match="the file is not a socket"):
             listen_at(Unix(f"{tmp_path}/{name}"))
     assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == ("mine", 0o600)
     assert not (tmp_path / "nothing").exists()

@@ -62,7 +62,7 @@ def test_what_is_read(text: str, read: str) -> None:
         ("http://%31%32%37.0.0.1/", "odd way"),
         ("http://%6cocalhost/", "name a host"),
         ("http://[fe80::1%25eth0]/", "zone"),
-        ("http://[127.0.0.1]/", "no IPv6"),
+        ("http://[127.0.0.1]/", "not an IPv6"),
         ("http://[::1/", "name a host"),
         ("http://::1/", "host and a port"),
         ("http://example.org:0/", "outside 1 to 65535"),
@@ -143,5 +143,5 @@ def test_patterns() -> None:
     assert split_patterns(" example.org, *.python.org,, \n*") == ["example.org", "*.python.org", "*"]
     assert split_patterns(" , ") == []
     for wrong in ("*.*", "a*", "http://a.org", "a.org:80", "*.", ""):
-        with pytest.raises(ValueError, match="is no host"):
+        with pytest.raises(ValueError, match="is not a host"):
             HostPatterns.from_patterns([wrong])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_common.protocol import METADATA_BYTES
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
 from agent_runtime.sessions import branches, listing, rows
-from tests.unit.sessions.log import USAGE, Log, memory
+from tests.unit.sessions.message_log import USAGE, Log, memory
 
 
 @dataclass

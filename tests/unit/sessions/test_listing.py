@@ -12,7 +12,7 @@ import pytest
 from agent_common.protocol import Usage
 from agent_runtime.sessions import MessageRow, NewSession, NewTurn, branches, listing, rows
 from agent_runtime.sessions.store.listing import Cursor
-from tests.unit.sessions.log import Log, memory
+from tests.unit.sessions.message_log import Log, memory
 from tests.unit.sessions.support import opened
 
 MANY = 10_000

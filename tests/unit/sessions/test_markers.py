@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.protocol import Usage
+from agent_common.redaction import Redactor
 from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer
-from tests.unit.sessions.log import USAGE, Log, memory
+from tests.unit.sessions.message_log import USAGE, Log, memory
 
 SHORTENED = st.builds(Shortened, st.text(), st.text(), st.integers(0, 10**6))
 MARKERS = st.builds(
@@ -157,7 +158,7 @@ def test_an_export_carries_it() -> None:
         marker = Marker("s", 1, auto=True, tail_start_id=log.users(session)[0], shortened=(Shortened("m", "c", 5),))
         put(log, session, marker)
         file = io.BytesIO()
-        transfer.export(db, session, file, (), whole=False)
+        transfer.export(db, session, file, Redactor(), whole=False)
         file.seek(0)
         transfer.store_session(other, file, transfer.validate_export(file), 0)
         found = markers.latest(other, session)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_common.redaction import Redactor
 from agent_runtime.context import digest
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
 from agent_runtime.sessions import NewSession, branches, rows, transfer
 from agent_runtime.sessions.store.rows import PartRow
-from tests.unit.sessions.log import Log, memory
+from tests.unit.sessions.message_log import Log, memory
 
 TABLES = ("chat_sessions", "chat_messages", "chat_parts", "system_prompts")
 SECRET = 'sk-"canary"\\ä-123'
@@ -47,7 +48,7 @@ def told(log: Log, prompt: str = "a prompt") -> str:
 
 def exported(db: sqlite3.Connection, session: str, *secrets: str, whole: bool = False) -> bytes:
     out = io.BytesIO()
-    transfer.export(db, session, out, secrets, whole=whole)
+    transfer.export(db, session, out, Redactor(secrets), whole=whole)
     return out.getvalue()
 
 
@@ -199,10 +200,10 @@ BAD: dict[str, tuple[Edit, str]] = {
     "no such message": (column("part", "message_id", "msg_" + "0" * 26), "no such message"),
     "type differs": (column("part", "type", "reasoning"), "differs"),
     "no text": (inner("part", "data_json", text=1), "text is missing"),
-    "message twice": (lambda lines: lines.insert(-1, lines[1]), "data.id: was there before"),
+    "message twice": (lambda lines: lines.insert(-1, lines[1]), "data.id: appears twice"),
     "index twice": (
         lambda lines: lines.insert(-1, {**lines[2], "data": {**lines[2]["data"], "id": "prt_" + "0" * 26}}),
-        "data.index: was there before",
+        "data.index: appears twice",
     ),
     "other prompt": (column("prompt", "body", "ignore everything"), "does not have that digest"),
     "other digest": (column("prompt", "digest", "x"), "does not have that digest"),

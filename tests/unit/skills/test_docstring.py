@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.skills.worker.docstring import parse
+from agent_runtime.skills.worker.schema.docstring import parse
 
 PLAIN = """Count the words of a text.
 

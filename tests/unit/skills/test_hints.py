@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 
 from agent_runtime.ports import ToolSpec
 from agent_runtime.skills.validation.declarations import KEYWORDS, check_declaration
-from agent_runtime.skills.worker.type_schema import NoSchema, build_form
+from agent_runtime.skills.worker.schema.hints import NoSchema, build_form
 from agent_runtime.tools.core.schema import argument_faults
 
 TEXT, WHOLE, NUMBER, YES = {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}

@@ -96,7 +96,7 @@ def test_a_package_may_hold_its_skills_in_its_modules(tmp_path: Path) -> None:
 
 
 def test_what_is_no_python_file(tmp_path: Path) -> None:
-    with pytest.raises(Unloadable, match="is no Python file"):
+    with pytest.raises(Unloadable, match="is not a Python file"):
         load_plugin(plugin(tmp_path, "", "notes.txt"))
 
 

@@ -104,14 +104,15 @@ def test_importing_the_decorator_is_light() -> None:
     """A plugin imports it in a process of its own, of which there may be many."""
     loaded = loaded_by("agent_runtime.skills")
     ours = {name for name in loaded if name.startswith("agent_runtime.")}
-    skills = {f"agent_runtime.skills{part}" for part in ("", ".worker", ".worker.plugin", ".worker.signature")}
-    assert ours == {"agent_runtime.errors", *skills}, "who describes the parameters pays for no derivation"
+    worker = {f"agent_runtime.skills.worker{part}" for part in ("", ".plugin")}
+    schema = {f"agent_runtime.skills.worker.schema{part}" for part in ("", ".arguments", ".signature")}
+    assert ours == {"agent_runtime.errors", "agent_runtime.skills", *worker, *schema}, "no derivation is loaded yet"
     heavy = {"pydantic", "fastapi", "httpx", "openai", "structlog", "jsonschema", "starlette", "asyncio", "sqlite3"}
     assert not loaded & heavy
 
 
 def test_the_worker_is_light_too() -> None:
-    loaded = loaded_by("agent_runtime.skills.worker.main, agent_runtime.skills.worker.record_types")
+    loaded = loaded_by("agent_runtime.skills.worker.main, agent_runtime.skills.worker.schema.hints")
     assert not loaded & {"pydantic", "fastapi", "httpx", "structlog", "jsonschema", "agent_runtime.ports"}
 
 

@@ -142,14 +142,14 @@ def test_one_that_was_broken_off_leaves_nothing(tmp_path: Path) -> None:
             if (error := making.exception()) is None:
                 making.result().unlink()
             else:
-                assert str(error) == "no backup was made: it was broken off"
+                assert str(error) == "no backup was made: it was cancelled"
         return error is not None
 
     assert any(broken_off() for _ in range(20)), "it was faster every time"
     assert names(path) == []
     stopped = Backup(path)
     stopped.stop()
-    with pytest.raises(StoreError, match="it was broken off"):
+    with pytest.raises(StoreError, match="it was cancelled"):
         stopped.make()
     assert names(path) == []
 

@@ -135,7 +135,7 @@ def test_a_newer_database_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_bytes(b"this is a letter and no database at all " * 50)
-    with pytest.raises(StartError, match="is damaged: it is no SQLite database"):
+    with pytest.raises(StartError, match="is damaged: it is not an SQLite database"):
         Database(tmp_path / "a.db", [FIRST]).open()
 
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 import pytest
 
-from agent_testing import BridgeFaults, FakeBridge, ManualBridgeClock, Trip
+from agent_testing import BridgeFaults, FakeBridge, Trip
 from tests.ports import free_port
-from tests.unit.testing.ends import TCP, Guest, Host, ends, full, joined, unix, wait_until
+from tests.unit.testing.ends import TCP, Guest, Host, ends, full, joined, unix
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ async def test_all_break_at_once_those_that_still_dial_too(pair: tuple[Guest, Ho
         assert await (await guest.dial(bridge.url)).silent()
 
 
-@pytest.mark.parametrize("leg", ["guest", "both", "host"])
-async def test_what_still_dials_can_be_broken(pair: tuple[Guest, Host], leg: Literal["guest", "both", "host"]) -> None:
+@pytest.mark.parametrize("fault", ["cut", "snapshot"])
+async def test_what_still_dials_can_be_broken(pair: tuple[Guest, Host], fault: str) -> None:
     with full() as target:
         async with FakeBridge(TCP, target) as bridge:
             inner = await pair[0].dial(bridge.url)
             await bridge.until(lambda counts: counts.open == 1)
-            assert bridge.cut(leg=leg) == 1
-            assert await inner.end() == (b"", "fin" if leg == "host" else "rst")
+            assert (bridge.cut() if fault == "cut" else bridge.snapshot()) == 1
+            assert await inner.end() == (b"", "rst")
             await bridge.until(lambda counts: counts.open == 0)
 
 
@@ -99,10 +99,11 @@ async def test_it_breaks_before_a_text_even_one_that_comes_in_pieces(pair: tuple
         await inner.send(b'{"signal": "accepting"}\n{"id": 1, "status": "completed"}\n')
         assert await outer.end() == (b'{"signal": "accepting"}\n{"id": 1, ', "fin")
         inner, outer = await joined(guest, host, bridge)
-        bridge.dribble()
         bridge.trip("to_host", Trip("fin", mark=b'"status"'))
-        await inner.send(b'{"stat": 0, "status": 1}\n')
-        assert await outer.end() == (b'{"stat": 0, "status', "fin")
+        await inner.send(b'{"stat": 0, "sta')
+        assert await outer.exactly(16) == b'{"stat": 0, "sta'
+        await inner.send(b'tus": 1}\n')
+        assert await outer.end() == (b"", "fin")
 
 
 async def test_a_wire_may_stall_instead(pair: tuple[Guest, Host]) -> None:
@@ -118,7 +119,7 @@ async def test_a_wire_may_stall_instead(pair: tuple[Guest, Host]) -> None:
         assert bridge.counts.breaks == 0
 
 
-# ---------------------------------------------------------------- stalls and pace
+# ---------------------------------------------------------------- stalls
 
 
 @pytest.mark.parametrize("direction", ["to_host", "to_guest"])
@@ -150,25 +151,6 @@ async def test_one_connection_stalls_and_the_others_do_not(pair: tuple[Guest, Ho
         assert await slow_host.silent()
         assert bridge.cut(bridge.links[0]) == 1  # what stalls can be broken
         assert (await slow.end())[1] == "rst"
-
-
-async def test_bytes_dribble_one_by_one_and_each_takes_its_time(pair: tuple[Guest, Host]) -> None:
-    guest, host = pair
-    pace = ManualBridgeClock()
-    async with FakeBridge(TCP, host.url, faults=BridgeFaults(piece=1, delay=2.0), clock=pace) as bridge:
-        inner, outer = await joined(guest, host, bridge)
-        await inner.send(b"ab")
-        await wait_until(lambda: pace.sleepers == 1)
-        pace.advance(1.9)
-        assert await outer.silent()
-        pace.advance(0.2)
-        assert await outer.read() == b"a"
-        await wait_until(lambda: pace.sleepers == 1)
-        pace.advance(2.0)
-        assert await outer.read() == b"b"
-        bridge.dribble(1 << 30)
-        await inner.send(b"at once")
-        assert await outer.read() == b"at once"
 
 
 # ---------------------------------------------------------------- ends
@@ -210,37 +192,6 @@ async def test_a_guest_is_back_before_the_host_hears_that_it_was_gone(pair: tupl
         outer.close()
         await bridge.until(lambda counts: counts.open == 1)
         assert await back.silent()
-
-
-async def test_the_end_of_a_guest_that_leaves_by_itself_can_be_held_too(pair: tuple[Guest, Host]) -> None:
-    guest, host = pair
-    async with FakeBridge(TCP, host.url) as bridge:
-        inner, outer = await joined(guest, host, bridge)
-        bridge.hold_eof("to_host")
-        await inner.send(b"bytes pass")
-        inner.close()
-        assert await outer.exactly(10) == b"bytes pass"
-        assert await outer.silent()
-        bridge.release_eof()
-        assert await outer.end() == (b"", "fin")
-
-
-async def test_the_end_of_the_host_can_be_held_from_the_guest(pair: tuple[Guest, Host]) -> None:
-    guest, host = pair
-    async with FakeBridge(TCP, host.url) as bridge:
-        inner, outer = await joined(guest, host, bridge)
-        bridge.hold_eof("to_guest")
-        outer.close()
-        assert await inner.silent()
-        bridge.release_eof("to_guest")
-        assert await inner.end() == (b"", "fin")
-        inner, outer = await joined(guest, host, bridge)
-        bridge.hold_eof()
-        assert bridge.cut(leg="host") == 1
-        assert (await outer.end(), await inner.silent()) == ((b"", "rst"), True)
-        assert bridge.cut(leg="guest") == 1  # then neither is left
-        assert await inner.end() == (b"", "rst")
-        await bridge.until(lambda counts: counts.open == 0)
 
 
 async def test_a_snapshot_resets_the_guest_and_the_host_sees_half_an_end(pair: tuple[Guest, Host]) -> None:
@@ -289,11 +240,9 @@ async def test_a_severed_bridge_is_gone_until_it_is_restored(pair: tuple[Guest, 
         assert not (tmp_path / "guest.sock").exists()
         with pytest.raises(FileNotFoundError):
             await guest.dial(bridge.url)
-        assert (bridge.severed, bridge.listening) == (True, False)
-        assert (await bridge.probe()).error == "required mediation is not ready"
+        assert not bridge.listening
         bridge.restore()
         await joined(guest, host, bridge)
-        assert (await bridge.probe()).ready
 
 
 async def test_a_host_that_is_down_is_not_even_dialled(pair: tuple[Guest, Host]) -> None:
@@ -308,26 +257,25 @@ async def test_a_host_that_is_down_is_not_even_dialled(pair: tuple[Guest, Host])
 
 async def test_it_flaps_for_a_time(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    pace = ManualBridgeClock()
-    async with FakeBridge(TCP, host.url, clock=pace) as bridge:
-        flapping = asyncio.create_task(bridge.flap(every=1.0, seconds=4.0))
-        for _ in range(3):
-            await wait_until(lambda: pace.sleepers == 1)
-            inner, _ = await joined(guest, host, bridge)
-            pace.advance(1.0)
-            assert (await inner.end())[1] == "rst"
-            await bridge.until(lambda counts: counts.open == 0)
-        await wait_until(lambda: pace.sleepers == 1)
-        pace.advance(1.0)
-        assert await flapping == 3
-        assert bridge.counts.breaks == 3
+    async with FakeBridge(TCP, host.url) as bridge:
+        flapping = asyncio.create_task(bridge.flap(every=0.05, seconds=0.2))
+        broken = 0
+        while not flapping.done():
+            inner = await guest.dial(bridge.url)
+            if flapping.done():
+                break
+            await asyncio.wait({flapping, ended := asyncio.create_task(inner.end())}, return_when="FIRST_COMPLETED")
+            if ended.done():
+                assert ended.result()[1] == "rst"
+                broken += 1
+            else:
+                ended.cancel()
+        assert await flapping == bridge.counts.breaks >= 1
         assert await (await guest.dial(bridge.url)).silent()
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-async def test_a_flood_of_probes_reaches_host_and_guests_side(
-    pair: tuple[Guest, Host], how: Literal["fin", "rst"]
-) -> None:
+async def test_a_flood_of_probes_reaches_the_host(pair: tuple[Guest, Host], how: Literal["fin", "rst"]) -> None:
     guest, host = pair
     async with FakeBridge(TCP, host.url) as bridge:
         inner, outer = await joined(guest, host, bridge)
@@ -335,23 +283,17 @@ async def test_a_flood_of_probes_reaches_host_and_guests_side(
         assert bridge.counts.probes == 200
         for _ in range(200):
             assert (await (await host.accept()).end())[0] == b""
-        assert await bridge.flood(50, rate=1e6, how=how, at="guest") == 50
-        counts = await bridge.until(lambda counts: counts.accepted == 51)
-        assert counts.probes == 250
         await inner.send(b"still alive")
         assert await outer.exactly(11) == b"still alive"
 
 
-async def test_a_flood_keeps_to_its_rate_and_bears_refusals(pair: tuple[Guest, Host]) -> None:
-    pace = ManualBridgeClock()
-    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}", clock=pace) as bridge:
-        flooding = asyncio.create_task(bridge.flood(3, rate=10))
-        for expected in (1, 2, 3):
-            await wait_until(lambda expected=expected: bridge.counts.probes == expected)
-            if expected < 3:
-                await wait_until(lambda: pace.sleepers == 1)
-                pace.advance(0.1)
-        assert await flooding == 0
+async def test_a_flood_keeps_to_its_rate_and_bears_refusals() -> None:
+    loop = asyncio.get_running_loop()
+    async with FakeBridge(TCP, f"tcp://127.0.0.1:{free_port()}") as bridge:
+        begun = loop.time()
+        assert await bridge.flood(3, rate=20) == 0
+        assert loop.time() - begun >= 0.1
+        assert bridge.counts.probes == 3
 
 
 async def test_waiting_on_counts_has_a_deadline_and_shows_them() -> None:
@@ -362,11 +304,11 @@ async def test_waiting_on_counts_has_a_deadline_and_shows_them() -> None:
 
 async def test_nothing_is_lost_or_changed_while_nothing_breaks(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan = BridgeFaults(seed=1, stalls_per_minute=60_000.0, longest_stall=0.002, piece=777)
+    plan = BridgeFaults(seed=1, stalls_per_minute=60_000.0, longest_stall=0.002)
     async with FakeBridge(TCP, host.url, faults=plan) as bridge:
         inner, outer = await joined(guest, host, bridge)
         there, back = os.urandom(400_000), os.urandom(400_000)
         sent = [asyncio.create_task(inner.send(there)), asyncio.create_task(outer.send(back))]
         assert await asyncio.gather(outer.exactly(len(there)), inner.exactly(len(back))) == [there, back]
         await asyncio.gather(*sent)
-        assert bridge.counts.events > 10
+        assert bridge.history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 import math
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_testing import BridgeFaults, FakeBridge, ManualBridgeClock, schedule
+from agent_testing import BridgeFaults, FakeBridge, schedule
 from tests.unit.testing.ends import TCP, Guest, Host, ends, joined, others_turn, wait_until
 
 RATES = [field.name for field in dataclasses.fields(BridgeFaults) if field.name.endswith("_per_minute")]
@@ -75,70 +76,51 @@ def test_another_seed_gives_another_schedule_and_rates_are_kept() -> None:
     assert {event.direction for event in events} == {"to_host", "to_guest"}
 
 
-@pytest.mark.parametrize("field", [*RATES, "delay", "longest_flood", "cut_within"])
+@pytest.mark.parametrize("field", [*RATES, "longest_flood", "cut_within"])
 @pytest.mark.parametrize("value", [-1, math.inf, math.nan])
 def test_a_wrong_number_is_named(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{field} is "):
         made({field: value})
 
 
-def test_numbers_that_make_no_sense_are_named() -> None:
-    with pytest.raises(ValueError, match="piece is 0"):
-        BridgeFaults(piece=0)
-    with pytest.raises(ValueError, match="flap_every"):
-        BridgeFaults(flap_every=0.0)
+def test_a_rate_that_makes_no_sense_is_named() -> None:
+    with pytest.raises(ValueError, match="flood_rate"):
+        BridgeFaults(flood_rate=0.0)
 
 
-async def test_the_schedule_plays_on_the_clock_it_is_given(pair: tuple[Guest, Host]) -> None:
+async def test_the_schedule_plays_in_its_order(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan, pace = BridgeFaults(seed=3, breaks_per_minute=6.0), ManualBridgeClock()
+    plan = BridgeFaults(seed=3, breaks_per_minute=600.0)
     expected = list(itertools.islice(schedule(plan), 3))
-    async with FakeBridge(TCP, host.url, faults=plan, clock=pace) as bridge:
-        for number, event in enumerate(expected, 1):
-            inner, _ = await joined(guest, host, bridge)
-            await wait_until(lambda: pace.sleepers == 1)
-            assert await inner.silent()
-            pace.advance(event.at - pace.monotonic() + 1e-6)
-            assert (await inner.end())[1] == event.how
-            counts = await bridge.until(lambda counts, number=number: counts.events == number)
-            assert counts.breaks == number
-            await bridge.until(lambda counts: counts.open == 0)
-        assert bridge.history == expected
+    async with FakeBridge(TCP, host.url, faults=plan) as bridge:
+        broken = [(await (await joined(guest, host, bridge))[0].end())[1] for _ in expected]
+        played = bridge.history
+        assert played[:3] == expected[: len(played)]
+        assert bridge.counts.breaks >= 3
+        assert set(broken) <= {event.how for event in played}
 
 
 async def test_every_kind_can_be_played_and_the_bridge_is_whole_after_it(pair: tuple[Guest, Host]) -> None:
-    """A storm of everything, with somebody who dials all the time; then the bridge still closes and leaves nothing."""
+    """A storm of everything, with a guest that dials all the time; then the bridge still closes and leaves nothing."""
     guest, host = pair
     every = dict.fromkeys(RATES, 600.0)
-    plan = made({**every, "seed": 11, "longest_stall": 0.5, "longest_outage": 0.5, "longest_flap": 0.5})
-    pace = ManualBridgeClock()
-    async with FakeBridge(TCP, host.url, faults=plan, clock=pace) as bridge:
-        for _ in range(100):
-            try:
-                peer = await guest.dial(bridge.url)
-                await peer.send(b"x" * 100)
-            except OSError:
-                pass  # nobody listens, or it broke while we spoke
-            pace.advance(0.05)
-            await others_turn()
-        played = {event.kind for event in bridge.history}
-        assert len(played) == len(RATES)
-        assert bridge.counts.breaks > 0
+    longest = dict.fromkeys(("longest_stall", "longest_outage", "longest_flap", "longest_flood"), 0.05)
+    async with FakeBridge(TCP, host.url, faults=made({**every, **longest, "seed": 11})) as bridge:
+        async with asyncio.timeout(30):
+            while len({event.kind for event in bridge.history}) < len(RATES) or not bridge.counts.breaks:
+                try:
+                    peer = await guest.dial(bridge.url)
+                    await peer.send(b"x" * 100)
+                except OSError:
+                    pass  # nothing listens, or it broke while we spoke
+                await others_turn()
 
 
 async def test_outages_overlap_and_the_last_opens_again(pair: tuple[Guest, Host]) -> None:
     guest, host = pair
-    plan = BridgeFaults(seed=5, severs_per_minute=60.0, refusals_per_minute=60.0, longest_outage=1.0)
-    pace = ManualBridgeClock()
-    async with FakeBridge(TCP, host.url, faults=plan, clock=pace) as bridge:
-        seen: set[bool] = set()
-        over: list[float] = []
-        while len(seen) < 2 or not bridge.listening or pace.monotonic() < 20:
-            pace.advance(0.1)
-            await others_turn()
-            seen.add(bridge.listening)
-            over += [pace.monotonic() + event.seconds for event in bridge.history[len(over) :]]
-            assert bridge.listening == all(end <= pace.monotonic() for end in over)
-            assert pace.monotonic() < 120
-        assert not bridge.severed
+    plan = BridgeFaults(seed=5, severs_per_minute=600.0, refusals_per_minute=600.0, longest_outage=0.1)
+    async with FakeBridge(TCP, host.url, faults=plan) as bridge:
+        await wait_until(lambda: {event.kind for event in bridge.history} == {"refuse", "sever"})
+        await wait_until(lambda: not bridge.listening)
+        await wait_until(lambda: bridge.listening)
         await guest.dial(bridge.url)

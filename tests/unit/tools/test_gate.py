@@ -41,8 +41,8 @@ async def test_a_tool_may_say_that_its_data_is_not_the_whole(context: ToolContex
         (ToolFailure("path: wrong", kind="invalid"), "path: wrong", "invalid"),
         (MeshUnavailable("no embed"), "no embed", "unavailable"),
         (StoreError("locked"), "locked", "backend"),
-        (RuntimeError("/srv/secret/path"), "broken broke (RuntimeError); this is not your fault", "backend"),
-        (TimeoutError(), "broken broke (TimeoutError); this is not your fault", "backend"),
+        (RuntimeError("/srv/secret/path"), "broken failed with an internal error (RuntimeError)", "backend"),
+        (TimeoutError(), "broken failed with an internal error (TimeoutError)", "backend"),
     ],
 )
 async def test_whatever_a_tool_raises_is_an_error_envelope(

@@ -62,7 +62,7 @@ async def test_what_could_not_be_written_is_not_learnt(context: ToolContext) -> 
     [
         ({}, "correction: is required"),
         ({"correction": ""}, "correction: minLength is 1"),
-        ({"correction": " \n"}, "correction: says nothing; tell what to do from now on"),
+        ({"correction": " \n"}, "correction: is empty; say what to do from now on"),
         ({"correction": "x" * 501}, "correction: maxLength is 500"),
         ({"correction": "x", "why": "y"}, "why: no such field; there are: applies_to, correction, instead_of"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.protocol import ArgPattern, Net, Program, RequirementSet, Rule
 from agent_common.protocol.authority import ALL_GRANTED, Authority, Layer
-from agent_runtime.ports import HumanRequest, SubagentRequest, ToolContext, ToolResult
+from agent_runtime.ports import HumanRequest, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement, SandboxLimits
 from agent_runtime.tools import Tool, ToolGate, choose_watchdog
 from agent_runtime.tools.agent.task import task_tool
@@ -156,15 +156,8 @@ async def test_a_grant_of_a_program_is_one_for_its_arguments_too(
 
 
 async def test_nobody_is_asked_about_an_agent_whose_name_is_a_pattern(context: ToolContext) -> None:
-    class Nobody:
-        def callable_agents(self) -> Sequence[tuple[str, str]]:
-            return ()
-
-        async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
-            raise AssertionError
-
     asks = replace(context, authority=Authority((Layer(rules=()),)), interactive=True)
-    tool = task_tool(Nobody(), timeout=10)
+    tool = task_tool((), timeout=10)
     named = await ToolGate().run(tool, {"subagent_type": "a-b_1", "prompt": "x"}, asks)
     assert isinstance(named, HumanRequest)
     assert [rule.pattern for rule in named.always] == ["a-b_1"]

@@ -116,7 +116,7 @@ def test_a_version_that_is_too_large_is_told_not_kept(backups: FileBackups, root
         file.truncate(MAX_FILE_BYTES + 1)
     kept = backups.back_up(place(root, "f"), b"new")
     assert kept.path is None
-    assert kept.metadata() == {"backup_failed": "the version before has more than 10 MiB"}
+    assert kept.metadata() == {"backup_failed": "the previous version has more than 10 MiB"}
     assert versions(root, "f") == []
 
 
@@ -195,7 +195,7 @@ def test_the_latest_version_stays_whatever_the_clock_says(root: Path, clock: Man
 def test_where_there_is_little_room_only_little_is_kept(root: Path, clock: ManualClock) -> None:
     backups = FileBackups(clock, max_bytes=2**20)
     (root / "f").write_bytes(b"x" * 2**20)
-    assert backups.back_up(place(root, "f"), b"new").failure == "the version before has more than 0.9 MiB"
+    assert backups.back_up(place(root, "f"), b"new").failure == "the previous version has more than 0.9 MiB"
 
 
 def test_a_new_life_knows_what_is_there(root: Path, clock: ManualClock) -> None:

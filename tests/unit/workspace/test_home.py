@@ -43,7 +43,7 @@ def test_a_folder_that_cannot_be_made_stops_the_start_and_says_which(tmp_path: P
 def test_what_is_given_away_is_no_link(tmp_path: Path, name: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / name).symlink_to("elsewhere")
-    with pytest.raises(StartError, match=f"/{name} is a link, which is not followed"):
+    with pytest.raises(StartError, match=f"/{name} is a link, and links are not followed"):
         Home(tmp_path).prepare()
 
 

@@ -1,4 +1,4 @@
-"""A small real model inside this process."""
+"""A small real model that runs in this process."""
 
 from .engine import missing_parts
 from .provider import LocalProvider

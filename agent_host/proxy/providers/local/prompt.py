@@ -1,8 +1,8 @@
-"""What a model of 135 million parameters is asked: little, and one thing at a time.
+"""Small prompts for a model of 135 million parameters.
 
-It cannot call tools by itself, nor hold the agent's whole prompt. So it is shown the user's message alone. While a
-message speaks of files and no tool has answered yet, its output is held to the schema of one call of a tool that only
-looks, with the names of the message to choose from; after the result it answers in plain words, without tools.
+The model cannot call tools by itself, and the agent's prompt is too long for it, so it sees only the user's message. If
+the message mentions files and no tool has answered yet, the output is constrained to the schema of one call of a
+read-only tool, with the file names of the message as choices. After the result it answers in text, without tools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...json_access import as_object, object_list, text_of
 _FILES = re.compile(r"\bfiles?\b|\bfolder\b", re.IGNORECASE)
 _NAME = re.compile(r"\b[\w./-]*\w\.[A-Za-z]\w{0,4}\b")
 _MOST_NAMES = 20
-_MOST_TEXT = 2_000  # characters of a message that the model can take in at a bearable pace
+_MOST_TEXT = 2_000  # characters; longer messages would be too slow
 _MOST_TOKENS = 256
 _CALL_TOKENS = 96
 _PLAIN_PROMPT = "You are a helpful AI assistant."
@@ -32,7 +32,7 @@ Choices = dict[str, dict[str, list[str]]]
 
 
 def call_choices(payload: dict[str, Any]) -> Choices:
-    """The calls it is to choose from now; empty when it is to answer in words."""
+    """Return the calls that the model may choose from now; empty if it should answer in text."""
     messages = object_list(payload["messages"])
     if payload.get("tool_choice") == "none" or _tool_results(messages) is not None:
         return {}
@@ -46,7 +46,7 @@ def call_choices(payload: dict[str, Any]) -> Choices:
 
 
 def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:
-    """A request whose answer is held to the schema of one call."""
+    """Return a request whose answer is constrained to the schema of one call."""
     shapes = [_call_schema(tool, argument) for tool, argument in choices.items()]
     return {
         "messages": [
@@ -60,7 +60,7 @@ def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:
 
 
 def plain_request(payload: dict[str, Any]) -> dict[str, Any]:
-    """A request for an answer in words, always with a limit: the model may not find an end by itself."""
+    """Return a request for an answer in text, always with a token limit because the model may not stop by itself."""
     messages = object_list(payload["messages"])
     asked, result, manner = _last_question(messages), _tool_results(messages), _PLAIN_PROMPT
     if result is not None:
@@ -72,7 +72,7 @@ def plain_request(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Name and arguments of the call in the model's words; None when the words were cut before its end."""
+    """Parse the name and arguments of the call in the model's output. Returns None if the output was cut off."""
     try:
         call: Any = from_json(text)
     except ValueError:
@@ -95,13 +95,13 @@ def _message(role: str, content: str) -> dict[str, str]:
 
 
 def _last_question(messages: list[dict[str, Any]]) -> str:
-    """The last message of the user, as much of it as the model can take in."""
+    """Return the user's last message, cut to `_MOST_TEXT`."""
     said = [without_notes(text_of(message.get("content"))) for message in messages if message.get("role") == "user"]
     return next(filter(None, reversed(said)), "")[:_MOST_TEXT]
 
 
 def _tool_results(messages: list[dict[str, Any]]) -> str | None:
-    """What tools answered since the user's last message."""
+    """Return the results of tools since the user's last message, or None."""
     last = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=-1)
     results = [text_of(message.get("content")) for message in messages[last + 1 :] if message.get("role") == "tool"]
     return "\n".join(results)[:_MOST_TEXT] if results else None

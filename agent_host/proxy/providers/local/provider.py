@@ -1,4 +1,4 @@
-"""The local model as a provider."""
+"""The provider for the local model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONNECT_SECONDS = 5.0
 
 
 class LocalProvider:
-    """Loads the model with the first call. Every answer in words begins with a notice of how small the model is."""
+    """Answers with the local model, loaded by the first call. Text answers start with a warning about its size."""
 
     def __init__(self, clock: Clock, idle_timeout: float, load_engine: Callable[[], Engine] = start_engine) -> None:
         self._clock = clock
@@ -58,14 +58,14 @@ class LocalProvider:
         if self._client is not None:
             await self._client.close()
         held, self._engine = [self._engine], None
-        await asyncio.to_thread(held.clear)  # the server stops when nobody holds it, and that waits for its thread
+        await asyncio.to_thread(held.clear)  # drops the last reference; the server then stops, which blocks
 
     async def _get_client(self) -> OpenAICompatible:
         async with self._loading:
             if self._client is None:
                 self._engine = await asyncio.to_thread(self._load)
                 spec = ProviderSpec("local", "openai", self._engine.url, self._engine.key)
-                # llama.cpp's server hangs up after a stream without saying so before.
+                # llama.cpp's server closes the connection after a stream without announcing it.
                 self._client = OpenAICompatible(spec, _CONNECT_SECONDS, self._idle_timeout, in_process=True)
             return self._client
 

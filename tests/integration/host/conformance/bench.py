@@ -10,8 +10,10 @@ from typing import Any, Literal
 from agent_common.net import parse_endpoint
 from agent_common.protocol.work import SOFT_LINE
 from agent_conformance import Finding, Options, TesterGuest, TesterHost, judge_agent, judge_listener
-from agent_testing import StubAgent, StubListener
+from agent_testing import StubListener
 
+from .agent_mutants import make_agent
+from .listener_mutants import make_listener
 from .swift import run_swiftly
 
 KEY = b"the key of the workspace"
@@ -40,7 +42,6 @@ async def try_agent(
 ) -> list[Finding]:
     """What the tester finds in a stub agent with this fault."""
     url = f"unix:{socket}"
-    wrong = frozenset() if fault == SOUND else frozenset({fault})
     settings: dict[str, Any] = {
         "key": KEY,
         "constraints": b"be good",
@@ -48,7 +49,7 @@ async def try_agent(
         "max_line": LINE if fault != "bad_offer" else SOFT_LINE,  # without an offer the tester cannot know another
         **agent,
     }
-    task = asyncio.create_task(StubAgent(url, faults=wrong, **settings).run())
+    task = asyncio.create_task(make_agent(url, fault, **settings).run())
     try:
         return await judge_agent(TesterHost(parse_endpoint(url, listening=True), options), only)
     finally:
@@ -60,8 +61,7 @@ async def try_listener(
     fault: str = SOUND, *, url: str, dialect: Literal["strict", "loose"] = "strict", key: bytes | None = KEY
 ) -> list[Finding]:
     """What the tester finds in a stub listener with this fault."""
-    wrong = frozenset() if fault == SOUND else frozenset({fault})
-    async with StubListener(url, key=key, heartbeat=0.4, dialect=dialect, max_line=LINE, faults=wrong) as listener:
+    async with make_listener(url, fault, key=key, dialect=dialect, heartbeat=0.4, max_line=LINE) as listener:
         options = Options(dialect=dialect, key=KEY, timeout=3.0, wait=20, agent_id="stub")
         guest = TesterGuest(parse_endpoint(listener.url), options, StubDrive(listener))
         return await judge_listener(guest)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from agent_conformance import AGENT_RULES, LISTENER_RULES, Finding, Options
-from agent_testing import LOOSE_AGENT_FAULTS, LOOSE_LISTENER_FAULTS
 
 from .bench import failed, try_agent, try_listener
 from .swift import run_swiftly
@@ -45,11 +44,9 @@ def loose_listener(fault: str, folder: str) -> list[Finding]:
     return run_swiftly(try_listener(fault, url=f"unix:{folder}/s", dialect="loose", key=None))
 
 
-def test_each_loose_rule_and_each_loose_fault_is_tried() -> None:
+def test_each_loose_rule_is_tried() -> None:
     rules = {rule.id for rule in (*AGENT_RULES, *LISTENER_RULES) if rule.loose}
     assert {*AGENTS.values(), *LISTENERS.values()} == rules - UNTRIED
-    assert LOOSE_AGENT_FAULTS.keys() <= AGENTS.keys()
-    assert LOOSE_LISTENER_FAULTS.keys() <= LISTENERS.keys()
 
 
 @pytest.mark.parametrize("fault", AGENTS)

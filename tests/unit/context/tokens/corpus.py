@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent_runtime.context.tokens.encodings import encoder
-from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens, tools_tokens
+from agent_runtime.context.tokens.message_overhead import REPLY, message_tokens
 
 ROOT = Path(__file__).parents[4]
 CORPUS = ROOT / "tests/corpora/tokens"
@@ -148,6 +148,10 @@ def turn(rng: random.Random, language: str) -> list[bytes]:
     return messages
 
 
+SHOWN_OF_TOOLS = 0.75
+"""Share of the JSON of tools that the provider's model is shown."""
+
+
 class CountingProvider:
     """Counts prompts as `o200k_base` does, times a factor that nobody knows."""
 
@@ -160,5 +164,5 @@ class CountingProvider:
         for one in messages:
             if one not in self._seen:
                 self._seen[one] = message_tokens(one, self._count)
-        frame = REPLY + (tools_tokens(tools, "o200k_base", self._count) if tools else 0)
+        frame = REPLY + (round(self._count(tools.decode()) * SHOWN_OF_TOOLS) if tools else 0)
         return round(self._factor * (frame + sum(self._seen[one] for one in messages)))

@@ -37,7 +37,12 @@ def test_an_image_is_what_its_config_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("config", "why"),
-    [({}, "what to run"), ({"Cmd": ["x"], "User": "agent"}, "must be numbers"), ({"Cmd": "x"}, "list"), ([], "object")],
+    [
+        ({}, "neither Entrypoint nor Cmd"),
+        ({"Cmd": ["x"], "User": "agent"}, "must be numeric"),
+        ({"Cmd": "x"}, "list"),
+        ([], "object"),
+    ],
 )
 def test_a_config_that_cannot_be_used_says_why(tmp_path: Path, config: object, why: str) -> None:
     with pytest.raises(StartError, match=rf"MESH_VM_IMAGE: .*image.json(.|\n)*{why}"):

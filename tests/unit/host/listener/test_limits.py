@@ -56,7 +56,7 @@ async def test_work_that_nobody_begins_expires(room: Room) -> None:
     await room.submit(expires_in=5)
     room.pass_time(5.1)
     record = await room.ended()
-    assert (record.status, record.error) == ("expired", "expired: nobody could begin it in time")
+    assert (record.status, record.error) == ("expired", "expired: no agent could start it in time")
 
 
 async def test_work_whose_agent_never_comes_back_is_dead(room: Room) -> None:

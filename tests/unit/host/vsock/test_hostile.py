@@ -193,7 +193,7 @@ def test_nonsense_of_the_monitor_is_its_end_and_another_may_come(guest: Guest, r
     guest.say(request_, body, files)
     guest.monitor.close()
     guest.turn()
-    assert "the monitor has gone" in guest.said[-1]
+    assert "the monitor has disconnected" in guest.said[-1]
     guest.monitor = socket.socket(socket.AF_UNIX)
     guest.monitor.connect(guest.uds.replace("v.sock", "m.sock"))
     guest.turn()

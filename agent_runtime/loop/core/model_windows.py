@@ -1,0 +1,32 @@
+"""The context windows of models, and the calibration of their token counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agent_common.protocol import ModelCard
+
+from ...context import ContextWindow, TokenCalibrations
+
+
+class ModelWindows:
+    """The windows of all models, from the configuration, the mesh and refused requests."""
+
+    def __init__(
+        self, configured: Callable[[str], ContextWindow], known_cards: Callable[[], Sequence[ModelCard]]
+    ) -> None:
+        """`configured` returns a model's window as far as settings and mesh tell; `known_cards` the mesh's models."""
+        self.configured, self.known_cards = configured, known_cards
+        self.calibrations = TokenCalibrations(self._upstream_name)
+
+    def window(self, model: str) -> ContextWindow:
+        """Return the model's window. A refused request may have shown it to be smaller than configured."""
+        return self.configured(model).narrowed(self.calibrations.for_model(model).limit)
+
+    def usable(self, model: str) -> int:
+        """Return how many tokens of the window a conversation may take before it is compacted."""
+        return self.window(model).usable
+
+    def _upstream_name(self, model: str) -> str | None:
+        """Return the provider's own name for a model; None where it is not known."""
+        return next((card.upstream for card in self.known_cards() if card.id == model), None)

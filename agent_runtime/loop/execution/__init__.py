@@ -1,0 +1,1 @@
+"""Run one turn, record it, and write its end to the disk."""

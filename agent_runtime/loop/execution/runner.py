@@ -1,0 +1,310 @@
+"""Run one turn: send its chunks to the recorder and to the live stream, and record its end before publishing it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from agent_common.protocol import Usage
+from agent_common.protocol import chunks as c
+from agent_common.telemetry import logger
+
+from ...context import CurrentTurn, View, read_view
+from ...errors import BrokenRecord, StoreError
+from ...ports import NoteProvider, Spawner, ToolContext
+from ...sessions import Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
+from ...store import Unit
+from ..core.authority import UnknownAgent
+from ..core.corrections import detect_correction
+from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
+from ..core.model_meter import TurnMeter
+from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
+from ..core.steering import SessionQueue, SteeringInbox
+from ..core.turn_state import Turn
+from ..notes.compose import compose_notes
+from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
+from ..services import LoopServices
+from ..turn.chunk_writer import ChunkWriter
+from ..turn.context_budget import ContextBudgets
+from ..turn.deps import TurnDeps
+from ..turn.resume_state import ResumeState
+from ..turn.turn import run_turn
+from ..turn.turn_tools import open_turn_tools
+from .finalizer import RETRY_SECONDS, TurnFinalizer, save_session_model
+
+log = logger(__name__)
+T = TypeVar("T")
+_TERMINAL_CHUNKS = (c.ErrorChunk, c.Finish, c.Abort)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRunner:
+    """Runs turns that have rows of their own in the database."""
+
+    services: LoopServices
+    finalizer: TurnFinalizer
+    context_budgets: ContextBudgets
+    spawner: Spawner | None = None
+    """Runs the agents that tools call; None: no agent can be called."""
+    note_providers: Sequence[NoteProvider] = ()
+    """They are asked for notes when a turn starts, in the order in which the model reads them."""
+    daily_log: DailyLog = field(default_factory=NoDailyLog)
+
+    async def run(self, turn: Turn, queue: SessionQueue) -> None:
+        """Run the turn from its present state to its recorded end, or until it has to wait for a person."""
+        services, started = self.services, self._begin(turn)
+        try:
+            progress = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
+        except Exception:
+            log.exception("a turn cannot be resumed", message_id=turn.message_id)
+            await self.finalizer.finalize_unreadable(turn)
+            return
+        row = MessageRow(turn.request.reply_id, turn.session.id, "assistant", {}, started, started)
+        recorder = Recorder(services.database, services.ids, services.clock, row, progress.parts)
+        recorder.message.metadata.update(turn.reply_metadata())
+        deadline = asyncio.get_running_loop().call_later(
+            turn.seconds_left(services.clock.monotonic()), turn.stop, "deadline"
+        )
+        try:
+            await self._drive(turn, recorder, await self._build_deps(turn, queue, recorder, progress))
+        except BrokenRecord as error:
+            await self._fail(turn, recorder, TurnOutcome("failed", "error", "broken_record", str(error)))
+        except StoreError as error:
+            log.error("turn failed", message_id=turn.message_id, error=str(error))
+            await self._fail(turn, recorder, STORE_FAILURE)
+        except UnknownAgent as gone:
+            await self._fail(turn, recorder, TurnOutcome("failed", "error", "unknown_agent", str(gone)))
+        except Exception as error:
+            log.exception("turn failed", message_id=turn.message_id, error=str(error))
+            await self._fail(turn, recorder, INTERNAL_FAILURE)
+        finally:
+            deadline.cancel()
+            recorder.close()
+
+    async def _drive(self, turn: Turn, recorder: Recorder, deps: TurnDeps) -> None:
+        async for chunk in run_turn(turn, deps):
+            recorder.record(chunk)
+            if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION_TOOL:
+                turn.human_wait.answerable_ids.add(chunk.toolCallId)
+            elif isinstance(chunk, c.ToolApprovalRequest):
+                turn.human_wait.answerable_ids |= {chunk.approvalId, chunk.toolCallId}
+            if isinstance(chunk, c.FinishStep):
+                turn.human_wait.answerable_ids.clear()
+                self.services.counters.count_step(turn, self.services.clock.now_ms())
+            if isinstance(chunk, _TERMINAL_CHUNKS) and turn.state == "running":
+                await self._finalize(turn, recorder)  # a client may stop reading here and send again
+            turn.stream.publish(chunk)
+        if turn.end.outcome is None:
+            await self._pause(turn, recorder)
+
+    # -- the beginning
+
+    def _begin(self, turn: Turn) -> int:
+        """Mark the turn as started and return its start in epoch milliseconds. The start of a turn that was queued or
+        is resumed is also written to the database."""
+        now = turn.session.next_timestamp(self.services.clock.now_ms())
+        already = max(0, now - turn.start.at_ms) / 1000 if turn.has_run_before and turn.start.at_ms else 0.0
+        started = turn.start.at_ms = turn.start.at_ms or now
+        if turn.request.model_chosen_by == "session" and not turn.has_run_before:
+            turn.model = turn.session.model
+        turn.start.monotonic = self.services.clock.monotonic() - already
+        self.services.counters.update_model(turn)
+        if not turn.start.announced:
+            turn.start.announced = True
+            self.services.events.emit("turn-started", turn.session.principal, **turn.public_ids())
+
+        def unit(connection: sqlite3.Connection) -> None:
+            if turn.has_run_before:
+                rows.resume_turn(connection, turn.message_id, now)
+                return
+            rows.start_turn(connection, turn.message_id, started)
+            if turn.request.on_start is not None:
+                turn.request.on_start(connection, turn, started)
+
+        if turn.has_run_before or turn.admission.queued:
+            turn.start.unrecorded, turn.start.write = unit, self.services.database.write(unit)
+            turn.start.write.add_done_callback(lambda written: _on_start_written(turn, written))
+        return started
+
+    async def _load_resume_state(self, turn: Turn) -> ResumeState:
+        def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
+            reply, ids = (
+                history.message(connection, turn.request.reply_id),
+                history.part_ids(connection, turn.request.reply_id),
+            )
+            return reply, ids, _separately_recorded_usage(connection, turn) if turn.request.task_id else Usage()
+
+        reply, ids, helpers = await self._read_with_retries(unit)
+        fresh = not turn.budget.tokens  # otherwise this process has counted its usage already
+        if fresh:
+            turn.budget.add_helper_usage(helpers)
+        if reply is None:
+            return ResumeState()
+        progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
+        if progress.usage is not None and not turn.budget.steps:
+            turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
+        turn.budget.steps = progress.completed_model_calls
+        turn.budget.calls = progress.finished_tool_calls
+        turn.budget.egress.sent_bytes = progress.egress_bytes
+        if fresh:
+            turn.budget.add_helper_usage(progress.model_usage)
+        return progress
+
+    async def _read_with_retries(self, unit: Unit[T]) -> T:
+        """Read with retries, so that a failing disk does not end a turn that has progressed this far."""
+        for wait in RETRY_SECONDS:
+            try:
+                return await self.services.database.read(unit)
+            except BrokenRecord:
+                raise  # reading it again would not help
+            except StoreError as error:
+                log.warning("a turn could not be read, retrying", error=str(error))
+                await asyncio.sleep(wait)
+        return await self.services.database.read(unit)
+
+    async def _build_deps(
+        self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
+    ) -> TurnDeps:
+        services, conversation = self.services, turn.session
+        brief = conversation.prompt_of(turn.request.agent)
+        assert brief is not None  # noqa: S101  it was made when the turn was admitted
+        if conversation.view is None:
+            conversation.view = await self._read_view(turn)
+            conversation.context_usage.reset()
+        conversation.view.begin_with(brief.prompt)
+        detect_correction(turn, conversation.view, services.learnings)
+        await compose_notes(turn, conversation.view, services.database, services.clock, self.note_providers)
+        conversation.view.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
+        for step in resume_state.past_steps:
+            conversation.view.add_step(step)
+        context = ToolContext(
+            session_id=conversation.id,
+            call_id="",
+            workspace=services.home.workspace,
+            scratch=services.home.scratch(conversation.id),
+            message_id=turn.message_id,
+            principal=conversation.principal,
+            agent=turn.request.agent,
+            interactive=turn.request.interactive,
+            packages=brief.packages,
+            skills=services.skills_folder,
+            egress=turn.budget.egress,
+            spawner=self.spawner,
+            model_meter=TurnMeter(turn.budget, services.price_check),
+        )
+        current_authority = partial(services.authority_resolver.resolve, turn)
+        tools = await open_turn_tools(turn, services.tool_catalog, current_authority, services.database)
+        return TurnDeps(
+            model=services.model,
+            tools=tools,
+            view=conversation.view,
+            tool_context=context,
+            current_authority=current_authority,
+            parallel_tools=services.parallel_tools,
+            prepare_scratch=partial(services.home.make_scratch, conversation.id),
+            save_durably=recorder.save,
+            save=partial(recorder.save, durable=False),
+            steering=SteeringInbox(queue, turn, recorder, services.learnings),
+            resume_state=resume_state,
+            learnings=services.learnings,
+            context_budget=self.context_budgets.open_budget(turn, conversation.view, recorder, brief.prompt),
+            side_effect_gate=services.side_effect_gate,
+            session_has_tool_call=lambda call: services.database.read(
+                lambda connection: history.has_call(connection, conversation.id, call)
+            ),
+            price_check=services.price_check,
+        )
+
+    async def _read_view(self, turn: Turn) -> View:
+        """Read the view from disk, without this turn's own message and reply."""
+        conversation = turn.session
+        if conversation.empty:
+            conversation.empty = False
+            return View(conversation.prompt, conversation.agent)
+
+        own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=turn.has_run_before)
+        return await self._read_with_retries(
+            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
+        )
+
+    # -- the end
+
+    async def _pause(self, turn: Turn, recorder: Recorder) -> None:
+        """Put the turn into state `waiting`, durably before any client can see it."""
+        turn.transition("finalizing")
+        turn.end.reply_parts = recorder.current_parts()
+        turn.human_wait.since_ms = self.services.clock.now_ms()
+        turn.session.view = None
+        await self.finalizer.save_with_retries(turn, recorder, _record_pause)
+        turn.has_run_before = True
+        turn.human_wait.requests = pending_requests_of(turn.end.reply_parts)
+        turn.human_wait.answerable_ids.clear()
+        turn.interruptible = False
+        turn.transition("waiting")
+        turn.stream.pause(waiting_end(turn))
+        kinds = [wait.kind for wait in turn.human_wait.requests.values()]
+        log.info("turn waits", session_id=turn.session.id, message_id=turn.message_id, pending=kinds)
+        for wait in turn.human_wait.requests.values():
+            facts = {**turn.public_ids(), "id": wait.id, "kind": wait.kind}
+            self.services.events.emit("approval-requested", turn.session.principal, **facts)
+
+    async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
+        """Record the end of the turn and its hooks in one transaction, before any client can see it."""
+        turn.transition("finalizing")
+        turn.end.reply_parts = recorder.current_parts()
+        turn.end.duration_ms = round((self.services.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
+        if turn.end.outcome is None or turn.end.outcome.status != "complete":
+            turn.session.view = None
+        await self.finalizer.finalize(turn, recorder)
+        turn.end.recorded = True
+        self.services.counters.count_end(turn)
+        log_turn(turn, self.daily_log)
+
+    async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
+        """Record a failed end and publish it."""
+        turn.end.outcome, why = outcome, outcome.error or ""
+        metadata = {"finish_reason": "error", "outcome": outcome.json()}
+        said = recorder.current_parts()
+        closing = ChunkWriter(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
+        last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=metadata))
+        end = (*closing, *last)
+        for chunk in end:
+            recorder.record(chunk)
+        try:
+            await self._finalize(turn, recorder)
+        except Exception as error:  # noqa: BLE001  the disk is gone as well
+            log.error("the end of a turn is not recorded", message_id=turn.message_id, error=str(error))
+            self.finalizer.finalize_later(turn, recorder)
+        for chunk in end:
+            turn.stream.publish(chunk)
+
+
+def _is_open(part: dict[str, Any]) -> bool:
+    return tool_name(part) is not None and not part["state"].startswith("output-")
+
+
+def _record_pause(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    rows.suspend_turn(connection, turn.message_id, now)
+    save_session_model(connection, turn, now)
+
+
+def _separately_recorded_usage(connection: sqlite3.Connection, turn: Turn) -> Usage:
+    """Return the usage of earlier processes' summaries and subagents, which is on records of their own."""
+    called = history.subagent_usage(connection, turn.session.id, turn.message_id)
+    return markers.summary_usage(connection, turn.session.id).plus(called)
+
+
+def waiting_end(turn: Turn) -> tuple[c.Chunk, ...]:
+    """Return the chunks that end the stream for readers that do not wait for a person's answer."""
+    return c.FinishStep(), c.Finish(finishReason="tool-calls", messageMetadata={"pending": turn.pending()})
+
+
+def _on_start_written(turn: Turn, written: asyncio.Future[None]) -> None:
+    if written.cancelled() or (error := written.exception()) is None:
+        turn.start.unrecorded = None
+    else:
+        log.warning("the start of a turn could not be recorded", message_id=turn.message_id, error=str(error))

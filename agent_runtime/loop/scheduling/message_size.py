@@ -1,0 +1,50 @@
+"""Refuse messages that cannot fit into the model's window, before anything is written or sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...context import View, serialize_tools, too_long
+from ...errors import TooLarge
+from ...ports import ToolCatalog
+from ..core.authority import AuthorityResolver
+from ..core.model_windows import ModelWindows
+from ..core.turn_state import Turn
+
+SKIP_FACTOR = 8
+"""A message with fewer bytes than the window's tokens divided by this is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSizeCheck:
+    """Checks messages before they are admitted, at every entry point."""
+
+    windows: ModelWindows
+    tool_catalog: ToolCatalog
+    authority_resolver: AuthorityResolver
+
+    async def require(self, turn: Turn) -> None:
+        """Raise TooLarge for a message that would not fit even into an empty conversation. If the window is unknown, or
+        prompt and tools alone do not fit, the message passes and the provider decides."""
+        window = self.windows.window(turn.model)
+        limit, brief = window.limit, turn.session.prompt_of(turn.request.agent)
+        if (
+            brief is None
+            or not window.known
+            or sum(len(str(part)) for part in turn.request.parts) * SKIP_FACTOR <= limit
+        ):
+            return
+        view = View(brief.prompt, turn.request.agent)
+        view.add_user(turn.request.parts, turn.request.agent, (), turn.message_id)
+        tools = serialize_tools(self.tool_catalog.snapshot(brief.tools, self.authority_resolver.resolve(turn)).specs)
+        sizes = await too_long(self.windows.calibrations.for_model(turn.model), view.messages, tools, limit)
+        if sizes is None:
+            return
+        tokens, room = sizes
+        raise TooLarge(
+            f"the message has {tokens} tokens and model {turn.model} takes {limit}, of which prompt and tools leave "
+            f"{room}: send less, put it into a file of the workspace, or choose a larger model",
+            code="message_too_long",
+            message_tokens=tokens,
+            window_tokens=limit,
+        )

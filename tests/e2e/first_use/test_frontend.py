@@ -1,0 +1,75 @@
+"""The programs of docs/how-to/frontend.md do what the page says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_testing import LiveProcess, Say, ScriptedProvider
+
+from ..live import PATIENCE, TOKEN, Runtime, fresh
+from ..node import CLIENT, NODE, PACKAGES, run_node
+
+ROOT = CLIENT.parents[1]
+PAGE = (ROOT / "docs" / "how-to" / "frontend.md").read_text("utf-8")
+PROGRAMS = re.findall(r"```js\n// (\S+\.mjs)\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    with ScriptedProvider() as provider, Runtime(provider, tmp_path_factory.mktemp("page")) as runtime:
+        yield runtime
+
+
+@pytest.fixture(params=PACKAGES)
+def sdk(request: pytest.FixtureRequest) -> str:
+    """A version of the AI SDK."""
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path: Path, sdk: str) -> Path:
+    """A folder where that version is installed, with the page's programs in it."""
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "ai").symlink_to(CLIENT / "node_modules" / PACKAGES[sdk])
+    for name, program in PROGRAMS:
+        (tmp_path / name).write_text(program, "utf-8")
+    return tmp_path
+
+
+def point(program: Path, named: str, real: str) -> None:
+    """Puts a live address where the page has its own."""
+    text = program.read_text("utf-8")
+    assert named in text
+    program.write_text(text.replace(named, real), "utf-8")
+
+
+def test_the_program_in_node_chats(runtime: Runtime, folder: Path, sdk: str) -> None:
+    runtime.provider.script.replace([Say("Your name is Ada."), Say("You are Ada.")])
+    point(folder / "chat.mjs", "http://localhost:8400", runtime.url)
+    thread = fresh("thread")
+    for words, answer in (("I am Ada", "Your name is Ada.\n"), ("Who am I?", "You are Ada.\n")):
+        done = run_node(runtime, "chat.mjs", thread, words, sdk=sdk, cwd=folder)
+        assert (done.returncode, done.stdout) == (0, answer), done.stderr
+    said = str(runtime.provider.completions[-1].messages)
+    assert "I am Ada" in said
+
+
+def test_the_page_works_through_the_proxy(runtime: Runtime, folder: Path, sdk: str) -> None:
+    env = {"AGENT_URL": runtime.url, "AGENT_TOKEN": TOKEN, "PORT": "0"}
+    with LiveProcess([NODE, folder / "proxy.mjs"], env) as proxy:
+        address = proxy.wait_for_output(r"http://\S+/agent", PATIENCE)[0]
+        point(folder / "agent.mjs", '"/agent"', f'"{address}"')
+        done = run_node(runtime, "page.mjs", folder / "agent.mjs", sdk=sdk)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_page_shows_of_the_example_is_the_example() -> None:
+    shown = re.findall(r"```jsx?\n// (examples/\S+)\n(.*?)```", PAGE, re.DOTALL)
+    shown += [(f"examples/chat-page/src/{name}", text) for name, text in PROGRAMS if name == "agent.mjs"]
+    assert len(shown) == 4
+    for path, text in shown:
+        assert text in (ROOT / path).read_text("utf-8"), f"docs/how-to/frontend.md and {path} differ"

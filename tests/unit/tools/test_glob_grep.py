@@ -1,0 +1,234 @@
+"""Which files and lines `glob` and `grep` find."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_runtime.tools.files import search_worker
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    files = {
+        "README.md": b"# Title\nhello world\n",
+        "a/one.py": b"import os\nprint('Hello')\n",
+        "a/one.txt": b"hello\r\nhell\n\nhello again",
+        "a/b/two.py": "h\u00e9llo = 1\n".encode(),
+        "a/b/latin.txt": b"caf\xe9 hello\n",
+        "a.txt": b"last hello",
+        "binary": b"hello\n" + b"x" * 100_000 + b"\0",
+        "utf16.txt": "hello".encode("utf-16"),
+        ".hidden": b"hello\n",
+        "-dash.txt": b"hello\n",
+        "with\nnewline.txt": b"hello\n",
+        "long.txt": b"hello" + b"x" * 600 + b"\n",
+        ".git/config": b"hello\n",
+        "node_modules/x/index.js": b"hello\n",
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    (tmp_path / "link.txt").symlink_to("README.md")
+    (tmp_path / "linked").symlink_to("a")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path
+
+
+def glob(root: Path, pattern: str, limit: int = 1000) -> dict[str, Any]:
+    return search_worker.handle_request({"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit})
+
+
+def grep(root: Path, pattern: str, **more: Any) -> dict[str, Any]:
+    request = {"kind": "grep", "root": str(root), "only": None, "include": "**", "limit": 200}
+    return search_worker.handle_request({**request, "pattern": pattern, **more})
+
+
+# ---------------------------------------------------------------- glob
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", ["a/b/two.py", "a/one.py"]),
+        ("a/*.py", ["a/one.py"]),
+        ("./a/*.py", ["a/one.py"]),
+        ("**/*.py", ["a/b/two.py", "a/one.py"]),
+        ("a/**/*.py", ["a/b/two.py", "a/one.py"]),
+        ("**/b/**", ["a/b/latin.txt", "a/b/two.py"]),
+        ("a/b/", ["a/b/latin.txt", "a/b/two.py"]),
+        ("a/one.{py,txt}", ["a/one.py", "a/one.txt"]),
+        ("{a,x}/{one,b/two}.py", ["a/b/two.py", "a/one.py"]),
+        ("[rR]EADME.*", ["README.md"]),
+        ("a/one.???", ["a/one.txt"]),
+        (".git/*", [".git/config"]),
+        ("**/node_modules/**/*.js", ["node_modules/x/index.js"]),
+        ("link*", ["link.txt"]),
+        ("nothing", []),
+        ("a", []),
+        ("linked/*", []),
+        ("with*", ["with\nnewline.txt"]),
+    ],
+)
+def test_glob(tree: Path, pattern: str, found: list[str]) -> None:
+    assert glob(tree, pattern)["entries"] == found
+
+
+def test_glob_is_sorted_and_says_what_it_left_out(tree: Path) -> None:
+    answer = glob(tree, "**")
+    assert answer["entries"][:4] == ["-dash.txt", ".hidden", "README.md", "a/b/latin.txt"]
+    assert not answer["truncated"]
+    assert answer["left_out"] == [".git (skipped)", "node_modules (skipped)"]
+
+
+@pytest.mark.parametrize(("limit", "truncated"), [(2, False), (1, True)])
+def test_a_listing_that_is_not_complete_says_so(tree: Path, limit: int, truncated: bool) -> None:
+    answer = glob(tree, "*.py", limit)
+    assert (len(answer["entries"]), answer["truncated"]) == (limit, truncated)
+
+
+def test_a_root_that_is_gone_is_told(tree: Path) -> None:
+    assert glob(tree / "gone", "*")["left_out"] == [". (No such file or directory)"]
+
+
+def test_braces_do_not_explode() -> None:
+    assert search_worker.handle_request({"kind": "glob", "root": "/", "pattern": "{a,b}" * 30, "limit": 1}) == {
+        "fault": "pattern: the braces stand for more than 64 patterns",
+        "kind": "invalid",
+    }
+
+
+def naive(parts: list[str], pattern: list[str]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(naive(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and pattern[0] in ("*", parts[0]) and naive(parts[1:], pattern[1:])
+
+
+@given(
+    st.lists(st.sampled_from("ab"), min_size=1, max_size=5),
+    st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5),
+)
+def test_matching_agrees_with_a_naive_one(parts: list[str], pattern: list[str]) -> None:
+    glob = search_worker.Glob(pattern)
+    at = glob.start
+    for folder in parts[:-1]:
+        at = glob.descend(at, folder)
+    assert any(test(parts[-1]) for test in glob.name_tests(at)) == naive(parts, pattern)
+
+
+def test_what_cannot_fit_is_not_walked_and_not_reported(tree: Path) -> None:
+    (tree / "a" / "node_modules").mkdir()
+    for pattern in ("a/*.py", "a/*"):
+        assert glob(tree, pattern)["left_out"] == []
+    assert glob(tree, "a/**/*.py")["left_out"] == ["a/node_modules (skipped)"]
+
+
+def test_links_are_named_and_not_followed_into_folders(tree: Path) -> None:
+    answer = glob(tree, "loop")  # leads nowhere, and is there
+    assert (answer["entries"], answer["left_out"]) == (["loop"], [".git (skipped)", "node_modules (skipped)"])
+    (tree / "a" / "b").rename(tree / "far")
+    (tree / "a" / "b").symlink_to("../far")
+    assert glob(tree, "**/two.py")["entries"] == ["far/two.py"]
+
+
+def test_a_deep_tree_is_walked_to_its_bottom(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(os.open("f", os.O_CREAT, dir_fd=folder))
+    os.close(folder)
+    try:
+        assert glob(tmp_path, "f")["entries"] == ["d/" * 1200 + "f"]
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # too deep for Python to remove
+
+
+# ---------------------------------------------------------------- grep
+
+
+def test_grep(tree: Path) -> None:
+    found = grep(tree, "^hello")
+    assert [(match["path"], match["line"], match["text"]) for match in found["matches"]] == [
+        ("-dash.txt", 1, "hello"),
+        (".hidden", 1, "hello"),
+        ("README.md", 2, "hello world"),
+        ("a/one.txt", 1, "hello"),
+        ("a/one.txt", 4, "hello again"),
+        ("long.txt", 1, "hello" + "x" * 495 + "..."),
+        ("with\nnewline.txt", 1, "hello"),
+    ]
+    assert not found["truncated"]
+
+
+def test_grep_one_file(tree: Path) -> None:
+    found = grep(tree, "hello", only="a.txt")
+    assert found["matches"] == [{"path": "a.txt", "line": 1, "text": "last hello"}]
+
+
+@pytest.mark.parametrize(("limit", "truncated"), [(3, False), (2, True)])
+def test_matches_that_are_not_complete_say_so(tree: Path, limit: int, truncated: bool) -> None:
+    found = grep(tree, "hell", include="a/*.txt", limit=limit)
+    assert (len(found["matches"]), found["truncated"]) == (limit, truncated)
+
+
+def test_more_files_than_one_call_takes(tmp_path: Path) -> None:
+    for number in range(search_worker.FILES_PER_RUN + 20):
+        (tmp_path / f"{number:04}").write_text("x")
+    found = grep(tmp_path, "x", limit=1000)
+    assert [match["path"] for match in found["matches"]] == [f"{n:04}" for n in range(search_worker.FILES_PER_RUN + 20)]
+
+
+def test_what_is_no_regular_expression_is_told(tree: Path) -> None:
+    (tree / "empty").mkdir()
+    for root in (tree, tree / "empty"):
+        assert grep(root, "h(")["fault"].startswith("pattern: is not a regular expression: ")
+
+
+def test_what_is_not_looked_into_is_named(tree: Path) -> None:
+    left_out = grep(tree, "hello", largest=50_000)["left_out"]
+    assert "binary (over 0 MiB)" in left_out
+    assert ".git (skipped)" in left_out
+
+
+def test_names_that_are_not_utf8_are_found(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9")).write_text("hello")
+    assert [match["text"] for match in grep(tmp_path, "hello")["matches"]] == ["hello"]
+
+
+def test_a_pattern_that_repeats_repetitions_takes_linear_time(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a" * 10_000 + "!\n")
+    assert grep(tmp_path, "(a+)+$") == {"matches": [], "truncated": False, "left_out": []}
+
+
+def test_without_ripgrep_grep_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert grep(tmp_path, "x") == {
+        "fault": "grep needs ripgrep (rg), which is not installed; search with bash",
+        "kind": "unavailable",
+    }
+
+
+def test_the_program_reads_a_request_and_writes_an_answer(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = json.dumps({"kind": "glob", "root": str(tree), "pattern": "*.md", "limit": 5})
+    argv = [sys.executable, "-I", "-S", search_worker.__file__]
+    done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True, timeout=10)
+    assert json.loads(done.stdout) == {"entries": ["README.md"], "truncated": False, "left_out": [
+        ".git (skipped)", "node_modules (skipped)"
+    ]}  # fmt: skip
+    assert io.StringIO(done.stderr).read() == ""
