@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from .errors import StartError
 from .fleet import DIE_WITH_PARENT
@@ -67,12 +67,12 @@ class RunOnce:
         return answer
 
     @contextmanager
-    def _running_host(self, folder: Path) -> Generator[httpx.Client]:
+    def _running_host(self, folder: Path) -> Generator[httpx2.Client]:
         host = self._start_host(folder)
         try:
-            transport = httpx.HTTPTransport(uds=str(folder / "mesh.sock"))
+            transport = httpx2.HTTPTransport(uds=str(folder / "mesh.sock"))
             headers = {"authorization": f"Bearer {self._token}"}
-            with httpx.Client(
+            with httpx2.Client(
                 transport=transport, base_url="http://host", headers=headers, timeout=self._timeout + 10
             ) as client:
                 self._wait_until("reach the host", lambda: self._is_up(client, host, folder))
@@ -119,22 +119,22 @@ class RunOnce:
 
     # ---------------------------------------------------------------- the steps
 
-    def _is_up(self, client: httpx.Client, host: subprocess.Popen[bytes], folder: Path) -> bool:
+    def _is_up(self, client: httpx2.Client, host: subprocess.Popen[bytes], folder: Path) -> bool:
         if host.poll() is not None:
             raise StartError(f"the host did not start:\n{(folder / 'host.log').read_text()[-2000:].strip()}")
         try:
             return client.get("/workspaces").is_success  # a different host in the same folder refuses the token
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return False
 
-    def _is_ready(self, host: httpx.Client) -> bool:
+    def _is_ready(self, host: httpx2.Client) -> bool:
         seen = self._request(host, "GET", f"/workspaces/{self._name}")
         if seen["state"] != "running":
             raise StartError(f"the workspace is {seen['state']}: {seen['detail']}")
         mediation: dict[str, Any] = seen["mediationReady"] or {}
         return mediation.get("ready") is True
 
-    def _run_task(self, host: httpx.Client, task: str) -> str:
+    def _run_task(self, host: httpx2.Client, task: str) -> str:
         name = uuid.uuid4().hex
         self._request(
             host, "POST", "/work", {"workspace": self._name, "request": {"request_id": name, "content": task}}
@@ -152,11 +152,17 @@ class RunOnce:
         return str(result.get("content") or "")
 
     def _request(
-        self, host: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None, *, accepted_code: str = ""
+        self,
+        host: httpx2.Client,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        accepted_code: str = "",
     ) -> dict[str, Any]:
         try:
             answer = host.request(method, path, json=body)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise StartError(f"the host does not answer {method} {path}: {error}") from error
         said: dict[str, Any] = answer.json()
         if not answer.is_success and said.get("code") != accepted_code:

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 from .client.bearer import checked_bearer
-from .client.http_client import http_client
 from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http_url
 from .endpoints.listen import ListeningSocket, bind_tcp_socket, listen_at
 
@@ -59,7 +58,6 @@ __all__ = [
     "canonical_host",
     "checked_bearer",
     "connect",
-    "http_client",
     "http_url",
     "listen_at",
     "open_endpoint",

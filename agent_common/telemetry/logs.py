@@ -15,7 +15,7 @@ from .seldom import SeldomWarnings
 LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
 _to_json = json.JSONEncoder(default=str).encode
-_NOISY = ("httpx", "httpcore", "openai", "uvicorn", "alembic", "asyncio")
+_NOISY = ("httpx2", "httpcore2", "uvicorn", "alembic", "asyncio")
 
 
 class Logger:

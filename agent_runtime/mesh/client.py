@@ -1,26 +1,28 @@
-"""The mesh for skills: chat and embeddings. These calls are not streamed and use the `openai` client."""
+"""What skills may ask of the mesh: chat and embeddings, not streamed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from agent_common.net import http_client
+from pydantic_core import to_json
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
+from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import ModelCard, is_object
 
 from ..errors import MeshUnavailable
 from ..ports import ModelMeter, OpenGate, SideEffectGate
 from .catalog import ModelCatalog
+from .errors import parse_error_body
 from .usage import usage_of, with_cost
 
-if TYPE_CHECKING:
-    import httpx
-    from openai import AsyncOpenAI
-
 TIMEOUT_SECONDS = 120.0
+"""Without a byte."""
+ANSWER_LIMITS = JsonLimits(32 * 1024 * 1024, max_values=2_000_000, refuse_ambiguous=False)
+"""Many long vectors in one answer."""
 CHAT_OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})
 """Options of `chat` that are passed on; any other one is refused."""
 MESSAGE_MEMBERS = ("role", "content", "name")
@@ -32,13 +34,20 @@ class MeshClient:
     """Implements ports.Mesh."""
 
     def __init__(
-        self, url: str, token: str | None, model: str, catalog: ModelCatalog, gate: SideEffectGate | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        model: str,
+        catalog: ModelCatalog,
+        gate: SideEffectGate | None = None,
     ) -> None:
-        self._url, self._token, self._model, self._catalog = url, token, model, catalog
+        self._url, self._model, self._catalog = url, model, catalog
         self._gate = gate or OpenGate()
-        self._http: httpx.AsyncClient | None = None
-        self._openai: AsyncOpenAI | None = None
-        self._lock = asyncio.Lock()
+        self._http = HttpPool(
+            url,
+            {"content-type": "application/json", "accept-encoding": "identity", **headers},
+            read_timeout=TIMEOUT_SECONDS,
+        )
 
     async def models(self) -> Sequence[ModelCard]:
         return await self._catalog.models()
@@ -52,9 +61,8 @@ class MeshClient:
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(CHAT_OPTIONS))}")
         _require_list("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
         _require_text_only(messages)
-        client = await self._client()
         body = {"model": self._model, **options, "messages": list(messages)}
-        raw = await self._metered("/chat/completions", body, client, meter)
+        raw = await self._metered("/chat/completions", body, meter)
         with _answer_expected():
             choice = raw["choices"][0]
             return {
@@ -67,61 +75,44 @@ class MeshClient:
         self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
     ) -> list[list[float]]:
         _require_list("texts", texts, str, "texts")
-        client = await self._client()
         body = {"model": model or self._model, "input": list(texts)}
-        raw = await self._metered("/embeddings", body, client, meter)
+        raw = await self._metered("/embeddings", body, meter)
         with _answer_expected():
             return [entry["embedding"] for entry in raw["data"]]
 
     async def close(self) -> None:
-        if self._http is not None:
-            await self._http.aclose()
+        await self._http.close()
 
-    async def _metered(self, path: str, body: dict[str, Any], client: AsyncOpenAI, meter: ModelMeter | None) -> Any:
+    async def _metered(self, path: str, body: dict[str, Any], meter: ModelMeter | None) -> Any:
         """Call a model and charge its usage to the meter, if there is one."""
         model = body["model"]
         if meter is not None:
             await meter.check_budget(model)
-        raw = await self._call(client.post(path, cast_to=object, body=body))
+        raw = await self._post(path, body)
         if meter is not None and is_object(raw) and is_object(report := raw.get("usage")):
             card = await self._catalog.card(model)
             meter.spend(with_cost(usage_of(report), card.pricing if card else None))
         return raw
 
-    async def _call(self, call: Any) -> Any:
-        from openai import OpenAIError
-
+    async def _post(self, path: str, body: dict[str, Any]) -> Any:
+        """The JSON of the answer. Raises MeshUnavailable."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await self._gate.wait_open()
         except TimeoutError:
-            call.close()
             raise MeshUnavailable("the channel to the host is broken; model calls are suspended") from None
-        except BaseException:
-            call.close()
-            raise
         try:
-            return await call
-        except OpenAIError as error:
-            raise MeshUnavailable(f"the mesh at {self._url} refused: {error}") from error
-        except ValueError as error:
-            raise MeshUnavailable("the mesh answered something that is not JSON") from error
-
-    async def _client(self) -> AsyncOpenAI:
-        """Import `openai` on first use, off the event loop: it takes half a second and 30 MiB."""
-        async with self._lock:
-            if self._openai is None:
-                await asyncio.to_thread(importlib.import_module, "openai")
-                from openai import AsyncOpenAI
-
-                self._http, base = http_client(self._url, timeout=TIMEOUT_SECONDS)
-                self._openai = AsyncOpenAI(
-                    base_url=base,
-                    api_key=self._token or "none",
-                    http_client=self._http,  # pyright: ignore[reportArgumentType]  it takes httpx clients too
-                    max_retries=0,
-                )
-            return self._openai
+            async with self._http.request("POST", path, to_json(body)) as reply:
+                status, answer = reply.status, await reply.body(ANSWER_LIMITS.max_bytes + 1)
+        except TransportFault as fault:
+            raise MeshUnavailable(f"the mesh at {self._url} cannot be reached: {fault.message}") from fault
+        if not 200 <= status < 300:
+            message, _ = parse_error_body(answer)
+            raise MeshUnavailable(f"the mesh at {self._url} refused: {status}: {message}")
+        try:
+            return await read_json_async(answer, ANSWER_LIMITS)
+        except JsonRefused as refusal:
+            raise MeshUnavailable(f"the mesh answered something that is not JSON: {refusal}") from refusal
 
 
 def _require_list(name: str, given: object, kind: type, what: str) -> None:

@@ -46,7 +46,7 @@ from .agent_tools import AgentTools, AgentToolsBuilder
 from .mediation_setup import MediationSetup
 from .migrations import MIGRATIONS
 from .retention import RetentionLimits, SessionData, SessionRetention
-from .secrets import bearer_headers, mesh_token, redactor
+from .secrets import bearer_headers, redactor
 from .session_prompt import SessionPromptBuilder
 from .storage_services import Closable, StorageServices, T
 from .turn_limits import TurnLimitPolicy
@@ -228,8 +228,7 @@ class Runtime:
         catalog = self._register_closable(ModelCatalog(settings.model_url, headers, self.clock, complete=complete))
         retries = RetryPolicy(settings.model_attempts, settings.model_idle_timeout)
         model = self._register_closable(ModelClient(settings.model_url, headers, catalog, retries))
-        token = mesh_token(settings)
-        mesh = self._register_closable(MeshClient(settings.model_url, token, settings.model, catalog, gate))
+        mesh = self._register_closable(MeshClient(settings.model_url, headers, settings.model, catalog, gate))
         return catalog, model, mesh
 
     async def _confine(self) -> Confinement:

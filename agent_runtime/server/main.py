@@ -11,13 +11,15 @@ import socket
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from uvicorn import Config, Server
+
 from agent_common.http import tune_interpreter
 from agent_common.net import bind_tcp_socket, raise_file_limit
 from agent_common.telemetry import logger
 
 from ..errors import StartError
 from ..settings import Settings
-from .memory_tuning import Config, Server, disable_pydantic_v1, limit_malloc_arenas
+from .memory_tuning import limit_malloc_arenas
 from .startup_app import StartupApp
 
 if TYPE_CHECKING:
@@ -52,7 +54,6 @@ def serve(settings: Settings) -> None:
     import uvloop
 
     limit_malloc_arenas()
-    disable_pydantic_v1()
     connections = min(MAX_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
     with _listen(settings) as listening:
         uvloop.run(_main(settings, listening, connections))

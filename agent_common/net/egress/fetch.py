@@ -136,7 +136,7 @@ class WebClient:
     async def _body(self, exchange: HttpExchange) -> DecodedBody:
         body = DecodedBody(exchange.headers.get("content-encoding", ""), self.bounds.body_bytes)
         wire = 0
-        async for piece in exchange.pieces():
+        async for piece in exchange.read():
             wire += len(piece)
             body.feed(piece)
             body.truncated = body.truncated or wire > self.bounds.wire_bytes

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from ..driver import LaunchRequest, StartFailed
 from ..machine import (
@@ -133,12 +133,12 @@ def boot_requests(image: Image, socket_dir: SocketDir, volume: Path, memory: int
 
 async def send_requests(monitor: Path, requests: list[ApiRequest]) -> None:
     """Send the requests one after another. Raises StartFailed with Firecracker's message, and OSError."""
-    transport = httpx.AsyncHTTPTransport(uds=str(monitor))
-    async with httpx.AsyncClient(transport=transport, base_url="http://firecracker", timeout=ASK_SECONDS) as client:
+    transport = httpx2.AsyncHTTPTransport(uds=str(monitor))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://firecracker", timeout=ASK_SECONDS) as client:
         for method, path, body in requests:
             try:
                 answer = await client.request(method, path, json=body)
-            except httpx.TransportError as error:
+            except httpx2.TransportError as error:
                 raise ConnectionError(f"firecracker does not answer {method} {path}: {error}") from error
             if not answer.is_success:
                 said = answer.text[:_LONGEST_FAULT]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from ..driver import (
     CONSOLE_BYTES,
@@ -92,9 +92,9 @@ class ProcessDriver:
         """Poll the child until it is ready. Raises StartFailed if it ends first, or is not ready in time."""
         answer = "nothing yet"
         try:
-            async with asyncio.timeout(self._start_timeout), httpx.AsyncClient(trust_env=False) as client:
+            async with asyncio.timeout(self._start_timeout), httpx2.AsyncClient(trust_env=False) as client:
                 while child.running:
-                    with contextlib.suppress(httpx.TransportError):
+                    with contextlib.suppress(httpx2.TransportError):
                         response = await client.get(f"{child.url}/readyz")
                         if response.is_success:
                             return

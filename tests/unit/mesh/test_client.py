@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import agent_runtime.mesh
 from agent_common.protocol import ModelCard
 from agent_runtime.errors import MeshUnavailable
 from agent_runtime.mediation import ChannelGate
@@ -26,7 +25,7 @@ ASK: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 async def mesh_of(url: str) -> AsyncGenerator[tuple[MeshClient, ModelCatalog, ManualClock]]:
     clock = ManualClock()
     catalog = ModelCatalog(url, {"authorization": "Bearer t"}, clock)
-    client = MeshClient(url, "t", "default", catalog)
+    client = MeshClient(url, {"authorization": "Bearer t"}, "default", catalog)
     try:
         yield client, catalog, clock
     finally:
@@ -105,7 +104,7 @@ async def test_nothing_is_asked_of_a_model_while_the_channel_is_closed() -> None
     gate = ChannelGate(required=True)
     with ScriptedProvider([Say("hello")]) as provider:
         catalog = ModelCatalog(provider.url, {}, ManualClock())
-        client = MeshClient(provider.url, "t", "default", catalog, gate)
+        client = MeshClient(provider.url, {}, "default", catalog, gate)
         asking = asyncio.create_task(client.chat(ASK))
         embedding = asyncio.create_task(client.embed(["a"]))
         await asyncio.sleep(0.2)  # long enough for a call to be made that must not be
@@ -154,8 +153,3 @@ async def test_what_was_known_stays_known_when_the_mesh_is_gone() -> None:
                 await catalog.models()
             assert catalog.reachable is False
             assert await catalog.card("big") is not None
-
-
-async def test_the_face_knows_its_names_only() -> None:
-    with pytest.raises(AttributeError):
-        _ = agent_runtime.mesh.Nothing  # type: ignore[attr-defined]

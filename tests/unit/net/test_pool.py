@@ -167,7 +167,7 @@ async def test_a_connection_that_the_server_closed_while_idle_is_not_used() -> N
 
 async def test_what_is_not_http_ends_the_connection() -> None:
     async with server(b"nonsense\r\n\r\n") as (url, _), pool(url) as http:
-        with pytest.raises(TransportFault, match="not HTTP"):
+        with pytest.raises(TransportFault, match="not valid HTTP"):
             await get(http)
 
 

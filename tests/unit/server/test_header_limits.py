@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from uvicorn import Config, Server
 
 from agent_common.http import BoundedHttp, claim_connection, limited_http_protocol
 from agent_common.http.header_limits import MAX_HEAD_BYTES
-from agent_runtime.server.memory_tuning import Config, Server
 
 PATIENCE = 60.0
 ASK = b"POST / HTTP/1.1\r\nhost: x\r\n"

@@ -1,0 +1,72 @@
+"""Parse HTTP/1.1 replies with httptools: the one parser of the hot path's connections and of fetches from the web."""
+
+from __future__ import annotations
+
+import httptools
+
+MAX_HEAD_BYTES = 64 * 1024
+_FINAL = 200
+"""Statuses below are only announcements of a reply."""
+
+
+class InvalidReply(ValueError):
+    """What came is not HTTP, or its head is too large."""
+
+
+class ReplyParser:
+    """The reply to one request at a time: `expect_reply`, then `feed` until `done`."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        """0 before the head has come."""
+        self.headers: dict[str, str] = {}
+        """Names in lower case; of several with one name the first."""
+        self.pieces: list[bytes] = []
+        """Of the body, that were not taken yet."""
+        self.done = True
+        self.keep_alive = False
+
+    def expect_reply(self) -> None:
+        """Forget the reply before."""
+        self._parser = httptools.HttpResponseParser(self)
+        self.status, self.headers, self.pieces = 0, {}, []
+        self.done = self.keep_alive = False
+        self._head_bytes = 0
+
+    def feed(self, data: bytes) -> None:
+        """Parse what has come. Raises InvalidReply."""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            raise InvalidReply(f"what came is not valid HTTP ({error})") from error
+        if not self.status:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                raise InvalidReply(f"headers of more than {MAX_HEAD_BYTES // 1024} KB came")
+
+    @property
+    def until_close(self) -> bool:
+        """Whether the body has no length, so that it ends with its connection."""
+        return bool(self.status) and not self.headers.keys() & {"content-length", "transfer-encoding"}
+
+    # httptools' callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.status:  # a trailer is no header
+            self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < _FINAL:
+            self.headers.clear()
+        elif not self.done:
+            self.status = self.status or status
+
+    def on_body(self, body: bytes) -> None:
+        if not self.done:
+            self.pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        if self.status and not self.done:
+            self.keep_alive = self._parser.should_keep_alive()
+            self.done = True
