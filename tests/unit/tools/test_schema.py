@@ -96,7 +96,7 @@ async def test_a_check_that_takes_for_ever_is_given_up() -> None:
 async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
     always = {"type": "array", "items": {"not": {"anyOf": [{"type": "null"}] * 500}}}
     before = sys.getswitchinterval()
-    sys.setswitchinterval(10)  # nobody takes the interpreter from who does not give it
+    sys.setswitchinterval(10)  # a thread that does not release the interpreter keeps it
     try:
         check = asyncio.ensure_future(
             check_arguments({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000})
@@ -108,7 +108,7 @@ async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
     finally:
         sys.setswitchinterval(before)
     assert await check == ["arguments: checking them took longer than 0.5 s; give fewer"]
-    assert turns > 20
+    assert turns > 3  # none, if the check kept the interpreter
 
 
 async def test_a_check_ends_with_the_faults_that_are_told() -> None:
