@@ -15,8 +15,7 @@ from .channels.channel import Auth, Dialect, WorkspaceChannel
 from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors
 from .dispatch.constraints import ConstraintEnforcer
-from .dispatch.dispatcher import Dispatcher
-from .dispatch.gate import SendGate
+from .dispatch.dispatcher import Dispatcher, SendGate
 from .dispatch.readiness import Readiness, build_readiness
 from .ledger.ledger import WorkLedger
 

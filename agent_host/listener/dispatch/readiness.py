@@ -10,7 +10,7 @@ from agent_common.protocol.work import to_rfc3339
 
 from ..channels.channel import WorkspaceChannel
 from ..channels.workspace_channels import WorkspaceChannels
-from .gate import SendGate
+from .dispatcher import SendGate
 
 GUEST_PORT = 2048
 """The vsock port that guests dial."""
