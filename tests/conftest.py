@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Set up what holds for every test."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ for name in list(os.environ):
         del os.environ[name]
 for name in MEASURED:
     del os.environ[name]
+# `make test ARGS=...` hands its arguments down to every `make` that a test runs.
+for name in ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS"):
+    os.environ.pop(name, None)
 
-# Whoever runs the tests in the background hands down that interrupts are ignored, and so would each server.
+# A shell that runs the tests in the background has them, and so each server, ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How fast examples come says something about the machine; pytest ends what hangs. `dev` is what a change is tried
-# with, `ci` what the build server takes the time for.
+# The speed of examples depends on the machine, and pytest ends a test that hangs. `dev` is for developers, `ci` for the
+# build server.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", PATIENT, max_examples=25)
 settings.register_profile("ci", PATIENT, max_examples=200)

@@ -22,7 +22,7 @@ from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors, PendingConnections
 from .connection.events import SessionServices
 from .connection.parsing import FrameParser
-from .dispatch.readiness import gauges
+from .dispatch.gauges import gauges
 from .dispatch.wiring import Dispatch
 from .ledger import subscriptions
 from .ledger.ledger import WorkLedger
@@ -91,6 +91,7 @@ class Listener(WorkspaceOperations):
             gate=dispatch.gate,
             dispatcher=dispatch.dispatcher,
             constraints=dispatch.constraints,
+            ack_timeouts=dispatch.ack_timeouts,
             audit_log=audit_log,
             clock=clock,
             drain_timeout=limits.drain_timeout,

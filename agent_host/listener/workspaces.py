@@ -14,6 +14,7 @@ from .audit.audit_log import AuditLog
 from .channels.channel import Auth, Dialect, WorkspaceChannel
 from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors
+from .dispatch.ack_timeouts import AckTimeouts
 from .dispatch.constraints import ConstraintEnforcer
 from .dispatch.dispatcher import Dispatcher, SendGate
 from .dispatch.readiness import Readiness, build_readiness
@@ -32,12 +33,13 @@ class WorkspaceOperations:
         gate: SendGate,
         dispatcher: Dispatcher,
         constraints: ConstraintEnforcer,
+        ack_timeouts: AckTimeouts,
         audit_log: AuditLog,
         clock: Clock,
         drain_timeout: float,
     ) -> None:
         self._channels, self._acceptors, self._ledger, self._gate = channels, acceptors, ledger, gate
-        self._dispatcher, self._constraints = dispatcher, constraints
+        self._dispatcher, self._constraints, self._ack_timeouts = dispatcher, constraints, ack_timeouts
         self._audit_log, self._clock, self._drain_timeout = audit_log, clock, drain_timeout
 
     # ---------------------------------------------------------------- channels
@@ -186,7 +188,7 @@ class WorkspaceOperations:
         self._audit_log.event("paused", workspace=workspace, epoch=channel.epoch)
         if channel.session is not None:
             channel.session.freeze()
-            self._constraints.freeze(channel)
+            self._ack_timeouts.stop(channel)
 
     def unpause(self, workspace: str) -> None:
         """Run the deadlines again and send queued work, once the workspace's machine runs again. Idempotent."""
@@ -197,7 +199,7 @@ class WorkspaceOperations:
         self._audit_log.event("unpaused", workspace=workspace, epoch=channel.epoch)
         if channel.session is not None:
             channel.session.thaw()
-            self._constraints.thaw(channel.session)
+            self._ack_timeouts.start_if_owed(channel.session)
         self._dispatcher.send_queued(channel)
 
     async def drain(self, workspace: str, seconds: float | None = None) -> None:

@@ -23,28 +23,31 @@ class WorkCanceller:
     def cancel(self, work: OpenWork, reason: str) -> None:
         """Cancel the work. Idempotent.
 
-        Work that an agent has ends when the agent answers, or when it has not answered within `cancel_grace`. An agent
-        that does not know the frame cannot be asked: its work ends at once, and its slot stays taken until it is done.
+        Work that no agent has ends at once. Work that an agent has ends when the agent answers, or when it has not
+        answered within `cancel_grace`. An agent that does not know the frame cannot be asked: its work ends at once,
+        and its slot stays taken until it is done.
         """
         if work.cancel_reason is not None or not work.active:
             return
         session = self._channels.get(work.workspace).session
-        sent = session is not None and session.slots.get(work.id) is work
-        if not sent or session is None or not session.negotiated:
+        if session is None or session.slots.get(work.id) is not work:
             self._ledger.finish(work, "cancelled", error=f"cancelled: {reason}")
-            if sent and session is not None:  # the agent still works on it
-                self._deadlines.arm(work, self._limits.run_timeout, lambda: session.end("slot_timeout"))
-            return
-        work.cancel_reason = reason
-        self._ledger.save(work, lambda: self._send_cancel(session, work, reason))
+        elif not session.negotiated:
+            self._ledger.finish(work, "cancelled", error=f"cancelled: {reason}")
+            # After `finish`, which removes the deadline: the agent still works, and its slot must become free some day.
+            self._deadlines.arm(work, self._limits.run_timeout, lambda: session.end("slot_timeout"))
+        else:
+            work.cancel_reason = reason
+            self._ledger.save(work, lambda: self._send_cancel(session, work, reason))
 
     def _send_cancel(self, session: AttachedAgent, work: OpenWork, reason: str) -> None:
+        """Ask the agent to cancel, now that the reason is durable."""
         if session.slots.get(work.id) is not work or not work.active:
-            return
+            return  # the work has ended, or left the agent, while its row was written
         session.send(Cancel(request_id=work.id, reason=reason[:4000]), request_id=work.id)
-        self._deadlines.arm(work, self._limits.cancel_grace, lambda: self._on_timeout(session, work))
+        self._deadlines.arm(work, self._limits.cancel_grace, lambda: self._on_no_answer(session, work))
 
-    def _on_timeout(self, session: AttachedAgent, work: OpenWork) -> None:
-        reason = work.cancel_reason or ""
-        self._ledger.finish(work, "cancelled", error=f"cancelled: {reason}; the agent did not answer")
+    def _on_no_answer(self, session: AttachedAgent, work: OpenWork) -> None:
+        """End the work, and then the session of the agent that does not answer."""
+        self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}; the agent did not answer")
         session.end("cancel_timeout")

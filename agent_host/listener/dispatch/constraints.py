@@ -15,7 +15,7 @@ from ..background import BackgroundTasks
 from ..channels.channel import AttachedAgent, ConstraintSet, WorkspaceChannel
 from ..channels.rate_limit import PUSH_UNITS
 from ..channels.workspace_channels import WorkspaceChannels
-from .ack_watch import AckWatch
+from .ack_timeouts import AckTimeouts
 from .dispatcher import Dispatcher
 
 
@@ -27,107 +27,111 @@ class ConstraintEnforcer:
         *,
         channels: WorkspaceChannels,
         dispatcher: Dispatcher,
-        watch: AckWatch,
+        ack_timeouts: AckTimeouts,
         audit_log: AuditLog,
         tasks: BackgroundTasks,
     ) -> None:
-        self._channels, self._dispatcher, self._watch = channels, dispatcher, watch
+        self._channels, self._dispatcher, self._ack_timeouts = channels, dispatcher, ack_timeouts
         self._audit_log, self._tasks = audit_log, tasks
 
     def ensure_acknowledged(self, session: AttachedAgent) -> None:
-        """Make the session ready if its agent has acknowledged the constraints in force; otherwise push them."""
-        current = session.channel.constraints
-        if session.channel.loose or current is None or current.is_matched_by(session.acked):
-            if current is not None and session.acked is not None:
-                self._watch.save_status(session.channel, current, "acked")
+        """Make the session ready if its agent has acknowledged the constraints in force; otherwise push them.
+
+        A loose agent, or one without constraints, has nothing to acknowledge. A session that is ending stays as it is.
+        """
+        in_force = session.channel.constraints
+        if session.channel.loose or in_force is None or in_force.is_matched_by(session.acked):
+            if in_force is not None and session.acked is not None:  # of a loose agent, any acknowledgement counts
+                self._ack_timeouts.save_status(session.channel, in_force, "acked")
             self._make_ready(session)
             return
         if session.state in ("draining", "gone"):
             return
         session.state = "constraining"
-        if session.acked is not None and session.acked.version == current.version:
-            self._report_mismatch(session, current, session.acked)
-        self._push(session, current)
+        if session.acked is not None and session.acked.version == in_force.version:
+            self._report_mismatch(session, in_force, session.acked)
+        self._push(session, in_force)
 
     def enforce_new(self, channel: WorkspaceChannel) -> None:
-        """Require an attached agent to acknowledge constraints that are newly in force before it gets more work."""
+        """Require an attached agent to acknowledge new constraints before it gets more work.
+
+        No effect on a session that is resuming: it comes to `ensure_acknowledged` by itself.
+        """
         session = channel.session
         if session is not None and session.state in ("ready", "constraining"):
-            self._watch.pause(channel)
+            self._ack_timeouts.stop(channel)
             self.ensure_acknowledged(session)
 
     def on_outdated(self, session: AttachedAgent) -> None:
         """Push the constraints again, because the agent reports that it does not have those in force."""
-        current = session.channel.constraints
-        if current is None or session.state != "ready" or session.channel.loose:
+        in_force = session.channel.constraints
+        if in_force is None or session.state != "ready" or session.channel.loose:
             return  # nothing to push, or already pushed
         session.acked = None
         session.channel.rate_limiter.spend(PUSH_UNITS)
-        self._watch.pause(session.channel)
+        self._ack_timeouts.stop(session.channel)
         session.state = "constraining"
-        self._push(session, current)
+        self._push(session, in_force)
 
     def on_ack(self, session: AttachedAgent, ack: ConstraintAck) -> None:
-        current = session.channel.constraints
+        """Make the session ready if the agent has acknowledged the constraints in force; otherwise report why not."""
+        in_force = session.channel.constraints
         session.acked = ack
-        if current is None or session.state != "constraining":
+        if in_force is None or session.state != "constraining":
             return
-        if current.is_matched_by(ack):
-            self._watch.pause(session.channel)
-            current.owed_seconds, current.alerted = 0.0, False
-            self._watch.save_status(session.channel, current, "acked")
+        if in_force.is_matched_by(ack):
+            self._ack_timeouts.stop(session.channel)
+            in_force.owed_seconds, in_force.alerted = 0.0, False
+            self._ack_timeouts.save_status(session.channel, in_force, "acked")
             self._make_ready(session)
-        elif ack.version == current.version:
-            self._report_mismatch(session, current, ack)
+        elif ack.version == in_force.version:
+            self._report_mismatch(session, in_force, ack)
         else:
-            detail = f"acknowledged {ack.version}, and {current.version} is in force"
+            detail = f"acknowledged {ack.version}, and {in_force.version} is in force"
             self._audit_log.event(
                 "constraints_not_in_force", detail, workspace=session.channel.workspace, epoch=session.epoch
             )
 
-    def freeze(self, channel: WorkspaceChannel) -> None:
-        """Stop the acknowledgement deadlines while the agent's machine is paused."""
-        self._watch.pause(channel)
-
-    def thaw(self, session: AttachedAgent) -> None:
-        """Run the deadlines again, if the agent still owes the acknowledgement."""
-        self._watch.start_if_owed(session)
-
     def _make_ready(self, session: AttachedAgent) -> None:
+        """Change the session to `ready`, and send queued work. No effect if it is ready already or is ending."""
         if session.mark_ready():
             self._dispatcher.send_queued(session.channel)
 
-    def _report_mismatch(self, session: AttachedAgent, current: ConstraintSet, ack: ConstraintAck) -> None:
-        self._watch.save_status(session.channel, current, "hash_mismatch")
-        session.alarm("constraints_hash", f"version {ack.version}: the agent has {ack.hash}, not {current.hash}")
+    def _report_mismatch(self, session: AttachedAgent, in_force: ConstraintSet, ack: ConstraintAck) -> None:
+        """Raise an alarm, because the agent has other constraints under the version in force."""
+        self._ack_timeouts.save_status(session.channel, in_force, "hash_mismatch")
+        session.alarm("constraints_hash", f"version {ack.version}: the agent has {ack.hash}, not {in_force.hash}")
 
     # ---------------------------------------------------------------- out
 
-    def _push(self, session: AttachedAgent, current: ConstraintSet) -> None:
+    def _push(self, session: AttachedAgent, in_force: ConstraintSet) -> None:
         """Send the constraints in the background, and start the deadlines for their acknowledgement."""
-        self._tasks.spawn(self._send(session, current))
-        self._watch.start(session, current)
+        self._tasks.spawn(self._send_frames(session, in_force))
+        self._ack_timeouts.start(session, in_force)
 
-    async def _send(self, session: AttachedAgent, current: ConstraintSet) -> None:
-        """Send the constraints, with the payload first so that the agent need not fetch it."""
-        channel = session.channel
+    async def _send_frames(self, session: AttachedAgent, in_force: ConstraintSet) -> None:
+        """Send the constraints. An inline payload goes first; otherwise the agent fetches it from `payload_ref`.
+
+        Nothing is sent if meanwhile the session has ended or newer constraints are in force.
+        """
+        channel, is_inline = session.channel, in_force.payload_ref == "inline"
         try:
-            payload = await self._channels.read_payload(channel, current.version) if session.negotiated else b""
+            payload = await self._channels.read_payload(channel, in_force.version) if session.negotiated else b""
         except RequestError:
             return  # the deadlines are running; the next attachment tries again
-        if session.state == "gone" or channel.constraints is not current:
+        if session.state == "gone" or channel.constraints is not in_force:
             return
-        if session.negotiated and current.payload_ref == "inline":
-            b64 = base64.b64encode(payload).decode()
-            session.send(ConstraintsPayload(version=current.version, b64=b64, severity=current.severity))
-        elif current.payload_ref == "inline":
+        if is_inline and not session.negotiated:
             session.alarm("constraints_undeliverable", "the agent accepts no payload on the channel; set payload_ref")
             return
+        if is_inline:
+            b64 = base64.b64encode(payload).decode()
+            session.send(ConstraintsPayload(version=in_force.version, b64=b64, severity=in_force.severity))
         session.send(
             Constraints(
-                version=current.version,
-                hash=current.hash,
-                effective_at=current.effective_at,
-                payload_ref=current.payload_ref,
+                version=in_force.version,
+                hash=in_force.hash,
+                effective_at=in_force.effective_at,
+                payload_ref=in_force.payload_ref,
             )
         )

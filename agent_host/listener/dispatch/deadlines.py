@@ -1,4 +1,6 @@
-"""Deadlines for the states of a request. A request has one deadline at a time.
+"""Deadlines for the states of a request.
+
+A request has one deadline at a time: a new one replaces it, and a change of status removes it.
 
 See docs/reference/mediation-host.md#limits.
 """
@@ -27,24 +29,28 @@ class WorkDeadlines:
         self._ledger, self._audit_log = ledger, audit_log
         self._timers, self._clock, self._limits = timers, clock, limits
 
-    def arm(self, work: OpenWork, seconds: float, call: Callable[[], None]) -> None:
-        """Set the deadline of the work; it replaces the current one. `call` runs when it passes."""
-        work.arm(self._timers, seconds, call)
+    def arm(self, work: OpenWork, seconds: float, on_passed: Callable[[], None]) -> None:
+        """Set the deadline of the work, in place of the one that it has. `on_passed` is called when it passes."""
+        work.arm(self._timers, seconds, on_passed)
 
     # ---------------------------------------------------------------- waiting
 
-    def fix_expiry(self, work: OpenWork) -> float:
-        """Return the monotonic time at which the work expires, computed once so that the wall clock may jump later."""
+    def monotonic_expiry(self, work: OpenWork) -> float:
+        """Return the monotonic time at which the work expires.
+
+        The first call computes and keeps it, so that a later jump of the wall clock does not move it.
+        """
         if work.expires_monotonic is None:
             work.expires_monotonic = self._clock.monotonic() + (work.expires_at - self._clock.now_ms()) / 1000
         return work.expires_monotonic
 
     def arm_expiry(self, work: OpenWork) -> None:
-        """Limit how long the work may wait to be started."""
-        seconds = self.fix_expiry(work) - self._clock.monotonic()
-        work.arm(self._timers, seconds, lambda: self._on_expired(work))
+        """Limit how long the work may wait to be started, or for the agent that had it."""
+        seconds = self.monotonic_expiry(work) - self._clock.monotonic()
+        self.arm(work, seconds, lambda: self._on_expired(work))
 
     def _on_expired(self, work: OpenWork) -> None:
+        """End work that waits: as `expired` if it is `queued`, else as `dead`, because an agent may have started it."""
         if work.status == "queued":
             self._ledger.finish(work, "expired", error="expired: no agent could start it in time")
         elif work.status == "retry_wait":
@@ -54,13 +60,13 @@ class WorkDeadlines:
 
     def arm_accept(self, session: AttachedAgent, work: OpenWork) -> None:
         """Limit the time from sending the request until the agent accepts it."""
-        work.arm(self._timers, self._limits.accept_timeout, lambda: session.abandon(work, "accept_timeout"))
+        self.arm(work, self._limits.accept_timeout, lambda: session.abandon(work, "accept_timeout"))
 
     def arm_run(self, session: AttachedAgent, work: OpenWork) -> None:
         """Limit the time from the agent's acceptance until its result."""
-        bound = work.request.bounds.max_duration_seconds if work.request.bounds else None
-        seconds = self._limits.run_timeout if bound is None else bound + self._limits.run_grace
-        work.arm(self._timers, seconds, lambda: self._on_run_timeout(session, work))
+        duration = work.request.bounds.max_duration_seconds if work.request.bounds else None
+        seconds = self._limits.run_timeout if duration is None else duration + self._limits.run_grace
+        self.arm(work, seconds, lambda: self._on_run_timeout(session, work))
 
     def _on_run_timeout(self, session: AttachedAgent, work: OpenWork) -> None:
         """Ask the agent to cancel. Give up the attempt if it does not answer in time or cannot be asked."""
@@ -69,8 +75,8 @@ class WorkDeadlines:
             session.abandon(work, "run_timeout")
             return
         session.send(Cancel(request_id=work.id, reason="deadline_exceeded"), request_id=work.id)
-        work.arm(self._timers, self._limits.cancel_grace, lambda: session.abandon(work, "run_timeout"))
+        self.arm(work, self._limits.cancel_grace, lambda: session.abandon(work, "run_timeout"))
 
     def arm_slot(self, session: AttachedAgent, work: OpenWork) -> None:
         """Limit the time from the result until `completed`, after which the slot counts as free."""
-        work.arm(self._timers, self._limits.slot_timeout, lambda: session.free_slot(work.id))
+        self.arm(work, self._limits.slot_timeout, lambda: session.free_slot(work.id))

@@ -18,7 +18,7 @@ from .deadlines import WorkDeadlines
 
 
 class SendGate:
-    """The one check of whether a workspace's agent may be sent work."""
+    """Checks whether a workspace's agent may be sent work. Nothing else decides it."""
 
     def __init__(self, owner: WorkspaceOwner) -> None:
         self._owner = owner
@@ -60,7 +60,7 @@ class Dispatcher:
 
     def enqueue(self, work: OpenWork) -> None:
         """Append the work to its workspace's queue, and send as much of the queue as the gate allows."""
-        self._deadlines.fix_expiry(work)
+        self._deadlines.monotonic_expiry(work)  # keeps it from now on, before the wall clock can jump
         channel = self._channels.get(work.workspace)
         channel.queue.append(work)
         self.send_queued(channel)
@@ -68,14 +68,17 @@ class Dispatcher:
             self._deadlines.arm_expiry(work)
 
     def requeue(self, work: OpenWork) -> None:
-        """Put work first in its queue, because its pause is over, and send as much of the queue as the gate allows."""
+        """Put work whose pause is over first in its queue, and send as much of the queue as the gate allows."""
         self._deadlines.arm_expiry(work)
         channel = self._channels.get(work.workspace)
         channel.queue.appendleft(work)
         self.send_queued(channel)
 
     def requeue_waiting(self, channel: WorkspaceChannel) -> None:
-        """Queue the work that has waited for constraints which are now in force."""
+        """Put the work that has waited for newer constraints first in the queue, and send what the gate allows.
+
+        Called when constraints come into force. Work for still newer ones goes on waiting.
+        """
         channel.queue.extendleft(reversed(channel.waiting_for_constraints))
         channel.waiting_for_constraints.clear()
         self.send_queued(channel)
@@ -85,28 +88,30 @@ class Dispatcher:
         while channel.queue and self._gate.blocked_by(channel) is None:
             work = channel.queue.popleft()
             if work.status not in ("queued", "retry_wait") or work.lost or work.refused:
-                continue  # it has ended since, or waits elsewhere
-            if self._check_version(channel, work):
-                assert channel.session is not None  # noqa: S101  the gate is open
-                self._dispatch(channel, channel.session, work)
+                continue  # it has ended, its agent may still have it, or the ledger did not take it
+            self._dispatch_if_in_force(channel, work)
 
-    def _check_version(self, channel: WorkspaceChannel, work: OpenWork) -> bool:
-        """Whether the caller named the constraints in force, or named none. Otherwise the work waits or ends."""
-        current, wanted = channel.constraints, work.request.constraints_version
-        if not work.pinned or current is None or current.version == wanted:
-            return True
-        if wanted > current.version:
+    def _dispatch_if_in_force(self, channel: WorkspaceChannel, work: OpenWork) -> None:
+        """Dispatch the work, unless its caller named a version of the constraints that is not in force.
+
+        Work for a newer version waits for it. Work for an older one ends.
+        """
+        in_force, named = channel.constraints, work.request.constraints_version
+        if not work.pinned or in_force is None or in_force.version == named:
+            assert channel.session is not None  # noqa: S101  the gate is open, so an agent is attached
+            self._dispatch(channel, channel.session, work)
+        elif named > in_force.version:
             channel.waiting_for_constraints.append(work)
         else:
-            error = f"constraints_superseded: the request names version {wanted}, {current.version} is in force"
+            error = f"constraints_superseded: the request names version {named}, {in_force.version} is in force"
             self._ledger.finish(work, "dead", error=error)
-        return False
 
     # ---------------------------------------------------------------- out
 
     def _dispatch(self, channel: WorkspaceChannel, session: AttachedAgent, work: OpenWork) -> None:
         """Give the work a slot and write its row. The request is sent when the row is durable."""
-        work.attempts += work.next_is_attempt
+        if work.next_is_attempt:
+            work.attempts += 1  # before the request is made, which names the attempt
         work.next_is_attempt, work.begun, work.abandoned, work.not_before = False, False, False, None
         work.deliveries += 1
         work.version, work.epoch = _version_to_send(channel, session, work), session.epoch
@@ -117,16 +122,19 @@ class Dispatcher:
             self._ledger.finish(work, "dead", error=error)
             return
         delivery = work.deliveries
-        self._ledger.save_status(work, "dispatched", lambda: self._on_saved(session, work, delivery, line))
+        self._ledger.save_status(work, "dispatched", lambda: self._send(session, work, delivery, line))
         session.slots[work.id] = work
 
-    def _on_saved(self, session: AttachedAgent, work: OpenWork, delivery: int, line: bytes) -> None:
-        """Send the request, unless the work has changed while its row was written."""
-        if work.refused:
+    def _send(self, session: AttachedAgent, work: OpenWork, delivery: int, line: bytes) -> None:
+        """Send the request, unless its work or the session has changed while the row was written.
+
+        `delivery`: the number of the delivery for which `line` was made.
+        """
+        if work.refused:  # the id names earlier work, or the database failed
             session.free_slot(work.id)
             return
         if session.slots.get(work.id) is not work or work.deliveries != delivery or work.status != "dispatched":
-            return
+            return  # the connection broke, or the work has ended
         if work.cancel_reason is not None:
             self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
             session.free_slot(work.id)
@@ -140,7 +148,7 @@ class Dispatcher:
             work.notify()
 
     def _requeue_unsent(self, session: AttachedAgent, work: OpenWork) -> None:
-        """Put a request that was never sent first in the queue."""
+        """Take the slot from a request that was not sent, and put it first in the queue."""
         del session.slots[work.id]
         self._ledger.change_status(work, "queued")
         self._deadlines.arm_expiry(work)
@@ -148,11 +156,13 @@ class Dispatcher:
 
 
 def _version_to_send(channel: WorkspaceChannel, session: AttachedAgent, work: OpenWork) -> int:
-    """Return the version of the constraints to put into the request. A request that was sent before keeps its version,
-    because the guest recognizes the request by it."""
+    """Return the version of the constraints to put into the request.
+
+    A request that was dispatched before keeps its version, because the guest recognizes the request by it.
+    """
     if work.pinned:
         return work.request.constraints_version
-    if work.version is not None and work.deliveries > 1:
+    if work.version is not None:
         return work.version
     if channel.constraints is not None:
         return channel.constraints.version

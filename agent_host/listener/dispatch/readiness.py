@@ -9,12 +9,10 @@ from agent_common.net import Endpoint
 from agent_common.protocol.work import to_rfc3339
 
 from ..channels.channel import WorkspaceChannel
-from ..channels.workspace_channels import WorkspaceChannels
 from .dispatcher import SendGate
 
 GUEST_PORT = 2048
 """The vsock port that guests dial."""
-_ERRORS = {"target_unreachable": "required mediation target is unreachable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,7 @@ class Readiness:
     code: str | None
     """Why the channel is not ready, as a stable code; None when it is."""
     target: str | None
+    """The address that the workspace's agent connects to, or None if there is none."""
     target_reachable: bool
     """Whether the address accepts connections, which is all that a supervisor can check."""
     attached: bool
@@ -50,16 +49,22 @@ class Readiness:
 def build_readiness(
     channel: WorkspaceChannel, address: Endpoint | None, *, reachable: bool, gate: SendGate, clock: Clock
 ) -> Readiness:
-    """Report on a workspace. `address`: of its agent's channel, or None. `reachable`: it accepts connections."""
+    """Return the readiness of the channel's workspace.
+
+    `address`: where its agent connects, or None if there is no such address. `reachable`: whether the address accepts
+    connections.
+    """
     session = channel.session
-    blocked = gate.blocked_by(channel)
-    code = None if blocked == "window_full" else blocked
-    code = code if reachable or channel.fence else "target_unreachable"  # a fenced workspace has no address
+    if not reachable and channel.fence is None:  # the address of a fenced workspace is closed on purpose
+        code = "target_unreachable"
+    else:
+        blocked = gate.blocked_by(channel)
+        code = None if blocked == "window_full" else blocked
     return Readiness(
         ready=code is None,
         observed_at=to_rfc3339(clock.now_ms()),
-        detail=_detail(channel, address, reachable, code),
-        error=_ERRORS.get(code, "required mediation is not ready") if code and channel.required else None,
+        detail=_describe(channel, address, reachable, code),
+        error=_error_of(code) if code is not None and channel.required else None,
         code=code,
         target=str(address) if address else None,
         target_reachable=reachable,
@@ -72,25 +77,18 @@ def build_readiness(
     )
 
 
-def _detail(channel: WorkspaceChannel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
+def _error_of(code: str) -> str:
+    """Return the supervisor's words for a required channel that is not ready."""
+    if code == "target_unreachable":
+        return "required mediation target is unreachable"
+    return "required mediation is not ready"
+
+
+def _describe(channel: WorkspaceChannel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
+    """Return how the channel is declared, whether its address is reachable, and whether an agent is attached."""
     required, target = str(channel.required).lower(), str(address or "none").removeprefix("tcp://")
-    declared = f"mediation required={required} failClosed={required} port={GUEST_PORT} target={target}"
-    found = f"mediation target {'reachable' if reachable else 'unreachable'} at {target}"
-    agent = f"agent attached in epoch {channel.session.epoch}" if channel.session else "no agent attached"
-    why = f"{code}, " if code else ""
-    return f"{declared}; {found}; {why}{agent}, dialect={channel.dialect} auth={channel.auth}"
-
-
-def gauges(
-    channels: WorkspaceChannels, *, unproven: int, open_requests: int, commits: int
-) -> dict[str, tuple[str, float]]:
-    """Return the current values of the gauges, as name to help text and value."""
-    sessions = [channel.session for channel in channels if channel.session is not None]
-    return {
-        "attached": ("Agents that are attached.", len(sessions)),
-        "ready": ("Agents that may be given work.", sum(session.state == "ready" for session in sessions)),
-        "unproven": ("Connections whose agent has not proved who it is.", unproven),
-        "open_requests": ("Requests that are not over.", open_requests),
-        "in_flight": ("Requests that agents have.", sum(len(session.slots) for session in sessions)),
-        "commits": ("Commits of the ledger since the host started.", commits),
-    }
+    declaration = f"mediation required={required} failClosed={required} port={GUEST_PORT} target={target}"
+    reachability = f"mediation target {'reachable' if reachable else 'unreachable'} at {target}"
+    attachment = f"agent attached in epoch {channel.session.epoch}" if channel.session else "no agent attached"
+    blocked = f"{code}, " if code else ""
+    return f"{declaration}; {reachability}; {blocked}{attachment}, dialect={channel.dialect} auth={channel.auth}"

@@ -14,7 +14,7 @@ from .retries import WorkRetries
 
 
 class WorkRecovery:
-    """Restores each open request to the state that it was in."""
+    """Brings each open request back to where it was."""
 
     def __init__(
         self,
@@ -31,11 +31,12 @@ class WorkRecovery:
         self._deadlines, self._clock, self._limits = deadlines, clock, limits
 
     async def run(self) -> None:
-        """Read the open work. Each request is queued, waits for its agent, or ends."""
+        """Read the open work, and restore each request. Called before any agent can attach."""
         for work in await self._ledger.load():
             self._restore(work)
 
     def _restore(self, work: OpenWork) -> None:
+        """Queue the work, let it wait for its agent or for the end of its pause, or end it."""
         channel = self._channels.find(work.workspace)
         if channel is None:
             self._ledger.finish(work, "dead", error="no_workspace: its workspace no longer exists")
@@ -45,8 +46,8 @@ class WorkRecovery:
             else:
                 self._retries.mark_lost(channel, work)
         elif work.status == "retry_wait" and work.not_before is not None:
-            wait = (work.not_before - self._clock.now_ms()) / 1000
-            wait = max(0.0, min(wait, self._limits.retry_max))
-            self._deadlines.arm(work, wait, lambda: self._dispatcher.requeue(work))
+            pause = (work.not_before - self._clock.now_ms()) / 1000
+            pause = max(0.0, min(pause, self._limits.retry_max))  # the wall clock may have jumped
+            self._deadlines.arm(work, pause, lambda: self._dispatcher.requeue(work))
         else:
             self._dispatcher.enqueue(work)

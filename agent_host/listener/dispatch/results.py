@@ -16,8 +16,10 @@ from .deadlines import WorkDeadlines
 from .retries import WorkRetries
 
 _OUTDATED = "constraints_outdated"
-_NOT_BEGUN = RETRYABLE - {_OUTDATED}
+_REFUSED_FOR_NOW = RETRYABLE - {_OUTDATED}
+"""Codes with which an agent refuses work that it has not started and would take later."""
 _INTERRUPTED = "interrupted"
+"""Code of a result that says that the agent's process ended while the work ran."""
 
 
 class ResultHandler:
@@ -37,13 +39,14 @@ class ResultHandler:
         self._metrics, self._limits = metrics, limits
 
     def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
+        """Record that the agent has started the request, and limit how long it may run."""
         work = session.slots.get(signal.request_id or "")
         if work is None:
             session.alarm("accepting_unknown", "the agent accepts a request that it does not have", signal.request_id)
         elif work.status == "dispatched":
             work.begun = True
             self._ledger.change_status(work, "accepted")
-            if work.cancel_reason is None:
+            if work.cancel_reason is None:  # else the deadline of the cancel goes on
                 self._deadlines.arm_run(session, work)
             work.notify()
 
@@ -64,29 +67,38 @@ class ResultHandler:
             session.run_before_next_frame(self._on_late_result(session, result))
         elif work.workspace != session.channel.workspace or work.deliveries == 0 or work.refused:
             self._refuse_foreign(session, result.request_id)
-        elif not work.active:
+        elif not work.active:  # it has ended, and its end may not be durable yet
             self._count_duplicate(session, result.request_id)
             self._ledger.save(work, lambda: _send_ack(session, result.request_id))
         else:
             self._handle_result(session, work, result)
 
     def _handle_result(self, session: AttachedAgent, work: OpenWork, result: WorkResult) -> None:
+        """Record the result, or try again if the agent has refused or lost the work for a temporary reason."""
         code = (result.error or "").split(":", 1)[0].strip()
-        final = work.attempts >= self._limits.attempts or work.cancel_reason is not None
-        if result.status == "denied" and code in _NOT_BEGUN and work.cancel_reason is None:
-            self._retry_or_resend(session, work, code)
-        elif result.status == "denied" and code == _OUTDATED and not final:
-            work.version = None
-            self._retry_or_resend(session, work, code)
+        is_cancelled = work.cancel_reason is not None
+        may_retry = not is_cancelled and work.attempts < self._limits.attempts
+        if result.status == "denied" and code in _REFUSED_FOR_NOW and not is_cancelled:
+            self._retries.resend(work, code)
+            self._release(session, work)
+        elif result.status == "denied" and code == _OUTDATED and may_retry:
+            work.version = None  # the next attempt names the version that is in force then
+            self._retries.retry(work, code)
+            self._release(session, work)
             self._constraints.on_outdated(session)
-        elif result.status == "failed" and code == _INTERRUPTED and not final:
-            self._retry_or_resend(session, work, code)
+        elif result.status == "failed" and code == _INTERRUPTED and may_retry:
+            self._retries.retry(work, code)
+            self._release(session, work)
         else:
-            self._save_result(session, work, result)
+            self._record(session, work, result)
 
-    def _save_result(self, session: AttachedAgent, work: OpenWork, result: WorkResult) -> None:
+    def _record(self, session: AttachedAgent, work: OpenWork, result: WorkResult) -> None:
+        """End the work with this result, and acknowledge the result once it is durable.
+
+        Cancelled work ends as `cancelled`, unless the agent has completed it all the same.
+        """
         cancelled = work.cancel_reason is not None and result.status != "completed"
-        slot_is_busy = work.begun and session.slots.get(work.id) is work
+        completed_follows = work.begun and session.slots.get(work.id) is work
         work.lost = False
         session.channel.lost.pop(work.id, None)
         self._ledger.finish(
@@ -96,18 +108,14 @@ class ResultHandler:
             error=f"cancelled: {work.cancel_reason}" if cancelled else None,
             on_saved=lambda: _send_ack(session, result.request_id),
         )
-        if slot_is_busy:
+        if completed_follows:  # and frees the slot
             self._deadlines.arm_slot(session, work)
         else:
             session.free_slot(work.id)
 
-    def _retry_or_resend(self, session: AttachedAgent, work: OpenWork, why: str) -> None:
-        """Try again after the agent refused or lost the work for a temporary reason."""
+    def _release(self, session: AttachedAgent, work: OpenWork) -> None:
+        """Take the work from the agent, which has reported on it. Acknowledge the report once the row is durable."""
         session.channel.lost.pop(work.id, None)
-        if why in _NOT_BEGUN:
-            self._retries.resend(work, why)
-        else:
-            self._retries.retry(work, why)
         self._ledger.save(work, lambda: _send_ack(session, work.id))
         session.free_slot(work.id)
 
@@ -118,17 +126,17 @@ class ResultHandler:
             return
         if nack.code == "unknown_request":  # the answer to a cancel, if the agent has no such work
             if work.cancel_reason is None:
-                return
+                return  # no cancel was sent
             error = f"cancelled: {work.cancel_reason}; the agent does not have it"
             self._ledger.finish(work, "cancelled", error=error)
-        elif nack.code in _NOT_BEGUN:
+        elif nack.code in _REFUSED_FOR_NOW:
             self._retries.resend(work, nack.code)
         else:
             error = f"refused: {nack.code}: {nack.detail or 'the agent does not accept the frame'}"
             self._ledger.finish(work, "dead", error=error)
         session.free_slot(work.id)
 
-    # ---------------------------------------------------------------- not open
+    # ---------------------------------------------------------------- duplicates, and results of others
 
     async def _on_late_result(self, session: AttachedAgent, result: WorkResult) -> None:
         """Look up in the database whose request the result is for: it is over, or has never existed."""

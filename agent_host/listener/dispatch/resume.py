@@ -25,7 +25,10 @@ class ResumeHandler:
         self._ledger, self._retries, self._deadlines, self._limits = ledger, retries, deadlines, limits
 
     def on_resume(self, session: AttachedAgent, resume: Resume) -> None:
-        """Send the verdicts, and give work that continues a slot in this session."""
+        """Answer with a verdict for each request that the agent lists. Work that continues gets a slot in this session.
+
+        Afterwards the channel's `lost` holds only work that the agent has not listed.
+        """
         verdicts: dict[str, Verdict] = {}
         for request_id in resume.unacked:
             verdicts[request_id] = self._verdict_for_unacked(session, request_id)
@@ -34,11 +37,14 @@ class ResumeHandler:
         frame = ResumeOk(verdicts=verdicts)
         if len(encode(frame)) > session.peer_max_line:
             # Without a verdict the agent continues the work or sends its result again, which does no harm.
-            frame = ResumeOk(verdicts={name: verdict for name, verdict in verdicts.items() if verdict == "cancel"})
+            cancels: dict[str, Verdict] = {
+                request_id: verdict for request_id, verdict in verdicts.items() if verdict == "cancel"
+            }
+            frame = ResumeOk(verdicts=cancels)
         session.send(frame)
 
     def _find_own_work(self, session: AttachedAgent, request_id: str) -> OpenWork | None:
-        """Return the open work if it was sent to this agent, else None."""
+        """Return the open work with this id. None if there is none, or if it was never sent to this agent."""
         work = self._ledger.active.get(request_id)
         if work is None or not work.active:
             return None
@@ -48,11 +54,16 @@ class ResumeHandler:
         return work
 
     def _verdict_for_running(self, session: AttachedAgent, request_id: str) -> Verdict:
+        """Decide whether the agent continues a request that it still runs. If so, its attempt goes on in this session.
+
+        The agent must cancel work that has ended, was cancelled or given up, or is queued again.
+        """
         work = self._find_own_work(session, request_id)
         if work is None or work.abandoned or work.cancel_reason is not None or work.status != "retry_wait":
             return "cancel"
         session.channel.lost.pop(request_id, None)
-        work.lost, work.begun, work.next_is_attempt = False, True, False
+        work.lost, work.begun = False, True
+        work.next_is_attempt = False  # a retry that was planned does not take place
         work.epoch, work.not_before = session.epoch, None
         session.slots[request_id] = work
         self._ledger.change_status(work, "accepted")
@@ -65,8 +76,8 @@ class ResumeHandler:
         work = self._find_own_work(session, request_id)
         if work is None:
             return "forget"
-        session.channel.lost.pop(request_id, None)
-        work.lost = True  # do not dispatch it again while its result is on the way
+        session.channel.lost.pop(request_id, None)  # the agent has listed it, so `retry_lost` must not retry it
+        work.lost = True  # and the dispatcher must not send it while its result is on the way
         timeout = self._limits.accept_timeout
         self._deadlines.arm(work, timeout, lambda: self._retries.retry_if_lost(work, "result_not_resent"))
         return "resend"

@@ -1,6 +1,7 @@
 """Start or send work again after a pause, or end it once it has been tried too often.
 
-A retry is a new attempt at work that may have been started. A resend repeats an attempt that was never started.
+A retry is a new attempt at work that an agent may have started. A resend sends the same attempt again, which no agent
+has started.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from agent_common.clock import Clock
 from ..audit.audit_log import AuditLog
 from ..channels.channel import WorkspaceChannel
 from ..ledger.ledger import WorkLedger
+from ..ledger.states import SENT
 from ..ledger.work import OpenWork
 from ..limits import ListenerLimits
 from ..metrics import Metrics
@@ -30,14 +32,15 @@ class RetryPauses:
         """Return the seconds until the next attempt, or None if there may be no more attempts."""
         if work.attempts >= self._limits.attempts:
             return None
-        least, longest = self._limits.retry_min, self._retry.longest(work.attempts)
-        return self._draw(least, min(self._limits.retry_max, max(least, longest)))
+        shortest = self._limits.retry_min
+        longest = min(self._limits.retry_max, max(shortest, self._retry.longest(work.attempts)))
+        return self._draw(shortest, longest)
 
     def before_resend(self, work: OpenWork) -> float | None:
         """Return the seconds until the same attempt is sent again, or None if it may not be sent again."""
         if work.deliveries >= self._limits.deliveries:
             return None
-        if work.deliveries < 2:
+        if work.deliveries < 2:  # the first resend does not wait
             return 0.0
         return self._resend.pause(work.deliveries)
 
@@ -59,7 +62,7 @@ class WorkRetries:
         self._ledger, self._dispatcher, self._deadlines, self._pauses = ledger, dispatcher, deadlines, pauses
         self._audit_log, self._metrics, self._clock = audit_log, metrics, clock
 
-    # ---------------------------------------------------------------- once more
+    # ---------------------------------------------------------------- attempts
 
     def retry(self, work: OpenWork, why: str) -> None:
         """Start another attempt after a pause, or end the work if there may be no more."""
@@ -88,6 +91,7 @@ class WorkRetries:
         self._schedule(work, pause, why)
 
     def _schedule(self, work: OpenWork, seconds: float, why: str) -> None:
+        """Let the work wait in no queue for `seconds`; then the dispatcher queues it."""
         work.lost, work.not_before = False, self._clock.now_ms() + round(seconds * 1000)
         if work.status == "retry_wait":
             self._ledger.save_later(work)
@@ -97,17 +101,19 @@ class WorkRetries:
         work.notify()
         self._deadlines.arm(work, seconds, lambda: self._dispatcher.requeue(work))
 
-    # ---------------------------------------------------------------- breaks
+    # ---------------------------------------------------------------- broken connections
 
     def on_detached(self, channel: WorkspaceChannel, slots: dict[str, OpenWork]) -> None:
-        """Keep the work of a broken connection: the agent may still do it, and reports on it when it next attaches."""
+        """Keep the work of a broken connection: the agent may still do it, and reports on it when it next attaches.
+
+        `slots`: the work that the agent had, by request id.
+        """
         for work in slots.values():
-            if work.status not in ("dispatched", "accepted"):
-                continue
+            if work.status not in SENT:
+                continue  # it has ended, or its retry is planned
             if work.cancel_reason is not None:
                 self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
                 continue
-            work.begun = work.status == "accepted"
             self._ledger.change_status(work, "retry_wait")
             self.mark_lost(channel, work)
             work.notify()
@@ -119,7 +125,10 @@ class WorkRetries:
         self._deadlines.arm_expiry(work)
 
     def retry_lost(self, channel: WorkspaceChannel) -> None:
-        """Retry the kept work that the agent has not listed after it attached again: it has lost that work."""
+        """Retry the kept work that the agent has not listed after it attached again: it has lost that work.
+
+        Called after the verdicts of `resume`, which take listed work out of the channel's `lost`.
+        """
         lost, channel.lost = channel.lost, {}
         for work in lost.values():
             if work.status != "retry_wait" or not work.lost:

@@ -1,4 +1,4 @@
-"""The one place that maps each event of a session to the class that handles it."""
+"""The table of what happens at each event of a session. `SessionEvents` says what each event means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Res
 from ..channels.channel import AttachedAgent
 from ..channels.workspace_channels import WorkspaceChannels
 from ..ledger.work import OpenWork
-from .ack_watch import AckWatch
+from .ack_timeouts import AckTimeouts
 from .constraints import ConstraintEnforcer
 from .dispatcher import Dispatcher
 from .results import ResultHandler
@@ -24,13 +24,14 @@ class SessionEventHandler:
         channels: WorkspaceChannels,
         dispatcher: Dispatcher,
         retries: WorkRetries,
-        watch: AckWatch,
+        ack_timeouts: AckTimeouts,
         constraints: ConstraintEnforcer,
         results: ResultHandler,
         resume: ResumeHandler,
     ) -> None:
         self._channels, self._dispatcher, self._retries = channels, dispatcher, retries
-        self._watch, self._constraints, self._results, self._resume = watch, constraints, results, resume
+        self._ack_timeouts, self._constraints = ack_timeouts, constraints
+        self._results, self._resume = results, resume
 
     # ---------------------------------------------------------------- states
 
@@ -38,11 +39,12 @@ class SessionEventHandler:
         self._resume.on_resume(session, resume)
 
     def on_resumed(self, session: AttachedAgent) -> None:
+        """Retry the work that the agent has lost; then let it get work, as soon as it has the constraints in force."""
         self._retries.retry_lost(session.channel)
         self._constraints.ensure_acknowledged(session)
 
     def on_slot_freed(self, session: AttachedAgent) -> None:
-        self._watch.start_if_idle(session)
+        self._ack_timeouts.start_if_idle(session)
         self._dispatcher.send_queued(session.channel)
 
     def on_abandoned(self, session: AttachedAgent, work: OpenWork, why: str) -> None:
@@ -50,7 +52,8 @@ class SessionEventHandler:
         self._retries.retry(work, why)
 
     def on_detached(self, session: AttachedAgent, slots: dict[str, OpenWork]) -> None:
-        self._watch.pause(session.channel)
+        """Stop what waits for the agent, and keep the work that it had."""
+        self._ack_timeouts.stop(session.channel)
         self._channels.on_detached()
         self._retries.on_detached(session.channel, slots)
 

@@ -13,7 +13,7 @@ from ..limits import ListenerLimits
 from ..metrics import Metrics
 from ..owner import WorkspaceOwner
 from ..timers import Timers
-from .ack_watch import AckWatch
+from .ack_timeouts import AckTimeouts
 from .cancellation import WorkCanceller
 from .constraints import ConstraintEnforcer
 from .deadlines import WorkDeadlines
@@ -56,11 +56,15 @@ class Dispatch:
             metrics=metrics,
             clock=clock,
         )
-        watch = AckWatch(
+        self.ack_timeouts = AckTimeouts(
             channels=channels, owner=owner, audit_log=audit_log, tasks=self._tasks, timers=timers, clock=clock
         )
         self.constraints = ConstraintEnforcer(
-            channels=channels, dispatcher=self.dispatcher, watch=watch, audit_log=audit_log, tasks=self._tasks
+            channels=channels,
+            dispatcher=self.dispatcher,
+            ack_timeouts=self.ack_timeouts,
+            audit_log=audit_log,
+            tasks=self._tasks,
         )
         results = ResultHandler(
             ledger=ledger,
@@ -74,7 +78,7 @@ class Dispatch:
             channels=channels,
             dispatcher=self.dispatcher,
             retries=retries,
-            watch=watch,
+            ack_timeouts=self.ack_timeouts,
             constraints=self.constraints,
             results=results,
             resume=ResumeHandler(ledger=ledger, retries=retries, deadlines=deadlines, limits=limits),

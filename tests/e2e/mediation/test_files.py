@@ -80,7 +80,7 @@ def test_a_task_assignment_is_a_request_too(box: Box, provider: ScriptedProvider
     [
         ("{", "the line is no JSON"),
         ({"request_id": "r"}, "content: is missing"),
-        ({"content": "x", "contnt": 1}, "contnt: there is no such field"),
+        ({"content": "x", "contnt": 1}, "contnt: unknown field; remove it"),
         ({"content": "x", "bounds": {"max_tokens": 0}}, "bounds.max_tokens"),
         (None, "input.json cannot be read"),
     ],
