@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from . import authority, chunks
 from .base import Inbound, is_object
-from .chat import (
+from .compaction import CompactionPolicy, CompactReply, SmartRecovery
+from .docs import field_docs
+from .http.chat import (
     DEFAULT_WAIT_SECONDS,
     MAX_WAIT_SECONDS,
     AbortReply,
@@ -22,30 +24,7 @@ from .chat import (
     UIMessage,
     UseChatRequest,
 )
-from .compaction import CompactionPolicy, CompactReply, SmartRecovery
-from .docs import field_docs
-from .mesh import Caching, ModelCard, ModelList, Pricing, SearchHit, SearchRequest, SearchResults
-from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
-from .permission import (
-    ANY_PROGRAM,
-    Action,
-    AgentCard,
-    ArgPattern,
-    Folders,
-    Net,
-    NewRule,
-    Permissions,
-    PermissionsUpdate,
-    Program,
-    RequirementSet,
-    Rule,
-    Scope,
-    SessionRule,
-    ToolContract,
-)
-from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
-from .schemas import json_schemas
-from .session import (
+from .http.session import (
     METADATA_BYTES,
     TITLE_CHARACTERS,
     ExportQuery,
@@ -67,10 +46,39 @@ from .session import (
     TokenCounts,
     UnrewindReply,
 )
-from .status import AgentStatus, Capabilities, EffectiveLimits, McpServerState, SessionCounts, SkillState, ToolSource
-from .task import RecordStatus, TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget, new_task_id
+from .http.status import (
+    AgentStatus,
+    Capabilities,
+    EffectiveLimits,
+    McpServerState,
+    SessionCounts,
+    SkillState,
+    ToolSource,
+)
+from .http.task import RecordStatus, TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget, new_task_id
+from .http.workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
+from .mesh import Caching, ModelCard, ModelList, Pricing, SearchHit, SearchRequest, SearchResults
+from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
+from .permission import (
+    ANY_PROGRAM,
+    Action,
+    AgentCard,
+    ArgPattern,
+    Folders,
+    Net,
+    NewRule,
+    Permissions,
+    PermissionsUpdate,
+    Program,
+    RequirementSet,
+    Rule,
+    Scope,
+    SessionRule,
+    ToolContract,
+)
+from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
+from .schemas import json_schemas
 from .usage import Usage
-from .workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
 
 if TYPE_CHECKING:  # imported on first use: a guest without a channel does not need it
     from . import work

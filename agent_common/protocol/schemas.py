@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from .chat import (
+from .chunks import chunk_adapter
+from .compaction import CompactReply
+from .http.chat import (
     AbortReply,
     AnswerReply,
     AnswerRequest,
@@ -18,12 +20,7 @@ from .chat import (
     ResetRequest,
     UseChatRequest,
 )
-from .chunks import chunk_adapter
-from .compaction import CompactReply
-from .mesh import ModelCard
-from .permission import Permissions, PermissionsUpdate, RequirementSet
-from .problem import Problem
-from .session import (
+from .http.session import (
     ForkRequest,
     MessageList,
     PromptReply,
@@ -34,9 +31,12 @@ from .session import (
     SessionPatch,
     UnrewindReply,
 )
-from .status import AgentStatus, Capabilities
-from .task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
-from .workspace import WorkspaceListing
+from .http.status import AgentStatus, Capabilities
+from .http.task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
+from .http.workspace import WorkspaceListing
+from .mesh import ModelCard
+from .permission import Permissions, PermissionsUpdate, RequirementSet
+from .problem import Problem
 
 _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),

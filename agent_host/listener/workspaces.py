@@ -16,8 +16,7 @@ from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors
 from .dispatch.ack_timeouts import AckTimeouts
 from .dispatch.constraints import ConstraintEnforcer
-from .dispatch.dispatcher import Dispatcher
-from .dispatch.gate import SendGate
+from .dispatch.dispatcher import Dispatcher, SendGate
 from .dispatch.readiness import Readiness, build_readiness
 from .ledger.ledger import WorkLedger
 

@@ -13,8 +13,32 @@ from ..channels.workspace_channels import WorkspaceChannels
 from ..ledger.ledger import WorkLedger
 from ..ledger.work import OpenWork
 from ..metrics import Metrics
+from ..owner import WorkspaceOwner
 from .deadlines import WorkDeadlines
-from .gate import SendGate
+
+
+class SendGate:
+    """Checks whether a workspace's agent may be sent work. Nothing else decides it."""
+
+    def __init__(self, owner: WorkspaceOwner) -> None:
+        self._owner = owner
+
+    def blocked_by(self, channel: WorkspaceChannel) -> str | None:
+        """Return the first reason why the workspace may get no work now, as a stable code, or None if it may."""
+        if channel.fence is not None:
+            return channel.fence
+        if channel.drained:
+            return "drained"
+        if channel.paused:
+            return "paused"
+        if not self._owner.is_running(channel.workspace):
+            return "not_running"
+        session = channel.session
+        if session is None:
+            return "not_attached"
+        if session.state != "ready":
+            return session.state
+        return None if len(session.slots) < session.window else "window_full"
 
 
 class Dispatcher:

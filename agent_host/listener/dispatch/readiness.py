@@ -9,7 +9,7 @@ from agent_common.net import Endpoint
 from agent_common.protocol.work import to_rfc3339
 
 from ..channels.channel import WorkspaceChannel
-from .gate import SendGate
+from .dispatcher import SendGate
 
 GUEST_PORT = 2048
 """The vsock port that guests dial."""

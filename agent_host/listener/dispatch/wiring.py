@@ -17,8 +17,7 @@ from .ack_timeouts import AckTimeouts
 from .cancellation import WorkCanceller
 from .constraints import ConstraintEnforcer
 from .deadlines import WorkDeadlines
-from .dispatcher import Dispatcher
-from .gate import SendGate
+from .dispatcher import Dispatcher, SendGate
 from .recovery import WorkRecovery
 from .results import ResultHandler
 from .resume import ResumeHandler

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base import Inbound, Peer
-from .usage import Usage
+from ..base import Inbound, Peer
+from ..usage import Usage
 
 TaskStatus = Literal["complete", "failed", "cancelled", "timeout", "skipped", "pending"]
 RecordStatus = Literal["queued", "running", "waiting", "complete", "failed", "cancelled", "timeout", "skipped"]

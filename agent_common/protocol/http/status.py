@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base import Peer
-from .permission import AgentCard, ToolContract
+from ..base import Peer
+from ..permission import AgentCard, ToolContract
 
 AgentState = Literal["starting", "idle", "working", "blocked", "draining", "failed"]
 ToolSource = Literal["builtin", "custom", "mcp"]

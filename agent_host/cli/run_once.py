@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx2
 
-from .errors import StartError
-from .fleet import DIE_WITH_PARENT
+from ..errors import StartError
+from ..fleet import DIE_WITH_PARENT
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 60.0
@@ -177,4 +177,4 @@ class RunOnce:
             time.sleep(_POLL_SECONDS)
 
     def _print_step(self, what: str) -> None:
-        print(f"{time.monotonic() - self._began:6.2f} s  {what}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"{time.monotonic() - self._began:6.2f} s  {what}", file=sys.stderr, flush=True)

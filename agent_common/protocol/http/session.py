@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from .base import Inbound, Peer
+from ..base import Inbound, Peer
 from .chat import UIMessage
 
 SessionState = Literal["idle", "busy", "retrying", "waiting_on_approval", "waiting_on_user_input", "error"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .base import Peer
+from ..base import Peer
 
 EntryType = Literal["file", "folder", "link", "other"]
 MAX_LISTED = 1000

@@ -14,8 +14,8 @@ import typer
 
 from agent_conformance import conformance
 
-from .errors import RequestError, StartError
-from .settings import LOADER, load_settings
+from ..errors import RequestError, StartError
+from ..settings import LOADER, load_settings
 
 P = ParamSpec("P")
 
@@ -55,7 +55,7 @@ def _print_errors(command: Callable[P, None]) -> Callable[P, None]:
 @_print_errors
 def up() -> None:
     """Run the host until SIGTERM or Ctrl-C."""
-    from .serve import serve
+    from ..serve import serve
 
     serve(load_settings(), lambda line: print(line, flush=True))
 
@@ -64,7 +64,7 @@ def up() -> None:
 @_print_errors
 def listen() -> None:
     """Run only the mediation listener, for agents that other programs boot: no model proxy, no runtimes."""
-    from .serve import serve
+    from ..serve import serve
 
     serve(load_settings(), lambda line: print(line, flush=True), only_listen=True)
 
@@ -100,9 +100,9 @@ def token(
     """Make a bearer token for an agent and print it. It is shown only now; the host keeps its SHA-256."""
     from agent_common.clock import SystemClock
 
-    from .access import OPERATOR, TokenStore, check_agent_id
-    from .database import open_database
-    from .serve import make_data_dir
+    from ..access import OPERATOR, TokenStore, check_agent_id
+    from ..database import open_database
+    from ..serve import make_data_dir
 
     settings = load_settings()
     if agent_id != OPERATOR:
@@ -131,7 +131,7 @@ def models() -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from .proxy import load_catalog
+    from ..proxy import load_catalog
 
     names = (Column(head, no_wrap=True) for head in ("model", "provider", "its name there"))
     table = Table(*names, "context", "output", "$/M in", "$/M out", "capabilities")

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from .base import Inbound, Peer
-from .usage import Usage
+from ..base import Inbound, Peer
+from ..usage import Usage
 
 OnBusy = Literal["answer", "queue", "reject", "steer", "interrupt"]
 DEFAULT_WAIT_SECONDS = 120.0

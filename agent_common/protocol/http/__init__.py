@@ -1,0 +1,1 @@
+"""The messages of the runtime's HTTP API; `agent_common.protocol` exports their names."""
