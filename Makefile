@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 # The tests of a file stay in one worker, so that what its fixtures start is started once.
-PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
 IMAGE_TOOLS := $(VENV)/.image-tools
@@ -16,7 +16,7 @@ IMAGE := .image
 IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_common agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-all coverage test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo serve mesh test test-slow test-all coverage test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,15 +64,19 @@ mesh: $(READY) ## Run the host on :8420
 	@$(BIN)/python -m examples.demo.host up $(ARGS)
 
 test: $(READY) $(CLIENT) ## Run the tests that a change should pass, in minutes (WORKERS=4: on more cores)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(BIN)/$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: $(READY) $(CLIENT) ## Run all tests, with storms, kills, attacks and corpora
-	$(PYTEST) -m "not machine" $(ARGS)
+	$(BIN)/$(PYTEST) -m "not machine" $(ARGS)
 	$(BIN)/pytest -m machine $(ARGS) || [ $$? -eq 5 ]  # 5: there is none of them in ARGS
 
-coverage: $(READY) ## Run the unit and integration tests with the coverage gate
+test-slow: $(READY) $(CLIENT) ## Run only what `make test` leaves out
+	$(BIN)/$(PYTEST) -m "slow and not machine" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m machine $(ARGS) || [ $$? -eq 5 ]
+
+coverage: $(READY) $(CLIENT) ## Run the tests of `make test` with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest tests/unit tests/integration $(ARGS)
+	$(BIN)/coverage run -m $(PYTEST) -m "not slow" $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

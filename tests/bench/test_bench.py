@@ -177,6 +177,7 @@ async def test_idle_agents_and_reconnects_are_measured() -> None:
     assert all(0 < taken < 10_000 for taken in (await reconnects(live, "", breaks=2))["reconnect"])
 
 
+@pytest.mark.slow
 async def test_what_a_request_runs_through_is_counted_on_live_servers() -> None:
     with provider() as url:
         found = await hops(Live("ours", "", 0, 0.0, 0.0), url)

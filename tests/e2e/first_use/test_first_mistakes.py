@@ -19,6 +19,8 @@ from tests.integration.host.live import OPERATOR, Host, catalog
 from ..live import Runtime, eventually, fresh
 from ..server.test_start import refused
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

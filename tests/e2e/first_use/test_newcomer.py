@@ -19,6 +19,8 @@ from tests.measured import MEASURED
 
 from ..live import Runtime, eventually, fresh
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 MAKE = ["make", "--no-print-directory", "-C", str(ROOT), "-o", ".venv/.ready"]
 DEMO = ROOT / "tests/integration/connectors/demo_server.py"

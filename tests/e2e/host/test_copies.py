@@ -32,6 +32,7 @@ def finals(ward: Ward, owner: str) -> int:
     return sum(ask.owner == owner and ask.place == FINAL for ask in ward.model.asks)
 
 
+@pytest.mark.slow
 def test_of_two_that_wake_from_the_same_data_one_works(ward: Ward) -> None:
     first = ward.wake("one")
     assert ward.submit(Orders("before", QUICK)) == 202

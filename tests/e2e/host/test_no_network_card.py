@@ -22,6 +22,8 @@ from tests.integration.host.live import Host, catalog
 
 from .test_web import HITS, INSIDE, SITE, site, wanted
 
+pytestmark = pytest.mark.slow
+
 RELAY = Path(__file__).with_name("relay.py")
 ROOT = Path(__file__).parents[3]
 PAGE = f"http://{SITE}:8080/page.html"

@@ -21,6 +21,8 @@ from agent_testing import Call, LiveProcess, Say, ScriptedProvider
 from tests.e2e.chat.test_injection_canary import CANARY, POISON, check
 from tests.integration.host.live import PATIENCE, Host, catalog
 
+pytestmark = pytest.mark.slow
+
 SITE = "93.184.216.34"
 """An address that is public everywhere but here."""
 INSIDE = "NAMESPACE_OF_TESTS"

@@ -17,6 +17,8 @@ from tests.e2e.live import TOKEN, Runtime, eventually
 
 from .host import KEY, Host, Peer, request
 
+pytestmark = pytest.mark.slow
+
 ODD = ["ünï/ç ode?#%2F", "..", "' OR 1=1 --", "x" * 200, "\U0001f600", "a b"]
 
 

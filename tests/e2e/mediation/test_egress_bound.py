@@ -17,6 +17,8 @@ from tests.e2e.live import Runtime
 
 from .host import Host, Peer, request
 
+pytestmark = pytest.mark.slow
+
 SITE = "93.184.216.34"
 BOUND = 50_000
 DEMO = Path(__file__).parents[2] / "integration" / "connectors" / "demo_server.py"

@@ -39,6 +39,7 @@ def test_a_result_is_told_once_the_disk_has_it(provider: ScriptedProvider, host:
         assert [row[0] for row in kept] == [told["status"]]
 
 
+@pytest.mark.slow
 def test_a_result_that_the_ledger_refuses_is_not_told(start: Start, host: Host) -> None:
     agent = start(AGENT_MEDIATION_URL=host.url)
     peer = host.accept()

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_testing import Call, Say, ScriptedProvider
 from agent_testing.provider import Recorded
 
@@ -100,6 +102,7 @@ def test_the_database_is_sound(agent: Runtime) -> None:
         json.loads(row["data_json"])
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_refuses_work_and_loses_none(provider: ScriptedProvider, tmp_path: Path) -> None:
     agent = Runtime(provider, tmp_path / "data", AGENT_CONFINEMENT="off", AGENT_CONTEXT_LIMIT=10_000_000)
     agent.command = ["bash", "-c", f"ulimit -f 1000; exec {' '.join(SERVE)}"]  # no file above one megabyte

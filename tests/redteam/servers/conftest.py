@@ -1,10 +1,21 @@
-"""Servers under a memory limit, for attacks on them over real sockets."""
+"""Servers under a memory limit, for attacks on them over real sockets. Each starts its own, so all are `slow`."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+FOLDER = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _arena() -> None:
     """Override the arena's check: these attacks need neither root nor namespaces."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, and of no other."""
+    for item in items:
+        if item.path.parent == FOLDER:
+            item.add_marker(pytest.mark.slow)
