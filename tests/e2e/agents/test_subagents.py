@@ -272,7 +272,8 @@ def test_nobody_gets_more_by_calling_another(
     assert output["state"] == "output-available"
     heard = next(request for request in provider.completions if "the looker" in system(request) and told(request))
     assert [one["type"] for one in told(heard)] == ["error"] * len(HOSTILE)
-    assert sorted(path.name for path in (agent.data_dir / "workspace").iterdir()) == ["there"]
+    own = {"learnings", "memory"}  # the runtime writes these by the time the turn's notes are saved
+    assert {path.name for path in (agent.data_dir / "workspace").iterdir()} - own == {"there"}
     assert (agent.data_dir / "workspace" / "there").read_text() == "x"
 
 
