@@ -231,3 +231,19 @@ async def test_a_result_of_the_attempt_before_the_overtaken_one_counts(room: Roo
     room.pass_time(10.1)
     room.pass_time(0.1)
     assert (await last.request())["audit_ref"] == "r1;attempt=2"
+
+
+async def test_the_time_of_earlier_constraints_is_not_charged_to_new_ones(room: Room) -> None:
+    agent = await room.attached()
+    await room.listener.push_constraints("a", 1, PAYLOAD, severity="LOW")
+    room.pass_time(30)
+    agent.raw(b"\n")
+    await room.until(lambda: room.session.connection.last_received_at == room.clock.monotonic())
+    await room.listener.push_constraints("a", 2, PAYLOAD, severity="CRITICAL")
+    room.pass_time(4.9)
+    assert room.alarms() == {}
+    room.pass_time(0.2)
+    assert room.alarms() == {"constraints_not_acked": 1}
+    assert room.listener.channel("a").fence is None
+    room.pass_time(10)
+    await room.until(lambda: room.listener.channel("a").fence == "halted")
