@@ -247,3 +247,19 @@ async def test_the_time_of_earlier_constraints_is_not_charged_to_new_ones(room: 
     assert room.listener.channel("a").fence is None
     room.pass_time(10)
     await room.until(lambda: room.listener.channel("a").fence == "halted")
+
+
+async def test_a_loose_agent_has_not_acknowledged_what_came_after(room: Room) -> None:
+    await room.enrol("loose", dialect="loose", listen="tcp://127.0.0.1:0")
+    channel = room.listener.channel("loose")
+    digest = await room.listener.push_constraints("loose", 1, PAYLOAD)
+    agent = await room.connected("loose")
+    agent.send(version=1, hash=digest, agent_id="loose", observed_at="2026-11-22T02:19:05Z")
+    agent.send(signal="ready")
+    await room.until(lambda: channel.constraints is not None and channel.constraints.status == "acked")
+    await room.listener.push_constraints("loose", 2, b"more")
+    await room.submit(name="loose")
+    assert await agent.receive(), "it gets work all the same"
+    await room.listener.ledger_writer.flush()
+    assert channel.constraints is not None
+    assert channel.constraints.status == "pending"
