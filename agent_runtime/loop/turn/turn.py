@@ -72,6 +72,7 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
         turn.end.outcome = _outcome_of_stop(turn)
     except Exception as error:  # noqa: BLE001  any failure must end the turn properly
         turn.end.outcome = _outcome_of_error(turn, error)
+    turn.retry.clear()
     outcome = turn.end.outcome
     assert outcome is not None  # noqa: S101  `steps` sets it
     open_call_error = CALL_ERROR if turn.end.stop_reason == "shutdown" else outcome.error or "the turn ended"
