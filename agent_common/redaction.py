@@ -75,6 +75,13 @@ class Redactor:
         return text[: len(text) - held], text[len(text) - held :]
 
 
+def redacted_url(url: str) -> str:
+    """Return the URL without user, password, query and fragment, which may be secrets, for errors and logs."""
+    scheme, separator, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+
+
 def _all_forms(secrets: Iterable[str]) -> list[str]:
     """Return the secrets as they may stand in a text, the longest first, so that none is replaced in parts."""
     return sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)

@@ -1,6 +1,7 @@
-"""The conformance tester: it plays host to any agent, and agent to any listener (docs/protocols/conformance.md).
+"""The conformance tester: it acts as the host of any agent, and as the agent of any listener
+(docs/protocols/conformance.md).
 
-It uses the protocol's shapes and plain sockets, and nothing of our own two ends.
+It uses the protocol's shapes and plain sockets, and no code of the runtime or the host.
 """
 
 from .command import conformance

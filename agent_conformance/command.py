@@ -1,4 +1,4 @@
-"""`agent-host conformance`: the other side of the channel, for anyone's agent or listener."""
+"""`agent-host conformance`: test any agent or listener as the other side of the channel."""
 
 from __future__ import annotations
 
@@ -29,24 +29,26 @@ def conformance(
     dialect: Annotated[str, typer.Option(help="`strict`, or `loose`: only the rules of that dialect.")] = "strict",
     key_file: Annotated[Path | None, typer.Option(help="The workspace's key, for the challenge.")] = None,
     agent_id: Annotated[
-        str, typer.Option(help="Who the agent is told to be, or whom the tester claims to be.")
+        str, typer.Option(help="The identity that the tester gives the agent, or claims to be.")
     ] = "agent-under-test",
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for what must come.", min=0.5, max=600)] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for a frame that must come.", min=0.5, max=600)
+    ] = 10.0,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the other side to be there.", min=1)] = 60.0,
     work: Annotated[str, typer.Option(help="Agents: content of a request that is soon done.")] = "ping",
     slow: Annotated[
         str | None,
-        typer.Option(help="Agents: content of one that takes two seconds or more; without it some rules rest."),
+        typer.Option(help="Agents: content of one that takes two seconds or more; without it some rules are skipped."),
     ] = None,
     tool: Annotated[str | None, typer.Option(help="Agents: content of one that calls a tool.")] = None,
     constraints: Annotated[
-        Path | None, typer.Option(help="Agents: a payload of constraints that it would take.")
+        Path | None, typer.Option(help="Agents: a payload of constraints that the agent accepts.")
     ] = None,
     drive: Annotated[
         str | None,
         typer.Option(
             metavar="URL|COMMAND",
-            help="Listeners: how work is handed in: our host's HTTP face (with --token), or a command that is given "
+            help="Listeners: how work is submitted: the URL of an agent-host (with --token), or a command that gets "
             "WORK_CONTENT and may print the request's id. A listener that sends work by itself needs none.",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""How a listener is made to send work: over our HTTP face, by a command, or not at all, when it does so by itself."""
+"""Make a listener send work: by the host's HTTP API, by a command, or not at all if it sends work by itself."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from agent_common.protocol import is_object
 
 _SECONDS = 15.0
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Without the environment's proxies: they lead to the web, and the listener is near."""
+"""Ignores the environment's proxies, which are for the web and not for a local listener."""
 
 
 class WorkDriver(Protocol):
-    """Hands work to the listener."""
+    """Submits work to the listener."""
 
     async def submit(self, content: str) -> str | None:
-        """Returns the request's id, if that is known. Raises StartError."""
+        """Submit work and return the request's id; None if it is not known. Raises StartError."""
         ...
 
     async def read_record(self, request_id: str) -> dict[str, Any] | None:
-        """What the listener says of the request; none when it cannot be asked."""
+        """Return the listener's record of a request; None if there is no way to read it. Raises StartError."""
         ...
 
 
 class NoWorkDriver:
-    """The listener sends work by itself when an agent is ready, as that of microagent's mediation guide does."""
+    """For a listener that sends work by itself when an agent is ready, as that of microagent's mediation guide does."""
 
     async def submit(self, content: str) -> str | None:
         return None
@@ -42,7 +42,7 @@ class NoWorkDriver:
 
 @dataclass(frozen=True, slots=True)
 class CommandWorkDriver:
-    """Runs a command for each piece of work; `WORK_CONTENT` is what to do. It may print the request's id."""
+    """Runs a command for each request, with the content in WORK_CONTENT. It may print the request's id."""
 
     command: str
 
@@ -60,7 +60,7 @@ class CommandWorkDriver:
         except TimeoutError:
             process.kill()
             await process.wait()
-            raise StartError(f"--drive: the command was not done within {_SECONDS:g} s") from None
+            raise StartError(f"--drive: the command did not end within {_SECONDS:g} s") from None
         if process.returncode:
             said = errors.decode("utf-8", "replace").strip()[-300:]
             raise StartError(f"--drive: the command ended with {process.returncode}: {said}")
@@ -73,7 +73,7 @@ class CommandWorkDriver:
 
 @dataclass(frozen=True, slots=True)
 class HttpWorkDriver:
-    """`POST /work` and `GET /work/{id}` of our host."""
+    """Uses `POST /work` and `GET /work/{id}` of an agent-host."""
 
     url: str
     token: str

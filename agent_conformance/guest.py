@@ -1,4 +1,4 @@
-"""The tester as an agent: it dials the listener, and does what an agent would, or must not."""
+"""The tester as an agent: it dials the listener, and behaves as an agent should, or must not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .rules import NotApplicable, RuleBroken
 
 _RETRY = 0.2
 SLOW_SECONDS = 1.0
-"""In which a first line dribbles in."""
+"""Duration of a first line that is sent byte by byte."""
 
 
 @dataclass(slots=True)
 class TesterAttachment:
-    """A connection on which the tester has said that it is ready."""
+    """A connection on which the tester has sent `ready`."""
 
     link: PeerConnection
     sid: str
@@ -37,7 +37,7 @@ class TesterAttachment:
 
 @dataclass(slots=True)
 class TesterGuest:
-    """What the rules for listeners are given."""
+    """The tester's end for the rules for listeners."""
 
     endpoint: Endpoint
     options: Options
@@ -45,17 +45,17 @@ class TesterGuest:
     links: list[PeerConnection] = field(default_factory=list[PeerConnection])
     epochs: list[int] = field(default_factory=list[int])
     macs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Sid and MAC of attachments of earlier."""
+    """Sid and MAC of earlier attachments."""
     handled: set[tuple[str, Any]] = field(default_factory=set[tuple[str, Any]])
-    """Connections and the requests on them that a rule has taken up."""
+    """Pairs of a connection's name and a request's id that a rule has handled."""
     pending_request: Frame | None = None
-    """A request that one rule has been given and another one answers."""
+    """A request that one rule has received and another one answers."""
     broken: bool = False
     send_pongs: bool = True
     _current: TesterAttachment | None = None
 
     async def wait_for_listener(self) -> None:
-        """Waits until somebody listens. Raises StartError."""
+        """Wait until the listener accepts connections. Raises StartError after the options' `wait`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.options.wait
         while True:
@@ -64,7 +64,7 @@ class TesterGuest:
             except OSError as error:
                 if loop.time() > until:
                     raise StartError(
-                        f"nobody listens at {self.endpoint} within {self.options.wait:g} s: {error}; "
+                        f"nothing listens at {self.endpoint} within {self.options.wait:g} s: {error}; "
                         "start the listener there, or raise --wait"
                     ) from None
                 await asyncio.sleep(_RETRY)
@@ -73,11 +73,11 @@ class TesterGuest:
                 return
 
     async def dial(self) -> PeerConnection:
-        """A connection on which nothing has been said. Raises RuleBroken."""
+        """Return a new connection on which nothing was sent. Raises RuleBroken if it is refused."""
         try:
             reader, writer = await open_endpoint(self.endpoint, self.options.timeout)
         except OSError as error:
-            raise RuleBroken(f"the listener takes no connection: {error}") from None
+            raise RuleBroken(f"the listener does not accept connections: {error}") from None
         link = PeerConnection(reader, writer, f"connection {len(self.links) + 1}")
         link.on_frame = lambda frame: self._answer_ping(link, frame)
         self.links.append(link)
@@ -88,7 +88,7 @@ class TesterGuest:
             await link.close()
 
     async def drop(self, *, reset: bool = False) -> None:
-        """Ends the attachment that there is."""
+        """End the current attachment, if there is one."""
         if self._current is not None:
             await self._current.link.close(reset=reset)
             self._current, self.broken = None, True
@@ -96,23 +96,24 @@ class TesterGuest:
     # ---------------------------------------------------------------- attaching
 
     async def ensure_attachment(self, *, bad: int = 0, ctl: bool = False) -> TesterAttachment:
-        """An attachment that can be given work, a used one if there is one. Raises NotApplicable, RuleBroken."""
+        """Return the current attachment if it can still be used, else a new one. Raises NotApplicable if `ctl` demands
+        the extensions and the listener has none, RuleBroken."""
         current = self._current
         if current is None or current.link.closed or current.link.bad_lines_sent + bad > 6:
             current = await self.attach()
         if ctl and current.welcome is None:
-            raise NotApplicable("the listener does not take up the offer of the extensions")
+            raise NotApplicable("the listener does not accept the offer of the extensions")
         return current
 
     async def attach(self, *, reset: bool = False, keep_previous: bool = False, **resume: Any) -> TesterAttachment:
-        """A new attachment in place of the one there is; with `keep` that one stays open. Raises RuleBroken."""
+        """Make a new attachment the current one; `keep_previous` leaves the other one open. Raises RuleBroken."""
         if not keep_previous:
             await self.drop(reset=reset)
         self._current = await self.send_ready(await self.dial(), resume=resume)
         return self._current
 
     def use_attachment(self, attachment: TesterAttachment) -> None:
-        """Goes on with this one."""
+        """Make an attachment the current one."""
         self._current = attachment
 
     async def send_ready(
@@ -125,8 +126,9 @@ class TesterGuest:
         replay: tuple[str, str] | None = None,
         slowly: bool = False,
     ) -> TesterAttachment:
-        """What an agent says first, and the extensions, if there are any. Another key can be tried, or the sid and the
-        MAC of an attachment of earlier; the first line can come byte by byte."""
+        """Send an agent's first frames, and negotiate the extensions if `offer`. `key` is tried in place of the
+        options' key, `replay` is the sid and MAC of an earlier attachment, `slowly` sends the first line byte by
+        byte. Raises NotApplicable without a key for the listener's challenge."""
         attachment = TesterAttachment(link, replay[0] if replay else new_sid(), mac=replay[1] if replay else None)
         strict = self.options.dialect == "strict"
         if self.broken and strict and not slowly:
@@ -173,7 +175,7 @@ class TesterGuest:
         if self.send_pongs and link.ctl_allowed and is_ctl(frame, "ping"):
             link.post({"ctl": "pong", "n": frame.get("n", 0)})
 
-    # ---------------------------------------------------------------- saying
+    # ---------------------------------------------------------------- frames
 
     def signal_frame(self, name: str, **more: Any) -> Frame:
         """Build a lifecycle signal in the dialect."""
@@ -186,16 +188,16 @@ class TesterGuest:
     # ---------------------------------------------------------------- work
 
     async def next_request(self, link: PeerConnection, *, submit: bool = True) -> Frame:
-        """A request that the listener has sent on this connection, made to if need be. Raises RuleBroken."""
+        """Return the next request on this connection; `submit` makes the listener send one. Raises RuleBroken."""
         wanted = await self.driver.submit(self.options.work) if submit else None
         return await self._expect_request(link, wanted, self.options.timeout)
 
     async def expect_resend(self, link: PeerConnection, request: Frame) -> Frame:
-        """The same request, once more. Raises RuleBroken."""
+        """Return the same request when it is sent again. Raises RuleBroken."""
         return await self._expect_request(link, request["request_id"], self.options.timeout * 3)
 
     async def _expect_request(self, link: PeerConnection, wanted: str | None, seconds: float) -> Frame:
-        """The request of that id, or any; what other rules have left over is done on the way."""
+        """Return the request `wanted`, or any for None. Requests left over by other rules are completed."""
         while True:
             request = await link.expect(
                 f"the request {wanted or ''}".strip(),
@@ -208,18 +210,18 @@ class TesterGuest:
             await self.finish(link, request)
 
     async def submit_work(self) -> None:
-        """Has work wait. Raises NotApplicable when the listener cannot be made to."""
+        """Submit work without waiting for the request. Raises NotApplicable if there is no driver."""
         if isinstance(self.driver, NoWorkDriver):
             raise NotApplicable("the listener cannot be given work: use --drive")
         await self.driver.submit(self.options.work)
 
     async def expect_no_request(self, link: PeerConnection) -> None:
-        """Raises RuleBroken when the listener gives work on this connection."""
+        """Raise RuleBroken if the listener gives work on this connection."""
         if found := await link.wait_for(lambda frame: "principal" in frame, self.options.quiet_seconds * 2):
             raise RuleBroken(f"it was given {brief(found)}")
 
     async def finish(self, link: PeerConnection, request: Frame, content: str = "pong") -> None:
-        """Answers the request as a sound agent would."""
+        """Answer a request as a correct agent would."""
         about = {"request_id": request["request_id"]}
         await link.send(
             self.signal_frame("accepting", **about),
@@ -228,7 +230,7 @@ class TesterGuest:
         )
 
     async def run_request(self, link: PeerConnection) -> Frame:
-        """A request from begin to end. Raises RuleBroken."""
+        """Receive, answer and return a request. Raises RuleBroken if the result or the connection is lost."""
         request = await self.next_request(link)
         mark = link.mark()
         await self.finish(link, request)
@@ -241,7 +243,7 @@ class TesterGuest:
         return request
 
     async def expect_result_ack(self, link: PeerConnection, request: Frame) -> None:
-        """Returns once the result is known to have come, as far as that can be known. Raises RuleBroken."""
+        """Wait until the listener has the result, as far as that can be observed. Raises RuleBroken."""
         name = request["request_id"]
         if await self.driver.read_record(name) is not None:
             await self.expect_status(name, "resulted")
@@ -250,7 +252,7 @@ class TesterGuest:
             await link.expect(f"an ack of {name}", lambda f: is_ctl(f, "ack") and f.get("request_id") == name, seconds)
 
     async def expect_status(self, request_id: str, *wanted: str) -> dict[str, Any]:
-        """The listener's record, once it has one of the states. Raises NotApplicable, RuleBroken."""
+        """Return the listener's record once it has one of the wanted states. Raises NotApplicable, RuleBroken."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.options.timeout
         while True:

@@ -1,4 +1,4 @@
-"""The tester as a host: it listens, waits for the agent to dial in, and gives it work."""
+"""The tester as a host: it listens, waits for the agent to dial, and gives it work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agent_testing.channel import (
 from .rules import NotApplicable, RuleBroken
 
 BAD_LINES_PER_CONNECTION = 6
-"""Bad lines on one connection before the tester takes a new one: readers close at the ninth."""
+"""Bad lines on one connection before the tester uses a new one: readers close it at the ninth."""
 DEFAULT_PAYLOAD = "Be careful with <markup> & with what is gr\u00fcn \u2713.\n".encode()
 _OVERLAP_SECONDS = 0.1
 AGENT_GONE = "the agent has not dialed in again"
@@ -35,38 +35,38 @@ AGENT_GONE = "the agent has not dialed in again"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to test."""
+    """The options of a run."""
 
     dialect: Dialect = "strict"
     key: bytes | None = None
     agent_id: str = "agent-under-test"
     """The identity that the tester gives the agent, or claims to be."""
     timeout: float = 10.0
-    """Seconds to wait for anything that must come."""
+    """Seconds to wait for a frame that must come."""
     wait: float = 60.0
-    """Seconds to wait for the other side to be there at all."""
+    """Seconds to wait for the other side's first connection."""
     work: str = "ping"
-    """Content of a request that is done soon."""
+    """Content of a request that is completed soon."""
     slow: str | None = None
-    """Content of one that takes two seconds or more."""
+    """Content of a request that takes two seconds or more; None: rules that need one are skipped."""
     tool: str | None = None
-    """Content of one that calls a tool."""
+    """Content of a request that calls a tool; None: rules that need one are skipped."""
     payload: bytes = DEFAULT_PAYLOAD
-    """Constraints that the agent would take."""
+    """Constraints that the agent accepts."""
 
     @property
     def quiet_seconds(self) -> float:
-        """Seconds in which nothing must come."""
+        """Seconds to wait where nothing must come."""
         return min(0.5, self.timeout / 4)
 
 
 @dataclass(slots=True)
 class TesterSession:
-    """A connection on which the agent has said that it is ready."""
+    """A connection on which the agent has sent `ready`."""
 
     link: PeerConnection
     before_ready: list[Frame]
-    """What came before `ready`."""
+    """Frames that came before `ready`."""
     ready: Frame
     offer: Offer | None
     resume: Frame | None = None
@@ -80,28 +80,28 @@ class TesterSession:
 
 @dataclass(slots=True)
 class TesterHost:
-    """What the rules for agents are given."""
+    """The tester's end for the rules for agents."""
 
     endpoint: Endpoint
     options: Options
     links: list[PeerConnection] = field(default_factory=list[PeerConnection])
-    """All there were."""
+    """All connections of the run."""
     sids: list[str] = field(default_factory=list[str])
     constraints_version: int = 0
-    """Of the constraints that the agent works under."""
+    """Version of the constraints that the agent has acknowledged."""
     overlaps: int = 0
     send_acks: bool = True
-    """Acknowledge results."""
+    """Whether results are acknowledged."""
     send_pongs: bool = True
     verdicts: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """What requests of earlier are to come to after a break: when they run, and when they have a result. All others are
+    """Request -> the verdicts for it after a break, one if it runs and one if it has a result. All others are
     cancelled or forgotten."""
     agent_lost: bool = False
-    """The agent has not come back, and is not waited for long any more."""
+    """Whether the agent has not reconnected in time; then later waits are short."""
     agent_resumes: bool = True
-    """The agent has said what it still has whenever it was welcomed."""
+    """Whether the agent answered the last welcome with `resume`."""
     drained_link: PeerConnection | None = None
-    """The connection on which the agent was told to drain."""
+    """The connection on which the agent was sent `drain`."""
     _current: TesterSession | None = None
     _new_connections: asyncio.Queue[PeerConnection] = field(default_factory=asyncio.Queue[PeerConnection])
     _epoch: int = 0
@@ -109,7 +109,7 @@ class TesterHost:
 
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[None]:
-        """Listen meanwhile. Raises StartError."""
+        """Listen for connections within the block. Raises StartError."""
         accepting = accept_peers(self.endpoint, self._on_peer)
         try:
             self.endpoint = await accepting.__aenter__()
@@ -128,33 +128,33 @@ class TesterHost:
         self._new_connections.put_nowait(link)
 
     async def _check_overlap(self, link: PeerConnection) -> None:
-        """Whether another connection is still open; the news of its end may be a moment behind."""
+        """Count an overlap if another connection is still open after a moment, in which its end may be read."""
         await asyncio.sleep(_OVERLAP_SECONDS)
         if not link.closed and any(one is not link and not one.closed for one in self.links):
             self.overlaps += 1
 
     async def close(self) -> None:
-        """Lets go of all connections."""
+        """Close all connections."""
         for link in self.links:
             await link.close()
 
     # ---------------------------------------------------------------- sessions
 
     async def wait_for_agent(self) -> PeerConnection:
-        """The agent's first connection. Raises StartError when there is none in time."""
+        """Wait for the agent's first connection. Raises StartError if there is none in time."""
         try:
             async with asyncio.timeout(self.options.wait):
                 link = await self._new_connections.get()
         except TimeoutError:
             raise StartError(
-                f"nobody has dialed {self.endpoint} within {self.options.wait:g} s; start the agent so that its "
+                f"no agent has dialed {self.endpoint} within {self.options.wait:g} s; start the agent so that its "
                 f"mediation channel leads there (ours: AGENT_MEDIATION_URL={self.endpoint}), or raise --wait"
             ) from None
         self._new_connections.put_nowait(link)
         return link
 
     async def next_connection(self, seconds: float) -> PeerConnection | None:
-        """The next connection that is not over yet."""
+        """Return the next connection that is still open; None if there is none in time."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while True:
@@ -163,13 +163,13 @@ class TesterHost:
                     link = await self._new_connections.get()
             except TimeoutError:
                 return None
-            await asyncio.sleep(0.01)  # one that was opened and closed at once shows it now
+            await asyncio.sleep(0.01)  # a connection that was closed at once shows it now
             if not link.closed:
                 return link
 
     async def ensure_session(self, *, bad_lines: int = 0, ctl: bool = False) -> TesterSession:
-        """A connection that is ready for work, a used one if there is one that fits. `bad` lines are about to be sent;
-        with `ctl` the extensions must be agreed upon. Raises NotApplicable."""
+        """Return a session that is ready for work, the current one if it fits. `bad_lines` is how many will be sent
+        on it; with `ctl` it must have the extensions. Raises NotApplicable."""
         current = self._current
         if current is None or current.link.closed or current.link.bad_lines_sent + bad_lines > BAD_LINES_PER_CONNECTION:
             current = await self.new_session()
@@ -178,8 +178,8 @@ class TesterHost:
         return current
 
     async def new_session(self, *, reset: bool = False, ignore_offer: bool = False, **welcome: Any) -> TesterSession:
-        """A new connection; `plain` leaves an offer unanswered. Raises NotApplicable when the agent does not come back,
-        RuleBroken when it is not ready."""
+        """Drop the session and wait for the next; `welcome` adds fields to the welcome. Raises NotApplicable if the
+        agent does not reconnect, ExpectationFailed if it is not ready."""
         await self.drop(reset=reset)
         while True:
             link = await self.next_connection(self.options.quiet_seconds if self.agent_lost else self.options.timeout)
@@ -196,7 +196,7 @@ class TesterHost:
                 return self._current
 
     async def drop(self, *, reset: bool = False) -> None:
-        """Ends the connection that there is."""
+        """End the current session, if there is one."""
         if self._current is not None:
             await self._current.link.close(reset=reset)
             self._current = None
@@ -246,7 +246,7 @@ class TesterHost:
         await session.link.send({"ctl": "resume_ok", "verdicts": verdicts})
 
     def _save_version(self, ack: Frame) -> None:
-        """Which constraints the agent says it works under."""
+        """Save the constraints' version that the agent acknowledges."""
         if isinstance(version := ack.get("version"), int):
             self.constraints_version = version
 
@@ -260,7 +260,7 @@ class TesterHost:
 
     @contextmanager
     def with_verdicts(self, request: Frame, running: str, done: str) -> Generator[None]:
-        """After a break the request is to come to this, while it runs or when it is done."""
+        """Within the block, answer `resume` with these verdicts for a request that is running or done."""
         self.verdicts[request["request_id"]] = running, done
         try:
             yield
@@ -270,7 +270,7 @@ class TesterHost:
     # ---------------------------------------------------------------- work
 
     def new_request(self, content: str | None = None, **more: Any) -> Frame:
-        """Build a request that the agent should take, in the dialect."""
+        """Build a request that the agent should accept, in the dialect."""
         if self.options.dialect == "strict":
             more = {"constraints_version": self.constraints_version, **more}
         return request_frame(self.options.dialect, content or self.options.work, **more)
@@ -278,20 +278,20 @@ class TesterHost:
     async def expect_result(
         self, link: PeerConnection, request: Frame, since: int, seconds: float | None = None
     ) -> Frame:
-        """The request's result. Raises RuleBroken."""
+        """Wait for a request's result. Raises ExpectationFailed."""
         name = request["request_id"]
         wait = self.options.timeout if seconds is None else seconds
         return await link.expect(f"a result of {name}", lambda frame: is_result(frame, name), wait, since)
 
     async def expect_signal(self, link: PeerConnection, name: str, request: Frame, since: int) -> Frame:
-        """A signal about the request. Raises RuleBroken."""
+        """Wait for a signal about a request. Raises ExpectationFailed."""
         about = request["request_id"]
         return await link.expect(
             f"{name} of {about}", lambda frame: is_signal(frame, name, about), self.options.timeout, since
         )
 
     async def run_request(self, link: PeerConnection, request: Frame) -> Frame:
-        """Sends the request and returns its result, which must say that it was completed. Raises RuleBroken."""
+        """Send a request and return its result. Raises RuleBroken unless it is `completed`, ExpectationFailed."""
         mark = link.mark()
         await link.send(request)
         result = await self.expect_result(link, request, mark, self.options.timeout * 3)
@@ -303,7 +303,7 @@ class TesterHost:
         return result
 
     async def start_slow_request(self, link: PeerConnection) -> tuple[Frame, int]:
-        """A slow request that the agent has begun, and the mark before it. Raises NotApplicable, RuleBroken."""
+        """Return a slow request that the agent has accepted, and the mark before it. Raises NotApplicable."""
         if self.options.slow is None:
             raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
         request, mark = self.new_request(self.options.slow), link.mark()
@@ -315,7 +315,7 @@ class TesterHost:
         return request, mark
 
     def frames_about(self, link: PeerConnection, request: Frame, since: int = 0) -> list[Frame]:
-        """What has come about the request, progress aside."""
+        """Return the frames about a request, without progress."""
         return [
             frame
             for frame in link.frames[since:]
@@ -323,7 +323,7 @@ class TesterHost:
         ]
 
     def has_valid_proof(self, session: TesterSession, challenge: str) -> bool:
-        """Whether the agent has answered the challenge well."""
+        """Return whether the agent has answered the challenge with the right MAC."""
         attach, offer, welcome = session.attach, session.offer, session.welcome
         if attach is None or offer is None or welcome is None or self.options.key is None:
             return False

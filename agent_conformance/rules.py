@@ -1,4 +1,4 @@
-"""What a rule is, and what became of one."""
+"""Rules and findings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ State = Literal["passed", "failed", "skipped"]
 
 
 class RuleBroken(ExpectationFailed):
-    """The other side did not keep the rule; the text says what was seen."""
+    """The other side broke the rule; the text says what was seen."""
 
 
 class NotApplicable(Exception):
-    """The rule cannot be held against this side, or not now; the text says why."""
+    """The rule does not apply to this side, or cannot be tried now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConformanceRule(Generic[B]):
-    """One promise of the protocol, and how it is tried out."""
+    """One rule of the protocol, and the function that tries it."""
 
     id: str
-    """Stable: `A..` for agents, `L..` for listeners. A number is never used again for something else."""
+    """Stable: `A..` for agents, `L..` for listeners. A number is never reused."""
     text: str
     section: str
     """Number of the section of docs/protocols/mediation.md that the rule is from, such as `2.4`."""
@@ -37,7 +37,7 @@ class ConformanceRule(Generic[B]):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one rule."""
+    """The outcome of one rule."""
 
     id: str
     text: str
@@ -50,16 +50,16 @@ Check = Callable[[B], Awaitable[str | None]]
 
 
 class ConformanceRules(Generic[B]):
-    """A list of rules that functions are put on."""
+    """A list of rules, to which the decorator `rule` adds functions."""
 
     def __init__(self) -> None:
         self.all: list[ConformanceRule[B]] = []
 
     def rule(self, name: str, section: str, text: str, *, loose: bool = False) -> Callable[[Check[B]], Check[B]]:
-        """Puts the function on the list."""
+        """Add the decorated function to the list."""
 
-        def put(check: Check[B]) -> Check[B]:
+        def add(check: Check[B]) -> Check[B]:
             self.all.append(ConformanceRule(name, text, section, loose, check))
             return check
 
-        return put
+        return add

@@ -1,4 +1,4 @@
-"""Runs the rules one after the other; what breaks one rule does not keep the next from being tried."""
+"""Run the rules one after the other; after a failed rule the next ones are still tried."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LISTENER_RULES: tuple[ConformanceRule[TesterGuest], ...] = (
 
 
 async def judge_agent(host: TesterHost, only: Sequence[str] = ()) -> list[Finding]:
-    """Plays the host, and holds the rules against the agent that dials in. Raises StartError when none does."""
+    """Act as the host and check the agent that dials. Raises StartError if none does."""
     async with host.listening():
         try:
             return await run_rules(AGENT_RULES, host, host.options, only, lambda failed: _reset_host(host, failed))
@@ -45,7 +45,7 @@ async def judge_agent(host: TesterHost, only: Sequence[str] = ()) -> list[Findin
 
 
 async def judge_listener(guest: TesterGuest, only: Sequence[str] = ()) -> list[Finding]:
-    """Plays the agent, and holds the rules against the listener. Raises StartError when there is none."""
+    """Act as an agent and check the listener. Raises StartError if there is none."""
 
     async def clean(failed: bool) -> None:
         if failed and guest.options.dialect == "strict":
@@ -59,7 +59,7 @@ async def judge_listener(guest: TesterGuest, only: Sequence[str] = ()) -> list[F
 
 
 async def _reset_host(host: TesterHost, failed: bool) -> None:
-    """What a rule has changed, or left behind when it failed, must not spoil the next."""
+    """Undo what a rule has changed, so that it does not affect the next."""
     host.send_acks = host.send_pongs = True
     if failed and host.options.dialect == "strict" and host.drained_link is None:
         await host.drop()
@@ -72,20 +72,20 @@ async def run_rules(
     only: Sequence[str],
     clean_up: Callable[[bool], Awaitable[None]],
 ) -> list[Finding]:
-    """Tries the rules in order; the first one that is tried is what all others stand on."""
+    """Try the rules in order. If the first one fails, the others are skipped, since all depend on it."""
     found: list[Finding] = []
-    stands = True
+    first_passed = True
     for number, rule in enumerate(rules):
         if only and rule.id not in only and number > 0:
             continue
         if options.dialect == "loose" and not rule.loose:
             found.append(_finding(rule, "skipped", "not promised by the guide"))
             continue
-        if not stands:
+        if not first_passed:
             found.append(_finding(rule, "skipped", f"not tried: see {rules[0].id}"))
             continue
         found.append(await _run_rule(rule, tester))
-        stands = number > 0 or found[-1].state == "passed"
+        first_passed = number > 0 or found[-1].state == "passed"
         await clean_up(found[-1].state == "failed")
     return sorted(found, key=lambda finding: finding.id)
 
@@ -99,8 +99,8 @@ async def _run_rule(rule: ConformanceRule[B], tester: B) -> Finding:
         return _finding(rule, "skipped", str(reason))
     except StartError:
         raise
-    except Exception as error:  # noqa: BLE001  a peer that makes the tester stumble has broken the rule that was tried
-        return _finding(rule, "failed", f"the tester stumbled over what came: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001  a peer that makes the tester fail has broken the rule
+        return _finding(rule, "failed", f"the tester failed on what came: {type(error).__name__}: {error}")
 
 
 def _finding(rule: ConformanceRule[B], state: str, seen: str) -> Finding:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent_common.http import tune_interpreter
 from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
+from agent_common.redaction import redacted_url
 
 from .budget import DescriptorBudget, budget_of
 from .errors import StartError
-from .settings import HostSettings, redacted_url
+from .settings import HostSettings
 
 if TYPE_CHECKING:
     from .egress import EgressServer

@@ -9,7 +9,6 @@ import os
 import re
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
@@ -228,12 +227,6 @@ class HostSettings(BaseModel):
 
 def _host_port(host: str, port: int) -> tuple[Endpoint, ...]:
     return () if host == OFF else (Tcp(host, port),)
-
-
-def redacted_url(url: str) -> str:
-    """The URL without a user, a password and a query, which may be secrets, for errors and logs."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 LOADER = SettingsLoader(HostSettings, PREFIX, "agent-host up --help")

@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to."""
+"""A clock that a test moves by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ManualCall:
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.call: Callable[[], None] | None = call
-        """None: it was made or cancelled."""
+        """The function to call; None once it was called or cancelled."""
 
     def cancel(self) -> None:
         """Do not make the call."""

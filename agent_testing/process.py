@@ -77,15 +77,15 @@ class LiveProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; minus the signal's number when a signal ended it."""
+        """The exit code: None while it runs, minus the signal's number if a signal ended it."""
         return self._child.poll()
 
     def output(self) -> str:
-        """What it has printed so far, both kinds in the order of writing."""
+        """Return the output so far, stdout and stderr in the order of writing."""
         return Path(self._log.name).read_text("utf-8", "replace")
 
     def wait_for_output(self, pattern: str, timeout: float | None = None) -> re.Match[str]:
-        """Blocks until the output matches. Raises TimeoutError, or RuntimeError when the process ends before."""
+        """Block until the output matches. Raises TimeoutError, or RuntimeError if the process ends before."""
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         while True:
             running = self.returncode is None
@@ -95,14 +95,14 @@ class LiveProcess:
             time.sleep(_POLL_SECONDS)
 
     def wait(self, timeout: float) -> int:
-        """Blocks until it has ended of itself and returns its code. Raises TimeoutError."""
+        """Block until it ends by itself and return its exit code. Raises TimeoutError."""
         try:
             return self._child.wait(timeout)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{self._describe()} still runs after {timeout} s") from None
 
     def terminate(self, timeout: float = 10.0) -> int:
-        """Sends SIGTERM and returns the exit code; a process that does not heed it in time is killed."""
+        """Send SIGTERM and return the exit code; kill the process if it does not end in time."""
         if self.returncode is None:
             self._child.terminate()
         try:
@@ -111,7 +111,7 @@ class LiveProcess:
             return self.kill9()
 
     def kill9(self) -> int:
-        """Kills the process, and not its children, as a crash would; returns its code."""
+        """Kill the process but not its children, as a crash would, and return its exit code."""
         self._child.kill()
         return self._child.wait(_REAP_SECONDS)
 

@@ -1,4 +1,4 @@
-"""Rules that an agent"s end of the mediation channel must keep."""
+"""Rules that an agent's end of the mediation channel must keep."""
 
 from .control import CONTROL, DRAIN
 from .hello import GLOBAL, HELLO

@@ -15,7 +15,7 @@ from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 CONTROL: ConformanceRules[TesterHost] = ConformanceRules()
 DRAIN: ConformanceRules[TesterHost] = ConformanceRules()
-"""Come last: an agent that has drained need not come back."""
+"""Rules that are tried last: an agent that has drained need not come back."""
 HEARTBEAT = 0.4
 
 
@@ -117,7 +117,7 @@ async def drops_acked_result(host: TesterHost) -> str:
     await link.send({"ctl": "ping", "n": 1})
     await link.wait_for(
         lambda frame: is_ctl(frame, "pong"), host.options.quiet_seconds, mark
-    )  # the ack has been read by then
+    )  # the agent has read the ack by then
     session = await _negotiated_session(host)
     if session.resume is not None and request["request_id"] in session.resume.get("unacked", ()):
         raise RuleBroken("resume names it")
@@ -246,7 +246,7 @@ async def _negotiated_session(host: TesterHost, **welcome: Any) -> TesterSession
 
 
 async def _unacked_result(host: TesterHost) -> tuple[Frame, Frame]:
-    """A request that is done, and its result, which was not acknowledged before the connection ended."""
+    """Return a completed request and its result, which was not acknowledged before the connection ended."""
     session = await host.ensure_session(ctl=True)
     request, host.send_acks = host.new_request(), False
     try:

@@ -1,4 +1,4 @@
-"""Rules for agents: the first words, and what holds for every frame."""
+"""Rules for agents: the first frames, and what holds for every frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..rules import ConformanceRules, NotApplicable, RuleBroken
 
 HELLO: ConformanceRules[TesterHost] = ConformanceRules()
 GLOBAL: ConformanceRules[TesterHost] = ConformanceRules()
-"""Hold for the whole run, and are looked at when it is over."""
+"""Rules that hold for the whole run, and are checked when it is over."""
 _AGENT_FRAMES = (LifecycleSignal, WorkResult, ConstraintAck, IdentityRevision, UnknownControl)
 _CONTROLS = {"attach", "resume", "progress", "ping", "pong", "nack"}
 _STRICT = {"agent_id", "observed_at", "status", "completed_at", "audit_ref"}
@@ -134,7 +134,7 @@ def _check_strict(frame: Frame) -> None:
 
 
 def _check_loose(frame: Frame) -> None:
-    """A loose host reads `ok` and the name of a signal; it does not know the other fields of the strict dialect."""
+    """Check a frame of the loose dialect, whose host reads `ok` and a signal's name and no fields of the strict one."""
     try:
         if "signal" in frame:
             read_loose_signal(frame, now=_AT, agent_id="agent")

@@ -1,4 +1,4 @@
-"""Rules for agents: what a reader must withstand."""
+"""Rules for agents: input that a reader must survive."""
 
 from __future__ import annotations
 

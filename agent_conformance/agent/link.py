@@ -1,4 +1,4 @@
-"""Rules for agents: breaks, and what comes after them."""
+"""Rules for agents: broken connections and reconnecting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rules import ConformanceRules, NotApplicable, RuleBroken
 LINK: ConformanceRules[TesterHost] = ConformanceRules()
 WATCH_SECONDS = 2.0
 MOST_DIALS = 15
-"""In two seconds. Backing off from 100 ms to 5 s with jitter makes about seven."""
+"""Dials within WATCH_SECONDS. A backoff from 100 ms to 5 s with jitter makes about seven."""
 
 
 @LINK.rule("A60", "2.7", "An agent whose host has closed the connection dials again, and works on.")
@@ -71,7 +71,7 @@ async def backs_off(host: TesterHost) -> str:
 
 
 async def _reconnected(host: TesterHost, request: Frame) -> TesterSession:
-    """The next connection, on which the host wants the request to go on."""
+    """Break the connection and return the next one, on which the host wants the request to continue."""
     with host.with_verdicts(request, "continue", "resend"):
         session = await host.new_session(reset=True)
     if session.negotiated and session.resume is None:

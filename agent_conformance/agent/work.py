@@ -1,4 +1,4 @@
-"""Rules for agents: what becomes of a request."""
+"""Rules for agents: how requests are answered."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ async def _check_yielded(host: TesterHost, request: Frame) -> str:
 
 
 async def _check_denied(host: TesterHost, request: Frame) -> tuple[Frame, list[Frame]]:
-    """The result of a request that must be denied, and all that came about it."""
+    """Return the result of a request that must be denied, and all frames about it. Raises RuleBroken."""
     link = (await host.ensure_session()).link
     mark = link.mark()
     await link.send(request)

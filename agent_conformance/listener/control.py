@@ -182,7 +182,7 @@ async def _check_no_work(guest: TesterGuest, link: PeerConnection) -> str:
 
 
 async def _accepted_request(guest: TesterGuest) -> Frame:
-    """A request that was accepted before the connection broke."""
+    """Return a request that the tester has accepted, so that the rule can break the connection."""
     link = (await guest.ensure_attachment(ctl=True)).link
     request = await guest.next_request(link)
     await link.send(guest.signal_frame("accepting", request_id=request["request_id"]), {"ctl": "ping", "n": 1})
@@ -199,7 +199,7 @@ async def _reattach(guest: TesterGuest, **resume: Any) -> TesterAttachment:
 
 
 async def _send_result(guest: TesterGuest, attachment: TesterAttachment, request: Frame) -> None:
-    """Sends the result of a request that was not given anew. Raises RuleBroken when it is given all the same."""
+    """Send the result of a request. Raises RuleBroken if the listener gives the request again."""
     link, name = attachment.link, request["request_id"]
     await link.send(guest.result_frame(request), guest.signal_frame("completed", request_id=name))
     await guest.run_request(link)

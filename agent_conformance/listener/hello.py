@@ -1,4 +1,4 @@
-"""Rules for listeners: connections, probes, and the first words."""
+"""Rules for listeners: connections, probes, and the first frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for listeners: what becomes of work, and what must be withstood."""
+"""Rules for listeners: how work is given, and input that a reader must survive."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from agent_common.redaction import redacted_url
+
 from ..errors import StartError
 from .migrate import migrate
 
@@ -85,7 +87,7 @@ def open_database(url: str) -> HostDatabase:
     except BaseException as error:
         engine.dispose()
         if isinstance(error, SQLAlchemyError):
-            raise StartError(f"the database {_redacted_url(url)} cannot be opened: {_first_line(error)}") from error
+            raise StartError(f"the database {_shown_url(url)} cannot be opened: {_first_line(error)}") from error
         raise
     return HostDatabase(engine)
 
@@ -109,8 +111,9 @@ def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _redacted_url(url: str) -> str:
-    return make_url(url).render_as_string(hide_password=True)
+def _shown_url(url: str) -> str:
+    """Return the URL for an error. SQLAlchemy escapes what a password may hold, such as a slash, first."""
+    return redacted_url(make_url(url).render_as_string())
 
 
 def _first_line(error: BaseException) -> str:

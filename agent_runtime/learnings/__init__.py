@@ -1,4 +1,4 @@
-"""What the agent has learnt from failures and from people: two files that it keeps and everybody may edit."""
+"""What the agent has learnt from failed calls and from people's corrections, kept in two files that people may edit."""
 
 from .correction_phrases import is_correction
 from .daily_log import DailyLogWriter

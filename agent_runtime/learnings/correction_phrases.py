@@ -1,6 +1,6 @@
-"""Detects corrections: messages that begin like one, in the languages of `correction_phrases.txt`.
+"""Detect corrections: messages that begin like one, in the languages of `correction_phrases.txt`.
 
-It backs up the `learn` tool, which depends on no phrase, and misses a correction rather than invents one;
+This backs up the `learn` tool, which depends on no phrase, and would rather miss a correction than invent one;
 docs/reference/learnings.md has the figures.
 """
 
@@ -13,17 +13,17 @@ from pathlib import Path
 
 DATA = Path(__file__).with_name("correction_phrases.txt")
 MAX_INSPECTED = 400
-"""Characters of a message, and of the end of the answer before it."""
+"""Characters that are examined: of a message's two ends, and of the end of the answer before it."""
 MIN_FOLLOWING = 4
-"""Characters that must follow a mere no: alone it teaches nothing."""
+"""Characters that must follow a bare "no", which alone teaches nothing."""
 _OPENING = " .\t\r\n\"'“”„«»*_¡¿…"
 _ENDS_IN_WORD = re.compile(r"[^\W\d_]$")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]$")
-"""Scripts in which the next word may follow a phrase at once."""
+"""The end of a phrase in a script that puts no space before the next word."""
 
 
 def is_correction(message: str, previous_answer: str) -> bool:
-    """Whether a message corrects the answer before it; that is empty where it is not known."""
+    """Return whether a message corrects the answer before it, which is empty if unknown."""
     text = _normalize(message[:MAX_INSPECTED])
     if _pattern("not").match(text):
         return False
@@ -33,7 +33,7 @@ def is_correction(message: str, previous_answer: str) -> bool:
     return (
         found is not None
         and len(text[found.end() :].strip()) >= MIN_FOLLOWING
-        and "?" not in _normalize(previous_answer[-MAX_INSPECTED:])  # a no to a question is an answer
+        and "?" not in _normalize(previous_answer[-MAX_INSPECTED:])  # "no" to a question is an answer
         and not _normalize(message[-MAX_INSPECTED:]).endswith("?")
     )
 
@@ -53,7 +53,7 @@ def languages() -> dict[str, dict[str, tuple[str, ...]]]:
 
 @cache
 def _pattern(kind: str) -> re.Pattern[str]:
-    """Return what matches the beginning of a message with any phrase of a kind."""
+    """Return a pattern that matches the beginning of a message with any phrase of a kind."""
     phrases = {phrase for language in languages().values() for phrase in language[kind]}
     return re.compile("|".join(map(_phrase, sorted(phrases))))
 

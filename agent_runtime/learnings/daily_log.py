@@ -1,9 +1,9 @@
-"""The daily log: one line for each turn that has ended, in `memory/DAY.md` of whoever it was for.
+"""Write the daily log: one line for each turn that has ended, in `memory/DAY.md` of the turn's principal.
 
     - 09:14 · `main` · complete · asked: `What is in the report?` · answered: `Three tables and a note.`
 
-Lines gather for a moment and are added in one write, beside the turns. The operator's file lies where commands can put
-anything in its place; what cannot be written is said in the log of the server, once, and lost.
+Lines gather for a moment and are added in one write, so that no turn waits. Commands can put anything in the place of
+the operator's file; lines that cannot be written are lost, and the server's log says so once.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ FOLDER = "memory"
 MAX_FILE_BYTES = 1024 * 1024
 """Bytes of a day's file."""
 MAX_WAITING = 1000
-"""Lines that are not written yet; more are lost, and counted in the log."""
+"""Lines that wait to be written; further ones are lost, and the server's log counts them."""
 RESERVE_BYTES = 64 * 1024
-"""Bytes for which room is asked at once: to measure a folder takes two programs, which cost more than a turn does."""
+"""Bytes that are reserved at once: measuring a folder runs two programs, which cost more than a turn does."""
 GATHER_SECONDS = 0.5
 """Seconds in which lines gather before they are written."""
 TIDY_SECONDS = 3600.0
-"""Seconds between two looks at whether a new day has begun."""
+"""Seconds between two checks whether a new day has begun."""
 CLOSE_SECONDS = 5.0
-"""Seconds that the last write gets."""
+"""Seconds that `close` waits for the last write."""
 MAX_TEXT_LENGTH, MAX_NAME_LENGTH = 160, 64
-"""Characters of a text, and of a name."""
+"""Characters of a text and of a name that a line shows."""
 MAX_INSPECTED = 2000
-"""Characters of a text in which secrets are looked for: much may be blank."""
+"""Characters of a text that are searched for secrets: more than a line shows, since many may be blank."""
 MAX_ENTRIES = 10_000
-"""Entries of a folder that are looked at for old files."""
+"""Entries of a folder that are searched for old files."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 RequireSpace = Callable[[SafePath, int], Awaitable[None]]
 
 
 class DailyLogWriter:
-    """Fills ports.Diary. `start` once, `close` behind the last turn."""
+    """Implements ports.Diary. Call `start` once, and `close` after the last turn."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class DailyLogWriter:
         redactor: Redactor | None = None,
         pause: float = GATHER_SECONDS,
     ) -> None:
-        """`days` is how long a day's file is kept; 0 keeps no log and leaves alone what there is. `require_space`
-        raises ToolFailure where there is no room. `redactor` takes secrets out of the lines."""
+        """`days` is how long a day's file is kept; 0 writes no log and deletes nothing. `require_space` raises
+        ToolFailure if there is no space. `redactor` removes secrets from the lines."""
         self._home, self._clock, self._locks, self._require_space = home, clock, locks, require_space
         self._days, self._redactor, self._pause = days, redactor or Redactor(), pause
         self._waiting: deque[tuple[int, DailyLogEntry]] = deque()
         self._lost = 0
         self._reserved: dict[Path, int] = {}
-        """Folder -> bytes that were admitted there and are not written yet; of the last ones written to."""
+        """Folder -> bytes that are reserved there and not written yet; only the folders written to last."""
         self._has_entries, self._closing = asyncio.Event(), asyncio.Event()
         self._tidied_on: date | None = None
         self._last_error: str | None = None
@@ -93,12 +93,12 @@ class DailyLogWriter:
             self._task = asyncio.create_task(self._run(), name="daily log")
 
     async def close(self) -> None:
-        """Writes what is waiting, as far as that takes no longer than a few seconds."""
+        """Write the waiting lines, giving up after CLOSE_SECONDS."""
         self._closing.set()
         self._has_entries.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-            self._task.cancel()  # the disk hangs
+            self._task.cancel()  # has an effect only if the disk hangs
 
     def append(self, entry: DailyLogEntry) -> None:
         if self._days == 0:
@@ -109,7 +109,7 @@ class DailyLogWriter:
         self._waiting.append((self._clock.now_ms(), entry))
         self._has_entries.set()
 
-    # -- the owner of the files
+    # -- the task that writes the files
 
     async def _run(self) -> None:
         while not self._closing.is_set():
@@ -121,7 +121,7 @@ class DailyLogWriter:
                     await asyncio.wait_for(self._closing.wait(), self._pause)
             self._has_entries.clear()
             await self._write()
-        await self._write()  # what came while the last ones were written
+        await self._write()  # the lines that came during the last write
 
     async def _write(self) -> None:
         files: dict[tuple[str, date], list[bytes]] = {}
@@ -140,24 +140,24 @@ class DailyLogWriter:
         try:
             await self._reserve_space(place, len(lines))
             if not await asyncio.to_thread(self._append, principal, place, day, lines):
-                raise ToolFailure(f"it would have more than {MAX_FILE_BYTES // 1024} KiB")
+                raise ToolFailure(f"the day's file would have more than {MAX_FILE_BYTES // 1024} KiB")
         except ToolFailure as failure:
             if self._last_error != failure.message:
                 log.warning("the daily log cannot be written", file=place.shown, reason=failure.message)
             self._last_error = failure.message
-        except Exception:  # a bug in here must not end the keeper
+        except Exception:  # a bug here must not end the writing task
             log.exception("lines of the daily log are lost", file=place.shown)
         else:
             self._last_error = None
 
     async def _reserve_space(self, safe_path: SafePath, size: int) -> None:
-        """Raises ToolFailure where there is none."""
+        """Reserve space for some bytes. Raises ToolFailure if there is none."""
         left = self._reserved.pop(safe_path.root, 0)
         if left < size:
             left = max(size, RESERVE_BYTES)
             try:
                 await self._require_space(safe_path, left)
-            except ToolFailure:  # it may yet do for these lines
+            except ToolFailure:  # there may still be space for these lines alone
                 left = size
                 await self._require_space(safe_path, left)
         if len(self._reserved) >= MAX_WAITING:
@@ -166,24 +166,24 @@ class DailyLogWriter:
 
     def _append(self, principal: str, safe_path: SafePath, day: date, lines: bytes) -> bool:
         make_personal_folder(self._home, principal)
-        with self._locks.thread_lock(safe_path.path):  # whoever edits the file meanwhile would lose them
+        with self._locks.thread_lock(safe_path.path):  # else a tool that edits the file would lose them
             return safe_path.append(lines, head=f"# {day}\n\n".encode(), max_bytes=MAX_FILE_BYTES)
 
     async def _remove_old_files(self) -> None:
-        """Removes what is too old, once a day."""
+        """Delete the files that are too old, once a day."""
         today = _day(self._clock.now_ms())
         if today != self._tidied_on:
             self._tidied_on = today
             try:
                 await asyncio.to_thread(remove_old, self._home, today - timedelta(days=self._days))
-            except Exception:  # another day
+            except Exception:  # tried again on the next day
                 log.exception("old daily logs were not removed")
 
 
 def format_line(entry: DailyLogEntry, at_ms: int, redactor: Redactor) -> bytes:
-    """One line of a day's file, whatever the texts are."""
+    """Return an entry as exactly one line of a day's file."""
     when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    # Names are not searched for secrets: the id of a task may look like one.
+    # Names are not redacted: the id of a task may look like a secret.
     parts = [f"{when:%H:%M}", code_span(_clip_line(entry.who, MAX_NAME_LENGTH) or "-"), entry.status]
     for name, text in (("asked", entry.asked), ("answered", entry.answered)):
         if shown := _clip_line(redactor.redact_note(text[:MAX_INSPECTED]), MAX_TEXT_LENGTH):
@@ -192,7 +192,7 @@ def format_line(entry: DailyLogEntry, at_ms: int, redactor: Redactor) -> bytes:
 
 
 def remove_old(home: Home, last: date) -> None:
-    """Deletes the files of that day and of all before it, everybody's."""
+    """Delete all principals' files of that day and of the days before it."""
     roots = [personal_folder(home, OPERATOR)]
     with contextlib.suppress(FileNotFoundError), os.scandir(home.data_dir / PRINCIPALS_FOLDER) as people:
         roots += [Path(one.path) for one in people]
@@ -207,7 +207,7 @@ def remove_old(home: Home, last: date) -> None:
 
 
 def _clip_line(text: str, limit: int) -> str:
-    """The beginning of a text in one line, with nothing hidden in it."""
+    """Return the beginning of a text as one line of visible characters."""
     line = one_line(text[: MAX_INSPECTED * 2], MAX_INSPECTED * 20)
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 

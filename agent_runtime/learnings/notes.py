@@ -1,4 +1,4 @@
-"""What the runtime tells the keeper, and how it becomes an entry of a file."""
+"""Notes of failures and corrections, and how they become entries of a notes file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .notes_file import NoteEntry, code_span
 from .section import principal_label
 
 RECORDED_KINDS = ("invalid", "backend", "timeout")
-"""Failures that the agent can avoid by doing something else. What is denied or not there now may be allowed or there
-the next time, and depends on who asks: a note about that would keep agents from what they may do."""
+"""Failures that the agent can avoid by acting otherwise. A call that is denied or unavailable now may be allowed next
+time or for another principal: a note about it would keep agents from what they may do."""
 MAX_ERROR_LENGTH = 300
 MAX_CORRECTION_LENGTH = 500
 MAX_DETAIL_LENGTH = 200
@@ -26,7 +26,7 @@ MAX_ANSWER_LENGTH = 160
 
 @dataclass(frozen=True, slots=True)
 class FailureNote:
-    """A call that failed, as it came."""
+    """A failed call, before redaction."""
 
     tool: str
     kind: str
@@ -37,7 +37,7 @@ class FailureNote:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionNote:
-    """A correction, as it came."""
+    """A correction, before redaction."""
 
     correction: Correction
     at_ms: int
@@ -46,7 +46,7 @@ class CorrectionNote:
 def failure_note(
     tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext, at_ms: int
 ) -> FailureNote | None:
-    """What there is to note about a call; none when it went well, or nothing can be learnt from it."""
+    """Return a note about a call; None if it succeeded, or nothing can be learnt from its failure."""
     kind = result.metadata.get("kind")
     if result.type == "error" and kind in RECORDED_KINDS:
         return FailureNote(tool, kind, truncate_middle(result.error_text or "no text"), context.principal, at_ms)
@@ -57,7 +57,7 @@ def failure_note(
 
 
 def to_entry(note: FailureNote | CorrectionNote, redactor: Redactor) -> NoteEntry:
-    """The note as it goes into its file, without secrets."""
+    """Return the note as an entry of its file, without secrets."""
     made = (
         _failure_entry(note, redactor)
         if isinstance(note, FailureNote)

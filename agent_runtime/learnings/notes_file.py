@@ -1,4 +1,4 @@
-"""A file of notes that the runtime keeps and people edit: Markdown, read tolerantly, written back with what is theirs.
+"""A Markdown file of notes that the runtime writes and people edit; their edits survive.
 
     ## e-3f9a1b2c4d
 
@@ -7,7 +7,7 @@
     - times: 3
     - text: `notes.md does not exist`
 
-What has a heading of the second level and a `text` is an entry. Everything else is a person's, and stays as it is.
+A block with a second-level heading and a `text` field is an entry. All other lines are a person's and stay unchanged.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 
 MAX_ENTRIES = 300
 MAX_BYTES = 192 * 1024
-"""Of all entries together."""
+"""Bytes of all generated entries together."""
 MAX_FILE_BYTES = 384 * 1024
-"""Bytes of a file that is read: one that is larger is not a file of notes any more."""
+"""Bytes of a file; a larger one is not read."""
 FIELDS = (
     *("tool", "error", "from", "user", "session", "times", "first", "last"),
     *("instead of", "where", "answer to", "text"),
@@ -30,7 +30,7 @@ FIELDS = (
 _MAX_TIMES = 999_999_999
 _GENERATED_TITLE = re.compile("[ec]-[0-9a-f]{10}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
-# What these are held against may come from a command, and be long: none of them ever looks back.
+# A command may have written a long line: these patterns never backtrack.
 _HEADING = re.compile("#{1,6}[ \t]")
 _FIELD = re.compile(rf"[-*] ({'|'.join(FIELDS)}):")
 _ITEM = re.compile(r"[-*] (?=\S)")
@@ -38,14 +38,14 @@ _ITEM = re.compile(r"[-*] (?=\S)")
 
 @dataclass(slots=True)
 class NoteEntry:
-    """One note."""
+    """One note of the file."""
 
     title: str
-    """What the same thing is found by when it comes again."""
+    """The heading, by which a repeated note is recognized."""
     fields: dict[str, str]
-    """As they stand in the file."""
+    """The fields' texts as they are in the file, code spans included."""
     extra: list[str] = field(default_factory=list[str])
-    """Lines of a person's between this note and the next."""
+    """A person's lines between this note and the next."""
 
     def get(self, name: str) -> str:
         return strip_code_span(self.fields.get(name, ""))
@@ -57,17 +57,17 @@ class NoteEntry:
 
     @property
     def last(self) -> str:
-        """Sorts as time does; empty when nobody knows."""
+        """The date of the last occurrence, which sorts as text; empty if it is missing or no date."""
         date = self.fields.get("last", "")
         return date if _DATE.fullmatch(date) else ""
 
     @property
     def by_hand(self) -> bool:
-        """A person has written it here."""
+        """Whether a person has written the note."""
         return _GENERATED_TITLE.fullmatch(self.title) is None
 
     def size(self) -> int:
-        """Bytes in the file."""
+        """Return the note's bytes in the file."""
         return sum(len(line.encode(errors="surrogateescape")) + 1 for line in self.lines())
 
     def lines(self) -> Iterator[str]:
@@ -83,13 +83,13 @@ class NoteEntry:
 
 @dataclass(slots=True)
 class NotesFile:
-    """A file: entries, and between them lines that are a person's."""
+    """The content of a notes file: entries, and a person's lines between them."""
 
     parts: list[NoteEntry | list[str]] = field(default_factory=list["NoteEntry | list[str]"])
 
     @classmethod
     def parse(cls, text: str) -> NotesFile:
-        """Any text is a notebook."""
+        """Read a notes file; any text is one."""
         book = cls()
         block: list[str] = []
         for line in text.split("\n"):
@@ -116,12 +116,12 @@ class NotesFile:
         return [part for part in self.parts if isinstance(part, NoteEntry)]
 
     def items(self) -> list[str]:
-        """The list items that a person has written beside the entries."""
+        """Return the list items that a person has written beside the entries."""
         lines = (line for part in self.parts for line in (part.extra if isinstance(part, NoteEntry) else part))
         return [strip_code_span(line[2:].strip()) for line in lines if _ITEM.match(line)]
 
     def add(self, notes: Iterable[NoteEntry]) -> None:
-        """More notes. What is here already has happened again, and keeps what a person has made of its text."""
+        """Add notes. A note that is already here counts as repeated, and keeps the text that a person gave it."""
         known = {entry.title: entry for entry in reversed(self.entries)}
         for note in notes:
             entry = known.setdefault(note.title, note)
@@ -132,8 +132,8 @@ class NotesFile:
                 entry.fields["last"] = note.fields.get("last", "")
 
     def trim(self, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        """Drops what is too much, the oldest first, of those that there is most of: who floods the file pushes out
-        nobody else's notes. What was written by hand stays."""
+        """Drop generated notes beyond the limits, the oldest of the largest group first: a principal that floods the
+        file displaces only its own notes. Notes written by hand stay."""
         groups: dict[tuple[str, str], deque[NoteEntry]] = {}
         for entry in sorted(self.entries, key=lambda entry: entry.last):
             if not entry.by_hand:
@@ -155,14 +155,14 @@ class NotesFile:
 
 
 def code_span(text: str) -> str:
-    """One line as a code span, so that no viewer makes a link or a picture of it."""
+    """Return a line as a code span, so that no viewer renders it as a link or a picture."""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def strip_code_span(text: str) -> str:
-    """The text of a code span; any other text as it is."""
+    """Return the text of a code span; any other text unchanged."""
     fence = text[: len(text) - len(text.lstrip("`"))]
     if not fence or len(text) <= 2 * len(fence) or not text.endswith(fence):
         return text
@@ -173,7 +173,7 @@ def strip_code_span(text: str) -> str:
 
 
 def _parse_entry(block: list[str]) -> NoteEntry | None:
-    """The block as an entry; none when it is not one."""
+    """Return a block as an entry; None if it is not one."""
     if not block[0].startswith("## "):
         return None
     fields: dict[str, list[str]] = {}
@@ -198,7 +198,7 @@ def _parse_entry(block: list[str]) -> NoteEntry | None:
 
 
 def _select_excess(groups: Iterable[deque[NoteEntry]], weigh: Callable[[NoteEntry], int], limit: int) -> set[int]:
-    """Takes entries out of the heaviest groups until all weigh no more than the limit; the ids of those objects."""
+    """Take entries out of the heaviest groups until the rest is within the limit; return the `id()` of each."""
     members = list(groups)
     heap = [(-sum(map(weigh, group)), number) for number, group in enumerate(members)]
     heapq.heapify(heap)
@@ -214,7 +214,7 @@ def _select_excess(groups: Iterable[deque[NoteEntry]], weigh: Callable[[NoteEntr
 
 
 def _without(part: NoteEntry | list[str], dropped: set[int]) -> NoteEntry | list[str]:
-    """The part, or what stays of it: what a person wrote below an entry outlives that."""
+    """Return the part, or what remains of it: a person's lines below a dropped entry are kept."""
     if isinstance(part, NoteEntry) and id(part) in dropped:
         return ["", *part.extra, ""] if part.extra else []
     return part

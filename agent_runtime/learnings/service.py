@@ -1,7 +1,7 @@
-"""Keeps the learnings: takes notes at once, writes them a moment later, and reads them when a session begins.
+"""Keep the learnings: queue notes at once, write them a moment later, and read them when a session begins.
 
-The files lie in the workspace, where commands can put anything in their place. What cannot be read or written is left
-alone and said in the log; the turns never notice. A crash loses the notes of the last second.
+The files are in the workspace, where commands can put anything in their place. A file that cannot be read or written is
+left alone and named in the log, and no turn fails for it. A crash loses the notes of the last second.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FOLDER = "learnings"
 GATHER_SECONDS = 0.5
 """Seconds in which notes gather before they are written."""
 RETRY_SECONDS = 30.0
-"""Seconds after which a file that could not be written is tried again."""
+"""Seconds after which a failed write is tried again."""
 CLOSE_SECONDS = 5.0
-"""Seconds that the last write gets."""
+"""Seconds that `close` waits for the last write."""
 MAX_WAITING = 500
-"""Notes for one file that are not written yet; more are lost, and counted in the log."""
+"""Notes that wait for one file; further ones are lost, and the log counts them."""
 MAX_SECTIONS = 100
 """Principals whose section is kept in memory."""
 ERRORS_HEAD = """\
@@ -53,55 +53,55 @@ list item will do.
 
 
 _PendingNote = tuple[FailureNote | CorrectionNote, asyncio.Future[None] | None]
-"""A note, and whoever waits until it is written."""
+"""A note, and the future that is resolved once it is written, if a caller waits."""
 
 
 @dataclass(slots=True)
 class _NotesQueue:
-    """One file, and what is on its way into it."""
+    """One file, and the notes that wait to be written to it."""
 
     safe_path: SafePath
     head: str
     waiting: deque[_PendingNote] = field(default_factory=deque[_PendingNote])
     lost: int = 0
     last_error: str | None = None
-    """What was wrong the last time, so that it is said once."""
+    """The last write's error, so that it is logged once."""
     signature: tuple[int, ...] | None = None
     content: NotesFile = field(default_factory=NotesFile)
-    """The file as it was when it was `signature`."""
+    """The file's content when it had this `signature`."""
 
 
 class LearningService:
-    """Fills ports.Learnings. `start` once, `close` behind the last turn."""
+    """Implements ports.Learnings. Call `start` once, and `close` after the last turn."""
 
     def __init__(
         self, workspace: Path, clock: Clock, redactor: Redactor | None = None, *, pause: float = GATHER_SECONDS
     ) -> None:
-        """`redactor` takes secrets out of the notes."""
+        """`redactor` removes secrets from the notes."""
 
-        def book(name: str, head: str) -> _NotesQueue:
+        def queue(name: str, head: str) -> _NotesQueue:
             return _NotesQueue(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
 
-        self._errors, self._corrections = book("errors.md", ERRORS_HEAD), book("corrections.md", CORRECTIONS_HEAD)
+        self._errors, self._corrections = queue("errors.md", ERRORS_HEAD), queue("corrections.md", CORRECTIONS_HEAD)
         self._clock, self._redactor, self._pause = clock, redactor or Redactor(), pause
         self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
         self._files = (NotesFile(), NotesFile())
         self._sections: dict[str, str] = {}
-        """What sessions of a principal are told, as long as the files stay as they were read."""
+        """Principal -> its section, valid until one of the files changes."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="learnings")
 
     async def close(self) -> None:
-        """Writes what is waiting, as far as that takes no longer than a few seconds."""
+        """Write the waiting notes, giving up after CLOSE_SECONDS."""
         self._closing = True
         self._has_notes.set()
         self._urgent.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-            self._task.cancel()  # the disk hangs
+            self._task.cancel()  # has an effect only if the disk hangs
 
     # -- notes
 
@@ -124,7 +124,7 @@ class LearningService:
     # -- the prompt
 
     def render_section(self, principal: str) -> str:
-        """What a session of that principal is told; empty when there is nothing. Reads the files that have changed."""
+        """Return the prompt's section for a principal; empty if there are no notes. Reads changed files."""
         read = (_read_if_changed(self._corrections), _read_if_changed(self._errors))
         if read != self._files:
             self._files, self._sections = read, {}
@@ -134,7 +134,7 @@ class LearningService:
             self._sections[principal] = render_section(*read, principal)
         return self._sections[principal]
 
-    # -- the owner of the files
+    # -- the task that writes the files
 
     def _enqueue(
         self, queue: _NotesQueue, note: FailureNote | CorrectionNote, written: asyncio.Future[None] | None = None
@@ -148,7 +148,7 @@ class LearningService:
 
     async def _run(self) -> None:
         while not self._closing:
-            left = any(book.waiting for book in (self._errors, self._corrections))
+            left = any(queue.waiting for queue in (self._errors, self._corrections))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._has_notes.wait(), RETRY_SECONDS if left else None)
             with contextlib.suppress(TimeoutError):
@@ -156,12 +156,12 @@ class LearningService:
             self._has_notes.clear()
             self._urgent.clear()
             await self._write()
-        await self._write()  # what came while the last ones were written
+        await self._write()  # the notes that came during the last write
 
     async def _write(self) -> None:
-        for book in (self._corrections, self._errors):
-            if book.waiting:
-                await self._write_queue(book)
+        for queue in (self._corrections, self._errors):
+            if queue.waiting:
+                await self._write_queue(queue)
 
     async def _write_queue(self, queue: _NotesQueue) -> None:
         notes = list(queue.waiting)
@@ -172,11 +172,11 @@ class LearningService:
                 log.warning("learnings cannot be written", file=queue.safe_path.shown, reason=error.message)
             queue.last_error = error.message
             _resolve_waiters(notes, error)
-            for _ in notes:  # those of whom nobody waits are tried again
+            for _ in notes:  # notes without a waiting caller are tried again
                 note, written = queue.waiting.popleft()
                 if written is None:
                     queue.waiting.append((note, None))
-        except Exception as error:  # a bug in here must not end the keeper, nor be met again with the same notes
+        except Exception as error:  # a bug here must neither end the task nor repeat with the same notes
             log.exception("learnings are lost", file=queue.safe_path.shown, notes=len(notes))
             _drop_written(queue, notes)
             _resolve_waiters(notes, ToolFailure(f"{queue.safe_path.shown} cannot be written: {type(error).__name__}"))
@@ -188,7 +188,7 @@ class LearningService:
             _resolve_waiters(notes, None)
 
     def _store_notes(self, queue: _NotesQueue, notes: Sequence[FailureNote | CorrectionNote]) -> None:
-        """Puts the notes into the file. Raises ToolFailure."""
+        """Add the notes to the file. Raises ToolFailure."""
         data = _read_bytes(queue.safe_path)
         notebook = NotesFile.parse(queue.head if data is None else _decode(data))
         notebook.add(to_entry(note, self._redactor) for note in notes)
@@ -200,7 +200,7 @@ class LearningService:
 
 
 class NoLearnings:
-    """Takes no notes."""
+    """Implements ports.Learnings without keeping anything."""
 
     def observe(self, tool: str, arguments: Mapping[str, Any], result: ToolResult, context: ToolContext) -> None:
         return
@@ -213,7 +213,7 @@ class NoLearnings:
 
 
 def _read_if_changed(queue: _NotesQueue) -> NotesFile:
-    """The file as it is now; an empty one where it is not there, or is no file of notes."""
+    """Return the file's current content; empty if the file is missing or cannot be a notes file."""
     try:
         with queue.safe_path.open() as file:
             about = os.fstat(file.fileno())
@@ -228,7 +228,7 @@ def _read_if_changed(queue: _NotesQueue) -> NotesFile:
 
 
 def _read_bytes(safe_path: SafePath) -> bytes | None:
-    """The file as it is; none when there is none. Raises ToolFailure for what is not a file of notes."""
+    """Return the file's bytes; None if it is missing. Raises ToolFailure if it cannot be a notes file."""
     try:
         with safe_path.open() as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -242,7 +242,7 @@ def _read_bytes(safe_path: SafePath) -> bytes | None:
 
 
 def _decode(data: bytes) -> str:
-    """Any bytes as a text that gives the same bytes again."""
+    """Decode any bytes to a text that encodes to the same bytes again."""
     return data.decode(errors="surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""The agent's memory: facts, Markdown files and past sessions behind one index, each principal's own kept apart."""
+"""The agent's memory: facts, Markdown files and past sessions in one index, separate for each principal."""
 
 from .index.schema import MIGRATIONS, Kind
 from .search.embeddings import EmbeddingSearch

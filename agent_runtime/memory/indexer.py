@@ -1,4 +1,4 @@
-"""Keeps the index up to date beside the searches: one look at a time, and none that a search must wait for long."""
+"""Keep the index up to date with files and sessions: one scan of each at a time, for which a search waits briefly."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from .sources.session_indexer import SessionIndexer
 log = logger(__name__)
 
 SEARCH_WAIT_SECONDS = 0.3
-"""Seconds that a search waits for what is new."""
+"""Seconds that a search waits for the index to be up to date."""
 SCAN_PAUSE = 0.3
-"""Seconds between two looks at files."""
+"""Minimum seconds between two scans of files."""
 PAUSE_FACTOR, MAX_SCAN_PAUSE = 20, 10.0
-"""So many times as long as a look took is the pause behind it, and no longer than so many seconds."""
+"""The pause after a scan is PAUSE_FACTOR times its duration, at most MAX_SCAN_PAUSE seconds."""
 IDLE_SECONDS = 15.0
-"""Seconds without a write after which nothing else is to be done."""
+"""Seconds without a write after which the server counts as idle."""
 MAX_SCOPES = 200
-"""Principals whose files are known to have been looked at."""
+"""Principals for whom the times of scans are kept."""
 
 
 class IndexerTask:
-    """Work that is done once at a time, by whoever asks first."""
+    """Runs a piece of work once at a time; concurrent callers share a run."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:
-        """The work that goes on, or begins now."""
+        """Return the current run, or start one."""
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run_logged(), name="memory index")
         return self._running
@@ -58,12 +58,12 @@ class IndexerTask:
             await self._work()
         except AgentRuntimeError as error:
             log.warning("the index of memory is not up to date", reason=error.message)
-        except Exception:  # a bug in here must not be met by every search
+        except Exception:  # a bug here must not fail every search
             log.exception("the index of memory is not up to date")
 
 
 class _ScopeFiles:
-    """Looks at the files of one scope."""
+    """Scans and indexes the files of one scope, with pauses."""
 
     def __init__(self, files: FileIndexer, clock: Clock) -> None:
         self._files, self._clock = files, clock
@@ -78,7 +78,7 @@ class _ScopeFiles:
         return self._clock.monotonic() >= self._next
 
     async def _update(self) -> None:
-        """The pause begins with the look: while what it has found is taken in, more may change."""
+        """Scan the files and index the changes. The pause begins with the scan: files may change while it indexes."""
         pause = SCAN_PAUSE
         try:
             changed = await self._files.scan()
@@ -89,14 +89,14 @@ class _ScopeFiles:
 
 
 class Indexer:
-    """What of files and sessions is in the index."""
+    """Keeps files and sessions indexed. Call `start` once, and `close` in the end."""
 
     def __init__(self, database: Database, home: Home, clock: Clock, redactor: Redactor) -> None:
         self._database, self._home, self._clock, self._redactor = database, home, clock, redactor
         self._session_indexer = SessionIndexer(database, redactor)
         self._session_task = IndexerTask(self._index_sessions)
         self._reached = -1
-        """How many transactions there were when the last message was reached."""
+        """The database's count of commits when all messages were last indexed."""
         self._scope_files: dict[str | None, _ScopeFiles] = {}
         self._idle_task: asyncio.Task[None] | None = None
 
@@ -112,9 +112,9 @@ class Indexer:
             await task.close()
 
     async def update_sessions(self) -> bool:
-        """Takes in what was said since the last time; whether that is all, for a search does not wait long."""
+        """Index new messages. Return whether that is done, for the wait is brief."""
         commits = self._database.commits
-        for _ in range(2):  # what goes on already may have begun too early
+        for _ in range(2):  # a run in progress may have begun too early
             if self._reached >= commits:
                 return True
             if not await _wait_briefly([self._session_task.start()]):
@@ -122,13 +122,13 @@ class Indexer:
         return self._reached >= commits
 
     async def forget_messages(self, message_ids: Sequence[str]) -> None:
-        """Takes what was said in messages out of the index. Raises StoreError."""
+        """Remove messages from the index. Raises StoreError."""
         await self._session_indexer.forget_messages(message_ids)
 
     async def update_files(self, principal: str) -> bool:
-        """Takes in the files that have changed; whether that is all."""
+        """Index changed files. Return whether that is done, for the wait is brief."""
         both = (self._files_of(None), self._files_of(principal))
-        for _ in range(2):  # what goes on already may have begun too early
+        for _ in range(2):  # a run in progress may have begun too early
             early = [looks for looks in both if looks.task.running]
             tasks = [looks.task.start() for looks in both if looks in early or looks.is_due()]
             if not await _wait_briefly(tasks):
@@ -138,7 +138,7 @@ class Indexer:
         return True
 
     def has_missing_files(self, principal: str) -> bool:
-        """Whether there are more files than memory can hold."""
+        """Return whether some files are not indexed because there are too many."""
         return any(self._files_of(whose).missing for whose in (None, principal))
 
     def _files_of(self, principal: str | None) -> _ScopeFiles:
@@ -151,14 +151,14 @@ class Indexer:
         return self._scope_files[principal]
 
     def _evict_one(self) -> None:
-        """Whoever comes again is looked at again."""
+        """Forget one principal's scans; the next search by that principal scans again."""
         for principal, looks in self._scope_files.items():
             if principal is not None and looks.is_due() and not looks.task.running:
                 del self._scope_files[principal]
                 return
 
     async def _index_sessions(self) -> None:
-        """To the last message."""
+        """Index all messages that are not indexed yet."""
         commits = self._database.commits
         more = True
         while more:
@@ -177,7 +177,7 @@ class Indexer:
 
 
 async def _wait_briefly(tasks: Sequence[asyncio.Task[None]]) -> bool:
-    """Waits a little; whether all is done. What is not goes on."""
+    """Wait briefly. Return whether all tasks are done; the others continue."""
     if not tasks:
         return True
     _, left = await asyncio.wait(tasks, timeout=SEARCH_WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""The agent's memory, for all who save and look up: facts now, with what files and sessions hold."""
+"""Save facts, and search facts, files and past sessions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .text.sanitize import clean, truncate
 log = logger(__name__)
 
 MAX_FACT_LENGTH = 2000
-"""Characters."""
+"""Characters of a fact."""
 MAX_KEPT_LENGTH = 1000
-"""The same of a fact that is kept before a conversation is shortened."""
+"""Characters of a fact that is saved before a compaction."""
 MAX_KEPT = 50
 MAX_FOUND = 20
 SEARCH_SECONDS = 5.0
-"""That a search may take; it takes milliseconds."""
+"""Deadline of a search, which normally takes milliseconds only."""
 RECALL_SECONDS = 1.0
 SAVE_FACTS_SECONDS = 10.0
 NOT_INDEXED_YET = "not everything could be looked through yet; ask again in a minute"
@@ -41,36 +41,36 @@ TOO_MANY_FILES = (
     "the workspace has more Markdown than memory can hold, and some files are never found here; use grep for those"
 )
 MAX_USES_COUNTED = 3
-"""So many of the first facts of an answer count as used."""
+"""The first facts of an answer that count as used."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedFact:
-    """What came of saving a fact."""
+    """The outcome of saving a fact."""
 
     id: str
     text: str
-    """As it is kept: without secrets and what does not show."""
+    """The text as it is stored, without secrets and invisible characters."""
     known: bool
-    """It was there already, and is as good as new now."""
+    """Whether it was there already; then it counts as fresh again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """What a search has found, best first."""
+    """The entries that a search has found, best first."""
 
     found: list[MemoryHit]
     missing: Sequence[str] = ()
-    """What was not looked through, and what to do about it."""
+    """Texts that say what was not searched, and what to do about it."""
 
     @property
     def complete(self) -> bool:
-        """All that there is was looked through."""
+        """Whether everything was searched."""
         return not self.missing
 
 
 class MemoryService:
-    """Fills ports.Memory. `start` once, `close` behind the last turn."""
+    """Implements ports.Memory. Call `start` once, and `close` after the last turn."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class MemoryService:
         embeddings: EmbeddingSearch | None = None,
         max_facts: int = MAX_FACTS,
     ) -> None:
-        """`redactor` takes secrets out of what is kept. With `embeddings` a search also finds what has none of its
-        words."""
+        """`redactor` removes secrets from what is stored. With `embeddings` a search also finds texts that share no
+        word with it."""
         self._database, self._clock, self._max_facts = database, clock, max_facts
         self._redactor = redactor or Redactor()
         self._indexer = Indexer(database, home, clock, self._redactor)
@@ -104,7 +104,7 @@ class MemoryService:
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()
     ) -> SavedFact:
-        """Returns once it is on disk. Raises ToolFailure, StoreError."""
+        """Save a fact, or confirm a known one, and return once it is on disk. Raises ToolFailure, StoreError."""
         kept = clean(text, self._redactor)
         if not kept:
             raise ToolFailure("text: says nothing", kind="invalid")
@@ -121,7 +121,7 @@ class MemoryService:
         return SavedFact(name, kept, known)
 
     async def forget(self, name: str, *, principal: str) -> str:
-        """The text of the fact that is gone, once that is on disk. Raises ToolFailure, StoreError."""
+        """Delete a fact durably and return its text. Raises ToolFailure, StoreError."""
         text = await self._database.write(
             lambda connection: facts.delete_fact(connection, principal, name), durable=True
         )
@@ -130,7 +130,7 @@ class MemoryService:
         return text
 
     async def forget_messages(self, message_ids: Sequence[str]) -> None:
-        """Takes what was said in messages out of memory, before they are deleted; facts stay. Raises StoreError."""
+        """Remove messages from the index before they are deleted; facts stay. Raises StoreError."""
         await self._indexer.forget_messages(message_ids)
 
     # -- searches
@@ -145,8 +145,8 @@ class MemoryService:
         kinds: Sequence[Kind] = KINDS,
         can_read: CanRead | None = None,
     ) -> MemoryAnswer:
-        """What fits a query best; of the session itself only what its model does not see any more. Facts among the
-        first count as used. Raises ToolFailure, StoreError."""
+        """Return the best matches; of the session itself only messages that its model no longer sees. The first facts
+        of the answer count as used. Raises ToolFailure, StoreError."""
         try:
             async with asyncio.timeout(SEARCH_SECONDS):
                 vector, missing = await asyncio.gather(self._embed_query(query), self._update_index(principal, kinds))
@@ -164,7 +164,7 @@ class MemoryService:
                 asked = MemoryQuery(query, principal, session_id, ("fact",), self._clock.now_ms())
                 hits, found = await self._database.read(search_unit(asked))
         except (TimeoutError, AgentRuntimeError, sqlite3.Error) as error:
-            log.warning("nothing is recalled", reason=str(error) or "it took too long")
+            log.warning("facts could not be recalled", reason=str(error) or "it took too long")
             return ()
         judge = RelevanceCheck(found)
         about = [hit for hit in hits[: 2 * MAX_FOUND] if judge.is_about(hit.candidate.text)]
@@ -177,20 +177,20 @@ class MemoryService:
                 for text in texts[:MAX_KEPT]:
                     new += await self._save_one(truncate(text, MAX_KEPT_LENGTH), principal, session_id)
         except (TimeoutError, AgentRuntimeError, sqlite3.Error) as error:
-            log.warning("facts are not kept", reason=str(error) or "it took too long", session_id=session_id)
+            log.warning("facts could not be saved", reason=str(error) or "it took too long", session_id=session_id)
         return new
 
     # -- inside
 
     async def _save_one(self, text: str, principal: str, session_id: str) -> bool:
-        """Whether it is new."""
+        """Save a fact. Return whether it is new."""
         if not clean(text, self._redactor):
             return False
         saved = await self.save(text, principal=principal, session_id=session_id, origin="agent (compaction)")
         return not saved.known
 
     async def _update_index(self, principal: str, kinds: Sequence[Kind]) -> list[str]:
-        """What an answer will miss."""
+        """Bring the index up to date. Return texts that say what an answer will miss."""
         complete, left_out = True, False
         if "session" in kinds:
             complete = await self._indexer.update_sessions()
@@ -203,7 +203,7 @@ class MemoryService:
         return await self._embeddings.embed_query(query) if self._embeddings is not None else None
 
     def _record_use(self, entries: Sequence[int]) -> None:
-        """Nobody waits for that, and a crash may lose it."""
+        """Count a use of facts, without waiting for the write; a crash may lose it."""
         if entries:
             now = self._clock.now_ms()
             noted = self._database.write(lambda connection: facts.record_use(connection, entries, now))
@@ -212,11 +212,11 @@ class MemoryService:
 
 def _log_failure(noted: asyncio.Future[None]) -> None:
     if not noted.cancelled() and (error := noted.exception()) is not None:
-        log.warning("a use is not noted", reason=str(error))
+        log.warning("a use of a fact was not recorded", reason=str(error))
 
 
 class NoMemory:
-    """Remembers nothing."""
+    """Implements ports.Memory without keeping anything."""
 
     async def save(
         self, text: str, *, principal: str, session_id: str, origin: str = "agent", tags: Sequence[str] = ()

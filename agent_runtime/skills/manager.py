@@ -150,7 +150,7 @@ class SkillManager:
             log.error("a skill was saved and cannot be recorded yet", file=plugin.file, error=error.message)
         except Exception:
             log.exception("a skill cannot be validated", file=plugin.file)
-        finally:  # no await since the last look at the listing: a save that is seen later starts a new task
+        finally:  # no await since the listing was last read: a save that is seen later starts a new task
             self._validations.pop(plugin.file, None)
 
     async def _is_gone(self, plugin: Plugin) -> bool:
@@ -270,15 +270,15 @@ class SkillManager:
                 async def record() -> int:
                     # Recorded before the file takes its place: no code of an agent is in service without its author.
                     path = self.folder / source.file
-                    beside = await asyncio.to_thread(files.write_temporary, path, source.files[source.file])
+                    temporary = await asyncio.to_thread(files.write_temporary, path, source.files[source.file])
                     try:
                         entry = await self.versions.save("created" if created else "restored", source, author)
-                        await asyncio.to_thread(files.move, beside, path)
+                        await asyncio.to_thread(files.move, temporary, path)
                         await self.versions.enable(source.file)
                         # While the name is claimed: a plugin that is not listed counts as gone.
                         await self._refresh_listing()
                     finally:
-                        files.discard(beside)
+                        files.discard(temporary)
                     plugin.error, plugin.stamp = None, self._current_stamp(source.file)
                     return entry.number
 

@@ -1,4 +1,4 @@
-"""A bridge between a guest and its mediation listener, as the supervisor has one, that breaks when told."""
+"""A bridge between a guest and its mediation listener, like the supervisor's, with faults on demand."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _MOST_HISTORY = 10_000
 
 @dataclass(slots=True)
 class Counts:
-    """Everything since the bridge was made."""
+    """Counts since the bridge was made."""
 
     accepted: int = 0
     """Connections of the guest, refused ones included."""
     open: int = 0
-    """Connections that are open now, those included that still dial or whose end is held."""
+    """Connections that are open now, with those that still dial or whose end is held."""
     refused: int = 0
-    """Closed at once because there were too many."""
+    """Connections closed at once because there were too many."""
     failed_dials: int = 0
-    """Closed because the host was not to be reached."""
+    """Connections closed because the host could not be reached."""
     breaks: int = 0
     """Connections that a fault broke, or one side of them."""
     to_host: int = 0
     """Bytes that have passed to the host."""
     to_guest: int = 0
     probes: int = 0
-    """Connects of floods."""
+    """Connections made by floods."""
 
 
 class FakeBridge:
-    """A bridge that accepts, then dials, then copies bytes, and goes wrong when told.
+    """A bridge that accepts, then dials, then copies bytes, and injects faults.
 
         async with FakeBridge("unix:/tmp/guest.sock", "tcp://127.0.0.1:9900") as bridge:
             ...  # the guest dials bridge.url
@@ -52,7 +52,7 @@ class FakeBridge:
 
     Addresses are `unix:/path`, `tcp://host:port` (port 0 listens on any free one) and `vsock://cid:port`. `faults`
     happen by themselves, in the order of their seed; a method makes one happen now. Methods about connections take one
-    `link`; None means all there are. Use it within one event loop. Raises ValueError for an address that is none,
+    `link`; None means all of them. Use it within one event loop. Raises ValueError for an invalid address,
     OSError when it cannot listen.
     """
 
@@ -84,7 +84,7 @@ class FakeBridge:
         self.refuse()
         await cancel_and_wait(set(self._links.values()))
 
-    # ---------------------------------------------------------------- what there is
+    # ---------------------------------------------------------------- state
 
     @property
     def url(self) -> str:
@@ -93,7 +93,7 @@ class FakeBridge:
 
     @property
     def target(self) -> str:
-        """What is dialled for the connections to come; may be set."""
+        """The address dialled for new connections; may be set."""
         return str(self._target)
 
     @target.setter
@@ -102,7 +102,7 @@ class FakeBridge:
 
     @property
     def links(self) -> list[BridgeLink]:
-        """The connections there are, oldest first."""
+        """The open connections, oldest first."""
         return list(self._links)
 
     @property
@@ -136,8 +136,8 @@ class FakeBridge:
         return self._count_breaks(sum(each.cut_guest() for each in self.links))
 
     def reorder(self, how: How = "rst") -> list[BridgeLink]:
-        """Take every connection from the guest and tell the host nothing until `release_eof`: a guest that comes back
-        reaches the host before its old end does. Return the connections that the host still has."""
+        """End every connection at the guest only, and hold the end back from the host until `release_eof`: a guest
+        that reconnects reaches the host before its old end does. Return the connections that the host still has."""
         links = self.links
         for link in links:
             link.flows["to_host"].end_allowed.clear()
@@ -228,7 +228,7 @@ class FakeBridge:
     def _accept(self) -> None:
         try:
             guest, _ = self._listening.sock.accept() if self._listening else (None, None)
-        except OSError:  # it is gone again, or there are no descriptors: then it waits
+        except OSError:  # the guest is gone, or there are no descriptors: then it waits
             return
         if guest is None:
             return
@@ -372,7 +372,7 @@ async def _dial(endpoint: Endpoint) -> socket.socket:
         _set_options(sock)
         await loop.sock_connect(sock, address)
         if family != socket.AF_UNIX and sock.getpeername() == sock.getsockname():
-            raise ConnectionRefusedError("nothing listens there")  # a free port of this machine dials itself at times
+            raise ConnectionRefusedError("nothing listens there")  # a dialled local port may connect to itself
     except BaseException:
         sock.close()
         raise
@@ -382,4 +382,4 @@ async def _dial(endpoint: Endpoint) -> socket.socket:
 def _set_options(sock: socket.socket) -> None:
     sock.setblocking(False)
     if sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a piece stays a piece
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # no delay, so that pieces are not joined

@@ -15,9 +15,9 @@ How = Literal["rst", "fin"]
 the peer were left unread."""
 Direction = Literal["to_host", "to_guest"]
 PIECE = 64 * 1024
-"""Bytes in hand at most; while they wait nothing more is read, so that the kernel holds the writer up."""
+"""Bytes held at most; while they wait nothing more is read, so that the kernel blocks the writer."""
 _DIAL_SECONDS = 0.05
-"""What a dial that is under way has left when the guest is lost."""
+"""Seconds that a dial may still take once the guest is lost."""
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -27,9 +27,9 @@ class Trip:
 
     how: How | Literal["stall"] = "rst"
     after: int | None = None
-    """Bytes that pass before it happens."""
+    """Bytes that pass before the fault."""
     mark: bytes = b""
-    """Text before which it happens. If the text comes in several reads, what was read before has passed."""
+    """Text before which the fault happens. If the text comes in several reads, the earlier ones have passed."""
 
 
 class Flow:
@@ -48,7 +48,7 @@ class Flow:
         self._trip, self._left, self._tail = trip, trip.after, b""
 
     def split(self, data: bytes) -> tuple[bytes, bytes, How | Literal["stall"] | None]:
-        """Return what passes now, what comes after, and what happens in between."""
+        """Split data at the trip: return the bytes before it, the bytes after it, and the fault in between."""
         trip, size = self._trip, len(data)
         if trip is None:
             return data, b"", None
@@ -79,9 +79,9 @@ class BridgeLink:
 
     def __init__(self, number: int, guest: socket.socket, on_passed: Callable[[Direction, int], None]) -> None:
         self.number = number
-        """From 1, in the order of acceptance."""
+        """Number of the connection, from 1 in the order of acceptance."""
         self.tripped = False
-        """Bytes that passed have broken it."""
+        """Whether passing bytes have broken it."""
         self.flows: dict[Direction, Flow] = {"to_host": Flow(), "to_guest": Flow()}
         self._guest = guest
         self._host: socket.socket | None = None
@@ -110,7 +110,7 @@ class BridgeLink:
         return True
 
     def cut_guest(self, how: How = "rst") -> bool:
-        """End the guest's socket alone: the host hears of it when ends may pass. Return False if it is cut already."""
+        """End the guest's socket only; the host sees the end when ends may pass. Return False if it was cut before."""
         if not self.intact:
             return False
         self._guest_lost = how
@@ -121,7 +121,7 @@ class BridgeLink:
         """End one direction as if its writer had; the other continues."""
         self._start(self._end_direction(direction))
 
-    # ---------------------------------------------------------------- course
+    # ---------------------------------------------------------------- copying
 
     async def run(self, dial: Callable[[], Awaitable[socket.socket]]) -> None:
         """Dial the host, and copy until the connection has ended; `dial` may raise OSError."""
@@ -181,7 +181,7 @@ class BridgeLink:
         self._stop_writing(direction, host if direction == "to_host" else self._guest)
 
     async def _lose_guest(self, how: How) -> None:
-        """Close the guest's socket, then end as the rules say: the host's first byte has no one to go to."""
+        """Close the guest's socket, then end as the rules say: the host's first byte has no reader."""
         await asyncio.wait({self._dialled}, timeout=_DIAL_SECONDS)
         if not self._dialled.done():
             self.cut(how)

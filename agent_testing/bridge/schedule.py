@@ -1,4 +1,4 @@
-"""Which faults happen by themselves, and when: a function of a seed and of rates."""
+"""The schedule of random faults, a function of a seed and of rates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST = {
 
 @dataclass(frozen=True, slots=True)
 class BridgeFaults:
-    """The default is a bridge that only does its work.
+    """Rates of faults; by default there are none.
 
     A rate is events per minute. Each kind is drawn by itself from the seed, so that another rate of one kind leaves the
     others as they were. Durations are drawn evenly up to their `longest`, in seconds.
@@ -36,11 +36,11 @@ class BridgeFaults:
     cuts_per_minute: float = 0.0
     """One connection breaks after up to `cut_within` more bytes in one direction: within a frame, most often."""
     stalls_per_minute: float = 0.0
-    """One direction of one connection stands still."""
+    """One direction of one connection stalls."""
     half_closes_per_minute: float = 0.0
     """One direction of one connection ends."""
     reorders_per_minute: float = 0.0
-    """The guest loses every connection, and the host learns of it only later, perhaps after the guest is back."""
+    """The guest loses every connection, and the host sees it only later, perhaps after the guest has reconnected."""
     snapshots_per_minute: float = 0.0
     """The guest's side of every connection is reset; the listening socket stays."""
     refusals_per_minute: float = 0.0
@@ -53,7 +53,7 @@ class BridgeFaults:
     """The target is probed `flood_rate` times a second for a time."""
     longest_stall: float = 2.0
     longest_outage: float = 1.0
-    """Of refusals, severs and held ends."""
+    """Longest duration of refusals, severs and held ends."""
     longest_flap: float = 1.0
     longest_flood: float = 1.0
     cut_within: int = 4096
@@ -70,19 +70,19 @@ class BridgeFaults:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One fault of a schedule. Every event has all dice; each kind uses those it needs."""
+    """One fault of a schedule. Every event has all random values; each kind uses those it needs."""
 
     at: float
     """Seconds from the start."""
     kind: Kind
     all: bool
-    """It hits every connection, not one."""
+    """Whether it affects every connection, not one."""
     pick: float
-    """Which connection, as a part of the number there are."""
+    """Which connection, as a fraction of their number."""
     direction: Direction
     how: How
     seconds: float
-    """How long it lasts; 0 when it is over at once."""
+    """Duration in seconds; 0 if it is over at once."""
     count: int
     """Bytes before a cut."""
 

@@ -1,10 +1,10 @@
-"""A small agent for the mediation channel, to try a host out with.
+"""A small agent for the mediation channel, to test a host with.
 
     agent = StubAgent("tcp://127.0.0.1:9900")
     task = asyncio.create_task(agent.run())
 
 It answers `pong`; to `sleep:SECONDS` after that time; to `tool` after a call of a tool. It keeps its ledger in memory.
-Override a method to make it do something else, or wrong: all that it sends passes `send`, all that it reads `on_frame`.
+Override a method to change its behaviour: `send` gets every frame that it sends, `on_frame` every frame that it reads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StubEntry:
     result: WorkResult | None = None
     sent: bool = False
     acked: bool = False
-    """The host has the result, or does not want it."""
+    """Whether the host has the result, or does not want it."""
     progress: int = 0
     task: asyncio.Task[None] | None = None
 
@@ -141,7 +141,7 @@ class StubAgent:
         return new_sid()
 
     def new_lines(self) -> Lines:
-        """Return what cuts the stream of a connection into lines."""
+        """Return a reader that splits the stream of a connection into lines."""
         return Lines(self.max_line)
 
     # ---------------------------------------------------------------- sending
@@ -239,7 +239,7 @@ class StubAgent:
         self._heartbeat = asyncio.get_running_loop().create_task(self._send_pings(welcome.heartbeat_s))
 
     def resume(self) -> None:
-        """Say what is still here."""
+        """Send `resume` with the requests that are still in the ledger."""
         unacked = [name for name, entry in self.ledger.items() if entry.result is not None and not entry.acked]
         self.send({"ctl": "resume", "running": self.running, "unacked": unacked})
 
@@ -260,7 +260,7 @@ class StubAgent:
                 self.deliver(entry)
 
     def is_silent(self, seconds: float) -> bool:
-        """True if nothing has come for so long."""
+        """Return whether nothing has come for too long."""
         return self.link is not None and asyncio.get_running_loop().time() - self.link.last_received > seconds
 
     async def _send_pings(self, seconds: float) -> None:
@@ -292,7 +292,7 @@ class StubAgent:
     # ---------------------------------------------------------------- work
 
     def start(self, request: WorkRequest) -> None:
-        """Begin the work, join it, repeat its result, or say why not."""
+        """Begin the work, join it, repeat its result, or refuse it."""
         known = self.ledger.get(request.request_id)
         if known is not None and known.request.fingerprint() != request.fingerprint():
             self._refuse(request, "failed", "request_id_conflict: the id was used for other work")
@@ -311,7 +311,7 @@ class StubAgent:
         if self.dialect == "loose":
             return None
         if not request.principal.verified:
-            return "unverified_principal: nobody has checked who asks"
+            return "unverified_principal: the identity is not verified"
         if request.constraints_version != self.version:
             self.signal("constraints_outdated", request_id=request.request_id)
             return "constraints_outdated: other constraints hold here"

@@ -1,5 +1,5 @@
-"""One connection of the mediation channel, for either end: it keeps every frame that comes, sends what it is told to,
-right or wrong, and waits for frames with a deadline."""
+"""One connection of the mediation channel, for either end: it records every frame that comes, sends any frames, valid
+or not, and waits for frames with a deadline."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class PeerConnection:
         self._reader, self._writer, self.name = reader, writer, name
         self.frames: list[Frame] = []
         self.faults: list[str] = []
-        """Lines that were no frames, and why not."""
+        """Lines that were not frames, with the reason."""
         self.blank_lines = 0
         self.bad_lines_sent = 0
         self.ctl_allowed = False
-        """Both ends have agreed on control frames."""
+        """Whether both ends have agreed on control frames."""
         self.peer_ended: str | None = None
         """How the other end ended the connection: `eof` or `reset`."""
         self.closed_by_us = False
@@ -51,11 +51,11 @@ class PeerConnection:
         self.on_frame: Callable[[Frame], None] = lambda _: None
         """Called for each frame that comes. If it raises FrameFault the frame counts as a bad line."""
         self.on_fault: Callable[[FrameFault], None] = lambda _: None
-        """Called for each line that is no frame."""
+        """Called for each line that is not a frame."""
         self._lines = lines or Lines(LONGEST_LINE)
         self._fault_times: list[float] = []
         self._send_lock = asyncio.Lock()
-        """Keeps answers out of a frame that is being sent byte by byte."""
+        """Prevents that an answer is sent within a frame that is sent byte by byte."""
         self._posts: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._reader_task = asyncio.create_task(self._read(), name=f"peer {name}")
@@ -74,7 +74,7 @@ class PeerConnection:
         await self.send_bytes(b"".join(encode(frame) for frame in frames))
 
     async def send_bytes(self, data: bytes) -> None:
-        """Send bytes. If the connection has ended they are dropped: whoever waits for an answer sees the end."""
+        """Send bytes, or drop them if the connection has ended: a caller that waits for an answer sees the end."""
         async with self._send_lock:
             await self._write(data)
 
@@ -98,7 +98,7 @@ class PeerConnection:
             await self._writer.drain()
 
     async def send_bad_lines(self, *lines: bytes) -> None:
-        """Send lines that are no frames."""
+        """Send lines that are not frames."""
         self.bad_lines_sent += len(lines)
         await self.send_bytes(b"".join(line + b"\n" for line in lines))
 
@@ -175,12 +175,12 @@ class PeerConnection:
         await asyncio.gather(self._reader_task, return_exceptions=True)
 
     def half_close(self) -> None:
-        """End our direction alone; the other end is read on."""
+        """End our direction only; reading continues."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
 
     async def half_open(self) -> bool:
-        """True if the other end, which has ended its sending, still reads."""
+        """Return whether the other end, which has ended its sending, still reads."""
         for _ in range(20):
             try:
                 self._writer.write(b"\n")
@@ -195,7 +195,7 @@ class PeerConnection:
     # ---------------------------------------------------------------- reading
 
     def too_many_faults(self) -> bool:
-        """True if more bad lines came within a minute than an end of the channel has to bear. Call it once for each."""
+        """Return whether more bad lines came within a minute than an end must tolerate. Call it once for each."""
         now = asyncio.get_running_loop().time()
         self._fault_times = [one for one in self._fault_times if now - one < 60] + [now]
         return len(self._fault_times) > MAX_BAD_LINES
@@ -241,7 +241,8 @@ class PeerConnection:
 async def accept_peers(
     endpoint: Endpoint, on_peer: Callable[[PeerConnection], None], new_lines: Callable[[], Lines] | None = None
 ) -> AsyncGenerator[Endpoint]:
-    """Listen meanwhile, and call `on_peer` with each connection; yields the endpoint with its port. Raises OSError."""
+    """Listen within the block and call `on_peer` with each connection. Yield the endpoint with its port. Raises
+    OSError."""
     loop, count = asyncio.get_running_loop(), 0
 
     async def accept(bound: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Frames as JSON objects: build them, and tell them apart."""
+"""Frames as JSON objects: build them, and recognize their kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOCK = SystemClock()
 
 
 def now() -> str:
-    """Return the time of the machine as a frame has it."""
+    """Return the current time in the form of a frame's field."""
     return to_rfc3339(_CLOCK.now_ms())
 
 
@@ -61,7 +61,7 @@ def brief(frame: Frame) -> str:
 
 
 def is_result(frame: Frame, request_id: str | None = None) -> bool:
-    """True for a result; of that request, unless None."""
+    """Return whether the frame is a result, of that request unless None."""
     fits = "request_id" in frame and ("status" in frame or "ok" in frame) and "ctl" not in frame
     return fits and request_id in (None, frame["request_id"])
 
@@ -75,7 +75,7 @@ def is_signal(frame: Frame, name: str, request_id: str | None = None) -> bool:
 
 
 def is_ack(frame: Frame) -> bool:
-    """True for a ConstraintAck."""
+    """Return whether the frame is a ConstraintAck."""
     return "hash" in frame and "observed_at" in frame and "signal" not in frame
 
 

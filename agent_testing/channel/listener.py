@@ -1,11 +1,11 @@
-"""A small listener for the mediation channel, to try an agent out with.
+"""A small listener for the mediation channel, to test an agent with.
 
     async with StubListener("tcp://127.0.0.1:9900") as listener:
         request_id = listener.submit("ping")
         work = await listener.wait_for_result(request_id)
 
 It serves one agent, and keeps its ledger in memory. Override a method of `StubSession` and set `session_type` to make
-it do something else, or wrong: all that it sends passes `send`, all that it reads `on_frame`.
+it behave otherwise: `send` gets every frame that it sends, `on_frame` every frame that it reads.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class StubSession:
     def __init__(self, listener: StubListener, link: PeerConnection) -> None:
         self.listener, self.link = listener, link
         self.assigned: dict[str, StubWork] = {}
-        """What the agent works on."""
+        """The request that the agent works on."""
         self.ready = False
-        """The agent may be given work."""
+        """Whether the agent may be given work."""
         self.offer: Offer | None = None
         self.challenge: str | None = None
-        """Asked, and not answered yet."""
+        """The challenge that is not answered yet."""
         self.epoch = 0
         self._heartbeat: asyncio.Task[None] | None = None
         link.on_frame, link.on_fault = self.on_frame, self.on_fault
@@ -77,7 +77,7 @@ class StubSession:
         return self.listener.first_line
 
     def end(self) -> None:
-        """End the connection; what its agent had is queued again."""
+        """End the connection and queue its agent's work again."""
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         self.link.hang_up()
@@ -162,7 +162,7 @@ class StubSession:
         self._heartbeat = asyncio.get_running_loop().create_task(self._send_pings())
 
     def is_proof(self, attach: Attach, sid: str, challenge: str) -> bool:
-        """True if the agent has the key."""
+        """Return whether the agent has proved that it has the key."""
         key, name = self.listener.key or b"", self.listener.workspace
         return attach.sid == sid and verify_mac(
             attach.mac, key, challenge=challenge, sid=sid, agent_id=name, epoch=self.epoch
@@ -193,7 +193,7 @@ class StubSession:
         older.end()
 
     def verdict(self, name: str, *, done: bool) -> Verdict:
-        """Decide what becomes of a request that the agent still has, running or done."""
+        """Return the verdict for a request that the agent still has, running or done."""
         work = self.listener.ledger.get(name)
         if work is None or work.state == "resulted":
             return "forget" if done else "cancel"
@@ -209,7 +209,7 @@ class StubSession:
             self.send({"ctl": "ping", "n": number})
 
     def is_silent(self, seconds: float) -> bool:
-        """True if nothing has come for so long."""
+        """Return whether nothing has come for too long."""
         return asyncio.get_running_loop().time() - self.link.last_received > seconds
 
     # ---------------------------------------------------------------- work
@@ -249,13 +249,13 @@ class StubSession:
 
 @dataclass
 class StubListener:
-    """A listener that gives the work that is handed in to the agent that is attached."""
+    """A listener that gives submitted work to the attached agent."""
 
     url: str
     workspace: str = "stub"
     dialect: Dialect = "strict"
     key: bytes | None = None
-    """With a key, agents must prove that they have it, too."""
+    """The key that agents must prove to have; None: no proof is asked for."""
     heartbeat: float = 15.0
     first_line: float = 10.0
     """Seconds to the first line of a connection."""
@@ -263,7 +263,7 @@ class StubListener:
     session_type: type[StubSession] = StubSession
     ledger: dict[str, StubWork] = field(default_factory=dict[str, StubWork])
     current: StubSession | None = None
-    """The session that is given work."""
+    """The session that gets work."""
     epoch: int = 0
     sessions: set[StubSession] = field(default_factory=set[StubSession])
     """Open connections."""
@@ -283,11 +283,11 @@ class StubListener:
         await self._stack.aclose()
 
     def new_lines(self) -> Lines:
-        """Return what cuts the stream of a connection into lines."""
+        """Return a reader that splits the stream of a connection into lines."""
         return Lines(self.max_line)
 
     def submit(self, content: str, *, request_id: str | None = None, **more: Any) -> str:
-        """Hand in work, and return its id."""
+        """Submit work and return its id."""
         request = WorkRequest.model_validate(request_frame("strict", content, request_id, **more))
         self.ledger[request.request_id] = StubWork(request)
         if self.current is not None:

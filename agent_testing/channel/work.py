@@ -21,8 +21,8 @@ def result_of(request: WorkRequest, status: ResultStatus, **more: str | None) ->
 
 
 async def carry_out(request: WorkRequest, answer: str, report: Callable[[WorkUsage], None]) -> WorkResult:
-    """Answer at once, or to `sleep:SECONDS` after that time, or to `tool` after one call of a tool. `report` is called
-    with what was used so far, every tenth of a second."""
+    """Answer at once, to `sleep:SECONDS` after that time, to `tool` after one call of a tool. `report` is called with
+    the usage so far, every tenth of a second."""
     bounds = request.bounds or WorkBounds()
     tokens, calls = len(request.content.split()) + 1, 1 if request.content == "tool" else 0
     for name, most, used in (("tokens", bounds.max_tokens, tokens), ("tool_calls", bounds.max_tool_calls, calls)):

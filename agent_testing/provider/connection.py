@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of the provider: httptools reads requests, tapes are played back in their order."""
+"""One HTTP/1.1 connection of the provider: httptools reads requests, which are answered in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sse_stream import Close, Hold, Pause, WireReply, json_reply
 
 
 class ProviderHost(Protocol):
-    """What a connection needs from the provider that it belongs to."""
+    """The provider that a connection belongs to."""
 
     connections: set[ProviderConnection]
 
@@ -27,7 +27,7 @@ class ProviderHost(Protocol):
 
 
 class ProviderConnection(asyncio.Protocol):
-    """Replies that need no waiting are written in the very call that read the request."""
+    """Answers requests in order. Replies without pauses are written in the call that read the request."""
 
     def __init__(self, host: ProviderHost) -> None:
         self._host = host
@@ -86,10 +86,10 @@ class ProviderConnection(asyncio.Protocol):
     # answering
 
     def _answer(self, request: Recorded) -> None:
-        tape = self._host.respond(request)
-        for position, item in enumerate(tape):
+        reply = self._host.respond(request)
+        for position, item in enumerate(reply):
             if not isinstance(item, bytes):
-                self._sending = asyncio.create_task(self._send_slowly(request, tape[position:]))
+                self._sending = asyncio.create_task(self._send_slowly(request, reply[position:]))
                 return
             self._write(item)
         self._finish(request)
@@ -122,12 +122,12 @@ class ProviderConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Ends the connection once what was written is out."""
+        """End the connection once all written bytes are sent."""
         if self._transport:
             self._transport.close()
 
     def abort(self) -> asyncio.Task[None] | None:
-        """Ends the connection at once; returns what was still playing, cancelled."""
+        """End the connection at once. Return the cancelled task of a reply in progress; None if there is none."""
         if self._transport:
             self._transport.abort()
         if self._sending:

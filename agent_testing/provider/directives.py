@@ -1,6 +1,6 @@
-"""Answers that the request itself asks for, so that a bench needs no script.
+"""Follow directives in the request itself, so that a benchmark needs no script.
 
-Somewhere in the last user message may stand
+The last user message may contain
 
     echo               the message comes back
     say:TEXT           TEXT, up to the end of the line
@@ -9,7 +9,7 @@ Somewhere in the last user message may stand
     tools:N:NAME:JSON  the same with a tool of your choice; `{n}` in JSON becomes the round's number
     tool:NAME:JSON     one call, then an answer
 
-Rounds are counted from the tool messages behind the last user message: the provider remembers nothing.
+Rounds are counted by the tool messages after the last user message: the provider keeps no state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHEAP_ARGUMENTS = '{"pattern": "no-such-file-{n}"}'
 
 
 def follow_directives(request: Recorded) -> Step:
-    """The step that the last user message asks for; `Say("ok")` when it asks for nothing."""
+    """Return the step that the last user message asks for; `Say("ok")` if it has no directive."""
     text = request.last_user_text
     found = _DIRECTIVE.search(text)
     if found is None:

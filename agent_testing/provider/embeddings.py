@@ -1,4 +1,4 @@
-"""Vectors that depend on the text alone: texts that share words lie close to each other."""
+"""Deterministic embeddings: the vectors of texts that share words are similar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIMENSIONS = 64
 
 
 def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
-    """A unit vector: each word adds one to a place chosen by its checksum. Empty text points along the first axis."""
+    """Return a unit vector: each word adds one to a dimension chosen by its checksum. Empty text counts as one word."""
     places = [0.0] * dimensions
     for word in re.findall(r"\w+", text.lower()) or [""]:
         places[zlib.crc32(word.encode()) % dimensions] += 1.0
@@ -22,7 +22,7 @@ def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
 
 
 def embeddings(body: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a `/v1/embeddings` body; floats, or base64 of float32 when asked for."""
+    """Return the answer to a `/v1/embeddings` body, with floats, or base64 of float32 if the body asks for it."""
     given = body.get("input", "")
     texts: list[str] = [given] if isinstance(given, str) else [str(text) for text in given]
     vectors = [vector(text, int(body.get("dimensions") or DIMENSIONS)) for text in texts]

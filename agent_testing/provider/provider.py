@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 
 class ScriptedProvider:
-    """An OpenAI-compatible endpoint that answers what it is told.
+    """An OpenAI-compatible endpoint that answers by a script.
 
         with ScriptedProvider([Call("read", {"path": "a.txt"}), Say("It says hello.")]) as provider:
             client = AsyncOpenAI(base_url=provider.url, api_key="none")
@@ -65,7 +65,7 @@ class ScriptedProvider:
 
     @property
     def requests(self) -> list[Recorded]:
-        """All requests so far, oldest first; of more than ten thousand the latest."""
+        """All requests so far, oldest first; at most the latest ten thousand."""
         return self._server.requests
 
     @property
@@ -74,15 +74,15 @@ class ScriptedProvider:
         return [request for request in self.requests if request.path == COMPLETIONS]
 
     def wait_for(self, count: int, timeout: float = 10.0) -> list[Recorded]:
-        """Blocks until so many chat completions were asked for, and returns them. Raises TimeoutError."""
+        """Block until there were `count` requests for chat completions, and return them. Raises TimeoutError."""
         return self._server.wait_for(count, timeout)
 
     def release(self) -> None:
-        """Lets every reply that hangs now go on."""
+        """Let every reply that hangs now continue."""
         self._server.release()
 
     def clear(self) -> None:
-        """Forgets the requests so far."""
+        """Forget the requests so far."""
         self._server.clear()
 
     def _run(self) -> None:

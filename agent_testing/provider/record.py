@@ -1,4 +1,4 @@
-"""What the provider was asked, kept raw: nothing is parsed before someone looks."""
+"""The requests that the provider received, kept raw and parsed when they are read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Recorded:
 
     method: str
     path: str
-    """With the query, if there is one."""
+    """The request target, with the query if there is one."""
     raw_headers: Sequence[tuple[bytes, bytes]]
     body: bytes
     received_at: float
-    """`time.monotonic()` when the last byte had come."""
+    """`time.monotonic()` when the last byte was received."""
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        """Names in lower case; of a repeated one the last."""
+        """Headers by lower-case name; of a repeated one the last."""
         return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.raw_headers}
 
     @cached_property
@@ -43,7 +43,7 @@ class Recorded:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation as the caller sent it; empty for other requests."""
+        """The messages of a chat completion as they were sent; empty for other requests."""
         return _objects(self.fields.get("messages"))
 
     @property
@@ -53,8 +53,7 @@ class Recorded:
 
     @property
     def last_user_text(self) -> str:
-        """Text of the last user message, of its text parts when it has parts, without what the runtime has noted below
-        it."""
+        """Text of the last user message, or of its text parts, without the runtime's notes below it."""
         for message in reversed(self.messages):
             if message.get("role") == "user" and (text := without_notes(text_of(message.get("content")))):
                 return text
@@ -62,12 +61,12 @@ class Recorded:
 
     @property
     def texts(self) -> list[str]:
-        """What was said: the text of every message but the system's, without what the runtime has noted."""
+        """Text of every message except system messages, without the runtime's notes."""
         texts = [text_of(message.get("content")) for message in self.messages if message.get("role") != "system"]
         return [without_notes(text) for text in texts]
 
     def describe(self) -> dict[str, Any]:
-        """JSON form for `GET /_requests`. A body that is not JSON appears as text."""
+        """Return the JSON form for `GET /_requests`. A body that is not JSON appears as text."""
         try:
             body = self.json
         except ValueError:
@@ -76,7 +75,7 @@ class Recorded:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's `content`: a string, or a list of parts."""
+    """Return the text of a message's `content`, which is a string or a list of parts."""
     return content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in _objects(content))
 
 

@@ -1,4 +1,4 @@
-"""What the provider answers next: steps in order, or a function of the request."""
+"""The provider's script: steps in order, or a function of the request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reply = Callable[[Recorded], Step]
 
 
 class Script:
-    """Steps, used up in order, and what comes behind the last one. Safe to use from several threads.
+    """Steps that are used up in order, and the reply after the last one. Safe to use from several threads.
 
     `steps` may be a function of the request, which then answers all of them. `otherwise` is what the provider does when
     the steps have run out: a step, a function, or None for an HTTP 500 that says so. Without `steps` the provider
@@ -27,7 +27,7 @@ class Script:
         self.replace(steps, otherwise)
 
     def replace(self, steps: Iterable[Step] | Reply | None = None, otherwise: Step | Reply | None = None) -> None:
-        """Starts afresh with these steps."""
+        """Replace the script by these steps."""
         reply = steps if callable(steps) else _always(otherwise)
         if steps is None and otherwise is None:
             reply = follow_directives
@@ -36,12 +36,12 @@ class Script:
             self._otherwise = reply
 
     def append(self, *steps: Step) -> None:
-        """Adds steps behind those that are left."""
+        """Add steps after the remaining ones."""
         with self._lock:
             self._steps.extend(steps)
 
     def next(self, request: Recorded) -> Step:
-        """The step that answers this request."""
+        """Return the step that answers a request."""
         with self._lock:
             if self._steps:
                 return self._steps.popleft()
@@ -50,11 +50,12 @@ class Script:
 
     @property
     def remaining(self) -> int:
-        """Steps that have not been used."""
+        """Number of steps that have not been used."""
         return len(self._steps)
 
     def load(self, value: Any) -> None:
-        """Takes the JSON form: a list of steps, or `{"steps"?: [...], "otherwise"?: step, "append"?: true}`."""
+        """Load the JSON form: a list of steps, or `{"steps"?: [...], "otherwise"?: step, "append"?: true}`. Raises
+        ValueError for an unknown member, pydantic's ValidationError for an invalid step."""
         described = cast(dict[str, Any], value) if isinstance(value, dict) else {"steps": value}
         unknown = described.keys() - {"steps", "otherwise", "append"}
         if unknown:

@@ -19,7 +19,7 @@ from .script import Script
 from .sse_stream import WireReply, json_reply, wire_reply
 
 COMPLETIONS = "/v1/chat/completions"
-MOST_RECORDED = 10_000  # requests: a bench must not fill the memory
+MOST_RECORDED = 10_000  # requests, so that a benchmark does not fill the memory
 
 
 class ProviderServer:
@@ -36,14 +36,14 @@ class ProviderServer:
         self._seconds = 0.0
 
     async def start(self, port: int = 0) -> str:
-        """Opens the port (0: any free one) and returns the base URL, `/v1` included."""
+        """Open the port (0: any free one) and return the base URL, `/v1` included."""
         self._loop = asyncio.get_running_loop()
         self._released = asyncio.Event()
         self._server = await self._loop.create_server(lambda: ProviderConnection(self), "127.0.0.1", port)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
     async def stop(self) -> None:
-        """Closes the port and every connection."""
+        """Close the port and every connection."""
         self._server.close()
         players = [player for connection in list(self.connections) if (player := connection.abort())]
         await asyncio.gather(*players, return_exceptions=True)
@@ -53,37 +53,37 @@ class ProviderServer:
 
     @property
     def requests(self) -> list[Recorded]:
-        """What was asked, oldest first; of very many only the latest."""
+        """The requests, oldest first; at most the latest MOST_RECORDED."""
         with self._arrival:
             return list(self._recorded)
 
     def clear(self) -> None:
-        """Forgets what was asked."""
+        """Forget the requests."""
         with self._arrival:
             self._recorded.clear()
             self._completions = self._replies_sent = 0
             self._seconds = 0.0
 
     def wait_for(self, count: int, timeout: float) -> list[Recorded]:
-        """Blocks until so many chat completions were asked for, and returns them. Raises TimeoutError."""
+        """Block until there were `count` requests for chat completions, and return them. Raises TimeoutError."""
         with self._arrival:
             if not self._arrival.wait_for(lambda: self._completions >= count, timeout):
                 raise TimeoutError(f"{self._completions} of {count} chat completions came within {timeout} s")
             return [request for request in self._recorded if request.path == COMPLETIONS]
 
     def stats(self) -> dict[str, float]:
-        """How many requests were answered, and the seconds that took, pauses included, summed over requests."""
+        """Return the number of answered requests, and the sum of the seconds that they took, pauses included."""
         return {"requests": self._replies_sent, "seconds": self._seconds}
 
     def release(self) -> None:
-        """Lets every reply that hangs now go on."""
+        """Let every reply that hangs now continue."""
         self._loop.call_soon_threadsafe(self._release)
 
     def _release(self) -> None:
         self._released.set()
         self._released = asyncio.Event()
 
-    # what a connection needs
+    # for connections
 
     async def wait_released(self) -> None:
         await self._released.wait()

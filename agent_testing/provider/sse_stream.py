@@ -1,6 +1,6 @@
-"""A step, turned into what happens on the wire: bytes, pauses and an end. Pure, so that playing it is trivial.
+"""Turn a step into a reply on the wire: bytes, pauses and an end. Pure functions, so that sending it is trivial.
 
-Usage is counted by one rule: a piece of the answer is a token, and so are four bytes of the request's body.
+Usage is counted by a simple rule: a piece of the answer is a token, and so are four bytes of the request's body.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Stand still until released; lose the connection when that takes longer."""
+    """Wait until released, and close the connection after `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The end of the connection, once what was written is out."""
+    """Close the connection once all written bytes are sent."""
 
 
 WireReply = list[bytes | Pause | Hold | Close]
 
 
 def wire_reply(step: Step, request: Recorded) -> WireReply:
-    """What the step does to a chat completion request."""
+    """Return the reply of a step to a chat completion request."""
     match step:
         case Fail():
             return [_failure(step)]
@@ -64,7 +64,7 @@ def wire_reply(step: Step, request: Recorded) -> WireReply:
 
 
 def json_reply(status: int, body: Any, *headers: str) -> bytes:
-    """A whole HTTP response."""
+    """Return a complete HTTP response."""
     return _whole(status, json.dumps(body).encode(), "application/json", *headers)
 
 
@@ -94,14 +94,14 @@ def _garbage(step: Garbage) -> WireReply:
 
 
 def _answer(say: Say, request: Recorded) -> WireReply:
-    """Head, pieces and end as separate items, pauses between them."""
+    """Return the head, pieces and end as separate items, with pauses between them."""
     body = request.fields
     if body.get("tool_choice") == "none" and say.calls:
         say = Say(say.text or "ok", reasoning=say.reasoning, usage=say.usage, wait=say.wait, delay=say.delay)
-    tape: WireReply = [Pause(say.wait)] if say.wait else []
+    before: WireReply = [Pause(say.wait)] if say.wait else []
     if body.get("stream"):
-        return [*tape, _stream_head, *_events(say, request, body)]
-    return [*tape, json_reply(200, _completion(say, request, body))]
+        return [*before, _stream_head, *_events(say, request, body)]
+    return [*before, json_reply(200, _completion(say, request, body))]
 
 
 _stream_head = _head(200, "content-type: text/event-stream; charset=utf-8", "transfer-encoding: chunked")
@@ -131,7 +131,7 @@ def _event(data: str) -> bytes:
 
 
 def _deltas(say: Say) -> list[str]:
-    """Each piece as the JSON of its delta."""
+    """Return the delta of each piece as JSON."""
     deltas = [f'{{"reasoning_content": {_quote(piece)}}}' for piece in _PIECE.findall(say.reasoning)]
     deltas += [f'{{"content": {_quote(piece)}}}' for piece in _pieces(say)]
     for index, call in enumerate(say.calls):
@@ -198,7 +198,7 @@ def _new_id(kind: str) -> str:
 
 
 def _cut(reply: WireReply, pieces: int) -> WireReply:
-    """The beginning of a tape, up to and with so many pieces; head and role event go before the first of them."""
+    """Return the first `pieces` pieces of a reply, with the head and the role event that precede them."""
     if pieces == 0:
         return []
     written = 0
@@ -210,7 +210,7 @@ def _cut(reply: WireReply, pieces: int) -> WireReply:
 
 
 def _joined(reply: WireReply) -> WireReply:
-    """The same tape with fewer writes: what is due at once goes out together."""
+    """Join bytes that are due at once, so that the reply takes fewer writes."""
     joined: WireReply = []
     for are_bytes, run in itertools.groupby(reply, lambda item: isinstance(item, bytes)):
         items = list(run)

@@ -1,4 +1,4 @@
-"""What the scripted provider does with a request: a few small values that also have a JSON form.
+"""Steps, by which the scripted provider answers requests; each has a JSON form.
 
 In JSON every step is an object whose `type` is the class's name in lower case: `{"type": "say", "text": "hello"}`.
 """
@@ -16,17 +16,17 @@ _FILLER = "one two three four five six seven eight nine ten"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call; as a step of its own it is the whole answer."""
+    """A tool call in an answer; as a step of its own, an answer with just this call."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     name: str
     arguments: dict[str, Any] | str = field(default_factory=dict[str, Any])
-    """A string is sent as it stands, so that it may be broken JSON."""
+    """A string is sent unchanged, so it may be broken JSON."""
     text: str = ""
-    """What the model says before it calls."""
+    """Text of the answer before the call."""
     id: str | None = None
-    """None: `call_` and a number that counts up."""
+    """The call's id; None: `call_` and a running number."""
     type: Literal["call"] = field(default="call", kw_only=True, repr=False)
 
 
@@ -39,14 +39,14 @@ class Say:
     text: str = ""
     calls: tuple[Call, ...] = ()
     pieces: tuple[str, ...] | None = None
-    """How the text is cut for a stream. None: a word with the blank behind it is a piece."""
+    """The pieces of a stream, in place of `text`. None: each word with the spaces around it is a piece."""
     reasoning: str = ""
     usage: dict[str, Any] | None = None
     """Members that replace those of the counted OpenAI `usage` object."""
     finish_reason: str | None = None
-    """None: `tool_calls` with calls, else `stop`."""
+    """None: `tool_calls` if there are calls, else `stop`."""
     wait: float = 0.0
-    """Seconds before the first piece, or before the whole answer when it is not streamed."""
+    """Seconds before the first piece, or before the whole answer if it is not streamed."""
     delay: float = 0.0
     """Seconds between two pieces of a stream."""
     type: Literal["say"] = field(default="say", kw_only=True, repr=False)
@@ -64,33 +64,33 @@ class Fail:
     retry_after: float | str | None = None
     """Seconds, or an HTTP date, for the Retry-After header."""
     body: str | None = None
-    """Replaces OpenAI's error body."""
+    """The body in place of OpenAI's error body."""
     type: Literal["fail"] = field(default="fail", kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection is lost after some pieces; after none, before any byte of the reply."""
+    """A connection that is lost after some pieces; after none, before any byte of the reply."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     after: int = 0
     reply: Say = field(default_factory=lambda: Say(_FILLER))
     clean: bool = False
-    """The stream ends as if it were whole, with the connection kept, but without a finish reason and `[DONE]`."""
+    """Whether the stream ends properly and the connection is kept, but without a finish reason and `[DONE]`."""
     type: Literal["drop"] = field(default="drop", kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """The reply stands still after some pieces until `release()` is called; then it goes on."""
+    """A reply that stalls after some pieces until `release()` is called, then continues."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     after: int = 0
     reply: Say = field(default_factory=lambda: Say(_FILLER))
     seconds: float = 60.0
-    """The longest it stands still; past that the connection is lost."""
+    """Seconds after which the connection is closed if it was not released."""
     type: Literal["hang"] = field(default="hang", kw_only=True, repr=False)
 
 
@@ -113,10 +113,10 @@ _adapter: TypeAdapter[Step] = TypeAdapter(Annotated[Step, Field(discriminator="t
 
 
 def step_from_json(value: Any) -> Step:
-    """Reads a step from its JSON form. Raises pydantic's ValidationError."""
+    """Return the step of a JSON form. Raises pydantic's ValidationError."""
     return _adapter.validate_python(value)
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
-    """The JSON form of a step."""
+    """Return the JSON form of a step."""
     return _adapter.dump_python(step, mode="json", exclude_none=True)

@@ -89,6 +89,8 @@ class WorkspaceChannel:
     """The timers for alert and halt, while the attached agent has constraints to acknowledge."""
     ack_owed_since: float | None = None
     """Monotonic time at which these timers were started; None while they do not run."""
+    ack_owed_for: ConstraintSet | None = None
+    """The constraints that these timers are for; None while they do not run."""
     session: AttachedAgent | None = None
     address: Endpoint | None = None
     """The address that its own acceptor has bound; None if there is none."""

@@ -43,7 +43,7 @@ class AckTimeouts:
         deadlines, channel = ACK_DEADLINES[constraints.severity], session.channel
         if channel.ack_timers or channel.paused or (session.slots and not deadlines.runs_while_busy):
             return
-        channel.ack_owed_since = self._clock.monotonic()
+        channel.ack_owed_since, channel.ack_owed_for = self._clock.monotonic(), constraints
         until_halt = max(0.0, deadlines.halt - constraints.owed_seconds)
         channel.ack_timers = [
             self._timers.call_later(until_halt, lambda: self._tasks.spawn(self._halt(channel, constraints)))
@@ -64,16 +64,16 @@ class AckTimeouts:
             self.start_if_owed(session)
 
     def stop(self, channel: WorkspaceChannel) -> None:
-        """Stop the deadlines, and add the elapsed time to the constraints' `owed_seconds`. Idempotent.
+        """Stop the deadlines, and add the elapsed time to `owed_seconds` of the constraints they are for. Idempotent.
 
         Called when the agent has acknowledged, detaches or is sent constraints again, and when its machine is paused.
         """
         for timer in channel.ack_timers:
             timer.cancel()
         channel.ack_timers = []
-        if channel.ack_owed_since is not None and channel.constraints is not None:
-            channel.constraints.owed_seconds += self._clock.monotonic() - channel.ack_owed_since
-        channel.ack_owed_since = None
+        if channel.ack_owed_since is not None and channel.ack_owed_for is not None:
+            channel.ack_owed_for.owed_seconds += self._clock.monotonic() - channel.ack_owed_since
+        channel.ack_owed_since = channel.ack_owed_for = None
 
     # ---------------------------------------------------------------- status
 

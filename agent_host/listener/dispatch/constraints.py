@@ -41,7 +41,7 @@ class ConstraintEnforcer:
         """
         in_force = session.channel.constraints
         if session.channel.loose or in_force is None or in_force.is_matched_by(session.acked):
-            if in_force is not None and session.acked is not None:  # of a loose agent, any acknowledgement counts
+            if in_force is not None and in_force.is_matched_by(session.acked):
                 self._ack_timeouts.save_status(session.channel, in_force, "acked")
             self._make_ready(session)
             return

@@ -5,6 +5,8 @@ See docs/reference/mediation-host.md#limits.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from agent_common.protocol.work import encode, to_loose
 
 from ..channels.channel import AttachedAgent, WorkspaceChannel
@@ -39,6 +41,17 @@ class SendGate:
         if session.state != "ready":
             return session.state
         return None if len(session.slots) < session.window else "window_full"
+
+
+class _Delivery(NamedTuple):
+    """A request that is sent once the row of its work is durable."""
+
+    number: int
+    line: bytes
+    is_attempt: bool
+    """Whether it counts as a further attempt."""
+    version_before: int | None
+    """The version of the constraints that the delivery before it named. None if there was none."""
 
 
 class Dispatcher:
@@ -110,9 +123,10 @@ class Dispatcher:
 
     def _dispatch(self, channel: WorkspaceChannel, session: AttachedAgent, work: OpenWork) -> None:
         """Give the work a slot and write its row. The request is sent when the row is durable."""
-        if work.next_is_attempt:
+        is_attempt, version_before = work.next_is_attempt, work.version
+        if is_attempt:
             work.attempts += 1  # before the request is made, which names the attempt
-        work.next_is_attempt, work.begun, work.abandoned, work.not_before = False, False, False, None
+        work.next_is_attempt, work.begun, work.not_before = False, False, None
         work.deliveries += 1
         work.version, work.epoch = _version_to_send(channel, session, work), session.epoch
         request = work.outgoing(work.version)
@@ -121,36 +135,39 @@ class Dispatcher:
             error = f"too_large: the request has {len(line)} bytes, the agent accepts {session.peer_max_line}"
             self._ledger.finish(work, "dead", error=error)
             return
-        delivery = work.deliveries
-        self._ledger.save_status(work, "dispatched", lambda: self._send(session, work, delivery, line))
+        delivery = _Delivery(work.deliveries, line, is_attempt, version_before)
+        self._ledger.save_status(work, "dispatched", lambda: self._send(session, work, delivery))
         session.slots[work.id] = work
 
-    def _send(self, session: AttachedAgent, work: OpenWork, delivery: int, line: bytes) -> None:
-        """Send the request, unless its work or the session has changed while the row was written.
-
-        `delivery`: the number of the delivery for which `line` was made.
-        """
+    def _send(self, session: AttachedAgent, work: OpenWork, delivery: _Delivery) -> None:
+        """Send the request, unless its work or the session has changed while the row was written."""
         if work.refused:  # the id names earlier work, or the database failed
             session.free_slot(work.id)
             return
-        if session.slots.get(work.id) is not work or work.deliveries != delivery or work.status != "dispatched":
+        if session.slots.get(work.id) is not work or work.deliveries != delivery.number or work.status != "dispatched":
             return  # the connection broke, or the work has ended
         if work.cancel_reason is not None:
             self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}")
             session.free_slot(work.id)
         elif session.state != "ready":
-            self._requeue_unsent(session, work)
+            self._requeue_unsent(session, work, delivery)
         else:
-            session.send_line(line, "request", request_id=work.id, audit_ref=work.audit_ref())
+            work.abandoned = False
+            session.send_line(delivery.line, "request", request_id=work.id, audit_ref=work.audit_ref())
             session.channel.rate_limiter.earn(ANSWER_UNITS)
             self._metrics.count("dispatches")
             self._deadlines.arm_accept(session, work)
             work.notify()
 
-    def _requeue_unsent(self, session: AttachedAgent, work: OpenWork) -> None:
-        """Take the slot from a request that was not sent, and put it first in the queue."""
+    def _requeue_unsent(self, session: AttachedAgent, work: OpenWork, delivery: _Delivery) -> None:
+        """Take the slot from a request that was not sent, and put its work first in the queue, as it was before.
+
+        An agent may still report on an earlier delivery, so only work that was never sent is `queued` again.
+        """
         del session.slots[work.id]
-        self._ledger.change_status(work, "queued")
+        work.deliveries, work.version = delivery.number - 1, delivery.version_before
+        work.attempts, work.next_is_attempt = work.attempts - delivery.is_attempt, delivery.is_attempt
+        self._ledger.change_status(work, "retry_wait" if work.deliveries else "queued")
         self._deadlines.arm_expiry(work)
         session.channel.queue.appendleft(work)
 

@@ -13,7 +13,7 @@ FinalStatus = Literal["resulted", "dead", "cancelled", "expired"]
 _FINAL: frozenset[Status] = frozenset({"resulted", "dead", "cancelled", "expired"})
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     "queued": frozenset({"dispatched", "dead", "cancelled", "expired"}),
-    # Back to queued: the connection broke before the request was sent.
+    # Back to queued, or to its wait: the agent stopped taking work before the request was sent.
     "dispatched": frozenset({"queued", "accepted", "retry_wait", *_FINAL}),
     # Accepted again: another attachment of the same agent continues it.
     "accepted": frozenset({"accepted", "retry_wait", *_FINAL}),

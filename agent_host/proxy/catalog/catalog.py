@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_common.protocol import Caching, ModelCard, Pricing
+from agent_common.redaction import redacted_url
 
 from ...errors import InvalidRequest, NotFound
-from ...settings import redacted_url
 
 Operation = Literal["chat", "embeddings"]
 Kind = Literal["openai", "demo", "local"]

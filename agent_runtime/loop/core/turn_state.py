@@ -140,6 +140,10 @@ class ModelRetry:
     reason: str | None = None
     attempt: int | None = None
 
+    def clear(self) -> None:
+        """Record that the model answers, or that the call is given up."""
+        self.reason = self.attempt = None
+
 
 @dataclass(slots=True)
 class TurnEnd:

@@ -108,6 +108,7 @@ class ModelCall:
 
     async def _compact_after_overflow(self, step: Step, error: ModelError) -> AsyncIterator[c.Chunk]:
         """Compact after the provider found the request too long. Raises the error if that is not possible."""
+        self.turn.retry.clear()
         context_budget = self.deps.context_budget
         context_budget.record_overflow(error)
         async for chunk in context_budget.compact_if_needed(self._tool_schemas, forced=True):
@@ -133,7 +134,7 @@ class ModelCall:
                     if isinstance(event, CallStarted):
                         answer.call_ids[event.id] = await self._unique_tool_call_id(event)
                     if not isinstance(event, Retrying):
-                        self.turn.retry.reason = self.turn.retry.attempt = None
+                        self.turn.retry.clear()
                     for chunk in self._chunks_of_event(answer, event):
                         yield chunk
                     answer.check_size()

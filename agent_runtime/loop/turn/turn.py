@@ -72,6 +72,7 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
         turn.end.outcome = _outcome_of_stop(turn)
     except Exception as error:  # noqa: BLE001  any failure must end the turn properly
         turn.end.outcome = _outcome_of_error(turn, error)
+    turn.retry.clear()
     outcome = turn.end.outcome
     assert outcome is not None  # noqa: S101  `steps` sets it
     open_call_error = CALL_ERROR if turn.end.stop_reason == "shutdown" else outcome.error or "the turn ended"
@@ -98,13 +99,15 @@ class _Loop:
         )
         self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
+        for step in deps.resume_state.past_steps:
+            self._restore_counts(step)
 
     async def steps(self) -> AsyncIterator[c.Chunk]:
         """Run steps until an answer. A resumed turn begins with the open calls of its last recorded step."""
-        step, max_steps = self.deps.resume_state.current_step, self.budget.limits.steps
-        # A recorded step that used up the steps was asked without tools: it is the final one.
-        tools_off_because = "iterations" if step is not None and self.budget.steps >= max_steps else None
+        step = self.deps.resume_state.current_step
+        tools_off_because = self._why_asked_without_tools(step)
         if step is not None:
+            self._restore_counts(step)
             for chunk in self._fail_orphaned_calls(step):
                 yield chunk
         while True:
@@ -115,8 +118,7 @@ class _Loop:
                     yield chunk
                 async for chunk in self._model_call.ask(step, tools_allowed=tools_off_because is None):
                     yield chunk
-                all_calls_invalid = bool(step.calls) and not step.open_calls
-                self._invalid_steps = self._invalid_steps + 1 if all_calls_invalid else 0
+                self._count_invalid_step(step)
             self.budget.check()
             if tools_off_because or not step.calls:
                 break
@@ -130,6 +132,22 @@ class _Loop:
         if limit is None and not step.text and not step.calls:
             limit = "empty_answer"
         self.turn.end.outcome = TurnOutcome("complete", reason, limit=limit)
+
+    def _why_asked_without_tools(self, step: Step | None) -> str | None:
+        """Return why the recorded step was asked without tools, so that it is the final one. None if it was not."""
+        if step is not None and self.budget.steps >= self.budget.limits.steps:
+            return "iterations"
+        return None if step is None or step.open_calls else self._reason_to_stop_tools()
+
+    def _restore_counts(self, step: Step) -> None:
+        """Count a step that an earlier run of the turn has recorded."""
+        self._repeat_guard.restore(step.calls)
+        self._count_invalid_step(step)
+
+    def _count_invalid_step(self, step: Step) -> None:
+        """Count the step if all its calls are invalid: their arguments are the text that the model sent."""
+        all_calls_invalid = bool(step.calls) and all(isinstance(call.input, str) for call in step.calls)
+        self._invalid_steps = self._invalid_steps + 1 if all_calls_invalid else 0
 
     async def _run_tools(self, step: Step) -> AsyncIterator[c.Chunk]:
         """Run the open calls of the step, then close it.

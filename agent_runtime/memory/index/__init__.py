@@ -1,1 +1,1 @@
-"""The search index of memory, and what keeps it up to date."""
+"""The search index of memory: its tables, terms and vectors."""

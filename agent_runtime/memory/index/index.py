@@ -1,8 +1,8 @@
 """The index: which terms are in which entries of a scope. Each function is a part of a unit of work.
 
-It keeps no texts. To take an entry out it must be told the very terms that were put in, or it takes itself for damaged.
-They are worked out anew from the text, and a mark says whether they are the same: a Python with a newer Unicode may see
-other letters. Then they stay behind, and lead nowhere.
+The FTS5 table stores no texts. To delete an entry, it must be given exactly the terms that were added, else it reports
+corruption. They are computed again from the text, and a checksum shows whether they are the same: a Python with a newer
+Unicode version may split words differently. In that case the old terms stay in the index and match no entry.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from . import vectors
 from .schema import Scope
 
 _LENGTH_KINDS = "wbhte"
-"""Kinds of terms that are counted for the length of a text."""
+"""Kinds of terms that count towards the length of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedEntry:
-    """A text, taken apart: made beside the database, for that is where the time goes."""
+    """A text and its terms, which are computed outside the database's thread because that takes most of the time."""
 
     text: str
     terms: frozenset[str]
     length: int
-    """Words, or what comes next to words."""
+    """Number of words, or of the terms closest to words."""
 
     @classmethod
     def from_text(cls, text: str, more: str = "") -> IndexedEntry:
-        """`more` is found too, and is not part of the text."""
+        """`more` is searchable too, but is not part of the text."""
         found = frozenset(extract_terms(f"{text}\n{more}" if more else text))
         return cls(text, found, max(1, sum(term[0] in _LENGTH_KINDS for term in found)))
 
@@ -43,7 +43,7 @@ class IndexedEntry:
 def add_entry(
     connection: sqlite3.Connection, scope: int, indexed: IndexedEntry, at: int, source_id: str = "", line: int = 0
 ) -> int:
-    """Stores an entry and makes it findable; its number."""
+    """Store an entry and index it. Return its id."""
     row = connection.execute(
         _INSERT, (scope, indexed.text, indexed.length, indexed.checksum, at, source_id, line)
     ).fetchone()
@@ -52,7 +52,7 @@ def add_entry(
 
 
 def delete_entry(connection: sqlite3.Connection, scope: int, entry: int, indexed: IndexedEntry) -> None:
-    """Deletes an entry. It must be taken apart as it was when it was added."""
+    """Delete an entry; `indexed` must have the terms that it was added with."""
     remove_from_index(connection, scope, entry, indexed)
     vectors.delete_vector(connection, scope, entry)
     connection.execute("DELETE FROM memory_entries WHERE id = ?", (entry,))
@@ -61,7 +61,7 @@ def delete_entry(connection: sqlite3.Connection, scope: int, entry: int, indexed
 def reindex_entry(
     connection: sqlite3.Connection, scope: int, entry: int, before: IndexedEntry, after: IndexedEntry
 ) -> None:
-    """The same entry is found by something else from now on."""
+    """Replace the terms of an entry."""
     remove_from_index(connection, scope, entry, before)
     connection.execute(
         "UPDATE memory_entries SET length = ?, mark = ? WHERE id = ?", (after.length, after.checksum, entry)
@@ -70,12 +70,12 @@ def reindex_entry(
 
 
 def entries_of_source(connection: sqlite3.Connection, scope: int, source_id: str) -> list[sqlite3.Row]:
-    """Number, text and line of the entries of one place."""
+    """Return the id, text and line of the entries of a source."""
     return connection.execute(_OF_SOURCE, (scope, source_id)).fetchall()
 
 
 def add_to_index(connection: sqlite3.Connection, scope: int, entry: int, indexed: IndexedEntry) -> None:
-    """Puts an entry that is stored into the index, where it is not yet."""
+    """Index a stored entry that is not indexed yet."""
     stream = _scoped_terms(scope, indexed.terms)
     connection.execute("INSERT INTO memory_index (rowid, terms) VALUES (?, ?)", (entry, stream))
     connection.executemany(
@@ -86,7 +86,7 @@ def add_to_index(connection: sqlite3.Connection, scope: int, entry: int, indexed
 
 
 def remove_from_index(connection: sqlite3.Connection, scope: int, entry: int, indexed: IndexedEntry) -> None:
-    """Takes an entry that is stored out of the index."""
+    """Remove a stored entry from the index."""
     row = connection.execute("SELECT length, mark FROM memory_entries WHERE id = ?", (entry,)).fetchone()
     _adjust_counts(connection, scope, -1, -row["length"])
     if row["mark"] != indexed.checksum:
@@ -99,20 +99,20 @@ def remove_from_index(connection: sqlite3.Connection, scope: int, entry: int, in
 
 
 def count_entries(connection: sqlite3.Connection, scopes: Sequence[Scope], term: str) -> dict[int, int]:
-    """How many entries of each scope have a term; nothing for those without."""
+    """Return how many entries of each scope have a term, without the scopes that have none."""
     asked = ((one.id, connection.execute(_COUNTED, (one.id, term)).fetchone()) for one in scopes)
     return {scope: row[0] for scope, row in asked if row is not None}
 
 
 def match_expression(scopes: Iterable[int], term: str) -> str:
-    """What is said to the index to find a term in these scopes."""
+    """Return the FTS5 expression that matches a term in these scopes."""
     return " OR ".join(f'"{scope}{term}"' for scope in scopes)
 
 
 def matching_entries(connection: sqlite3.Connection, matching: str, limit: int) -> list[int]:
-    """The entries that match, latest first."""
+    """Return the entries that match an expression, latest first."""
     cursor = connection.cursor()
-    cursor.row_factory = None  # thousands of rows: plain tuples are made faster
+    cursor.row_factory = None  # for thousands of rows, plain tuples are faster
     return [entry for (entry,) in cursor.execute(_ENTRIES, (matching, limit))]
 
 

@@ -1,8 +1,7 @@
-"""The tables of memory: what can be found, the index over it, and how often each term is in it.
+"""The tables of memory: the entries, the index over them, and the number of entries with each term.
 
-Everything that is found belongs to a scope: one kind of thing of one principal, or shared by all. Each term in the
-index begins with the number of its scope, and terms are counted per scope, so that no answer depends on what others
-have.
+Every entry belongs to a scope: one kind of entries, of one principal or shared by all. Each term in the index begins
+with the id of its scope, and terms are counted per scope, so that no answer depends on other principals' entries.
 """
 
 from __future__ import annotations
@@ -73,24 +72,24 @@ _TABLES = (
       PRIMARY KEY (scope, path)
     ) WITHOUT ROWID
     """,
-    # It keeps no texts, no positions and no sizes: what is ranked by is counted in memory_terms.
+    # The index keeps no texts, positions or sizes: ranking uses the counts in memory_terms.
     "CREATE VIRTUAL TABLE memory_index USING fts5 (terms, content='', detail='none', columnsize=0, tokenize='ascii')",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One kind of thing of one principal, or of all."""
+    """One kind of entries, of one principal or shared by all."""
 
     id: int
     kind: Kind
     entries: int
     length: int
-    """Of all entries together."""
+    """Sum of the entries' lengths."""
 
 
 def find_scope(connection: sqlite3.Connection, kind: Kind, principal: str | None) -> Scope | None:
-    """The scope, once something has been put into it."""
+    """Return a scope; None if it was never made. `principal` None means the shared one."""
     row = connection.execute(
         "SELECT id, kind, entries, length FROM memory_scopes WHERE kind = ? AND principal IS ?", (kind, principal)
     ).fetchone()
@@ -98,15 +97,15 @@ def find_scope(connection: sqlite3.Connection, kind: Kind, principal: str | None
 
 
 def make_scope(connection: sqlite3.Connection, kind: Kind, principal: str | None) -> Scope:
-    """The scope, made if need be."""
+    """Return a scope, and make it if there is none."""
     connection.execute("INSERT OR IGNORE INTO memory_scopes (kind, principal) VALUES (?, ?)", (kind, principal))
     made = find_scope(connection, kind, principal)
-    assert made is not None  # noqa: S101  it has just been put there
+    assert made is not None  # noqa: S101  it was just inserted
     return made
 
 
 def get_state(connection: sqlite3.Connection, name: str) -> str | None:
-    """What was noted under a name."""
+    """Return a stored state by its name; None if there is none."""
     row = connection.execute("SELECT value FROM memory_state WHERE name = ?", (name,)).fetchone()
     return row[0] if row is not None else None
 

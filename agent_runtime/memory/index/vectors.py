@@ -1,8 +1,8 @@
-"""Vectors of facts and passages, for those who have an embedding model: what means about the same lies close by.
+"""Vectors of facts and passages, by which a search finds texts of similar meaning if there is an embedding model.
 
-A vector is kept twice: a bit for the sign of each number, to look through many, and a byte for each number, to compare
-the best of them. With `sqlite-vec`, where this Python's SQLite can load it, all of a scope are looked through; without,
-the vectors only compare what the index has found by words.
+A vector is stored twice: a bit for the sign of each number, to scan many, and a byte for each number, to compare the
+best of them. With `sqlite-vec`, if this Python's SQLite can load it, a search scans all vectors of a scope; without it,
+vectors only rank the entries that the index has found by words.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from .schema import Scope
 
 MAX_DIMENSIONS = 8192
 MAX_COARSE = 100
-"""Of those with the most equal signs so many are compared by their numbers."""
+"""Vectors with the most equal sign bits that are then compared by their numbers."""
 MAX_SCANNED = 100_000
-"""Vectors of a search, the latest ones."""
+"""Vectors of a scope that a search scans, the latest ones."""
 MIN_SIMILARITY = 0.5
-"""What is less like the query than this share of the best is not like it."""
+"""Share of the best similarity that an entry must reach to be found."""
 _VEC_VERSION = "SELECT vec_version()"
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A direction."""
+    """The direction of an embedding, quantized."""
 
     bits: bytes
     numbers: bytes
-    """Signed, from -127 to 127."""
+    """One signed byte for each dimension, from -127 to 127."""
 
     @classmethod
     def from_values(cls, values: Sequence[float]) -> Vector:
-        """Raises ValueError for what is no direction."""
+        """Quantize an embedding. Raises ValueError if it has no direction, or more than MAX_DIMENSIONS numbers."""
         length = math.sqrt(math.fsum(value * value for value in values))
         if not 0 < length < math.inf or len(values) > MAX_DIMENSIONS:
             raise ValueError(f"{len(values)} numbers of length {length}")
@@ -47,7 +47,7 @@ class Vector:
         return cls(int(signs, 2).to_bytes(len(signs) // 8), numbers.tobytes())
 
     def similarity(self, numbers: bytes) -> float:
-        """The cosine, from -1 to 1; 0 for a vector of another model."""
+        """Return the cosine, from -1 to 1; 0 for a vector of other dimensions, which is another model's."""
         if len(numbers) != len(self.numbers):
             return 0.0
         mine, theirs = array("b", self.numbers), array("b", numbers)
@@ -58,7 +58,7 @@ class Vector:
 def nearest(
     connection: sqlite3.Connection, scopes: Sequence[Scope], vector: Vector, found: Iterable[int], limit: int
 ) -> list[int]:
-    """The entries that mean about the same, closest first: of these scopes, or of those that were `found`."""
+    """Return the entries closest in meaning, best first: of these scopes, or without `sqlite-vec` of those `found`."""
     near = _coarse_matches(connection, scopes, vector) if _has_vec_extension(connection) else list(found)
     rows = connection.execute(_NUMBERS, (json.dumps(near),))
     likeness = {row["entry"]: vector.similarity(row["numbers"]) for row in rows}
@@ -68,20 +68,20 @@ def nearest(
 
 
 def store_vector(connection: sqlite3.Connection, entry: int, scope: int, vector: Vector) -> None:
-    """Keeps the vector of an entry, unless that is gone by now."""
+    """Store the vector of an entry, unless the entry was deleted meanwhile."""
     if connection.execute("SELECT 1 FROM memory_entries WHERE id = ?", (entry,)).fetchone() is not None:
         connection.execute("INSERT OR REPLACE INTO memory_signs VALUES (?, ?, ?)", (scope, entry, vector.bits))
         connection.execute("INSERT OR REPLACE INTO memory_vectors VALUES (?, ?)", (entry, vector.numbers))
 
 
 def delete_vector(connection: sqlite3.Connection, scope: int, entry: int) -> None:
-    """Deletes the vector of an entry, if it has one."""
+    """Delete the vector of an entry, if it has one."""
     connection.execute("DELETE FROM memory_signs WHERE scope = ? AND entry = ?", (scope, entry))
     connection.execute("DELETE FROM memory_vectors WHERE entry = ?", (entry,))
 
 
 def delete_vectors(connection: sqlite3.Connection, limit: int) -> int:
-    """Deletes so many vectors; how many there were."""
+    """Delete at most `limit` vectors. Return how many were deleted."""
     some = connection.execute("SELECT scope, entry FROM memory_signs LIMIT ?", (limit,)).fetchall()
     for row in some:
         delete_vector(connection, row["scope"], row["entry"])
@@ -98,7 +98,7 @@ def _coarse_matches(connection: sqlite3.Connection, scopes: Sequence[Scope], vec
 
 
 def _has_vec_extension(connection: sqlite3.Connection) -> bool:
-    """Whether sqlite-vec is there; loads it into the connection when it is not yet."""
+    """Return whether the connection has sqlite-vec, which is loaded if possible."""
     try:
         connection.execute(_VEC_VERSION)
     except sqlite3.OperationalError:
@@ -115,7 +115,7 @@ def _load_vec_extension(connection: sqlite3.Connection) -> bool:
             sqlite_vec.load(connection)
         finally:
             connection.enable_load_extension(False)
-    except (AttributeError, ImportError, sqlite3.Error):  # a Python that was built without extensions
+    except (AttributeError, ImportError, sqlite3.Error):  # AttributeError: a Python that was built without extensions
         return False
     return True
 

@@ -1,1 +1,1 @@
-"""Queries: terms, candidates, ranking, and the answer."""
+"""Search: the query's terms, candidates, ranking, and the answer."""

@@ -1,8 +1,8 @@
-"""Finds entries by a query: the rare terms first, and no further than a budget allows.
+"""Find entries for a query: by rare terms first, within a budget.
 
-A list of a frequent term is as long as the memory is large, and says little. So terms are taken in the order of their
-rarity until the budget is spent. Of the rest the rarest are taken two by two, which keeps the lists short, and all are
-looked for in the texts of the best candidates.
+The list of a frequent term grows with the memory and distinguishes little. So terms are looked up in the order of their
+rarity until the budget is spent. The rarest of the rest are looked up in pairs, which keeps the lists short, and all of
+the rest are searched for in the texts of the best candidates.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .query import QueryTerms
 from .ranking import length_factor, rarity
 
 POSTING_BUDGET = 2000
-"""Places in the index that one query looks at."""
+"""Postings of the index that one query reads."""
 MAX_CANDIDATES = 60
-"""Texts that are looked at."""
+"""Texts that one query reads."""
 MAX_PAIRED_TERMS = 4
-"""Frequent terms that are taken two by two."""
+"""Frequent terms that are looked up in pairs."""
 GATHER_SECONDS = 2.0
-"""After which a query makes do with what it has: the disk is slow, or something has gone wrong."""
+"""Seconds after which a query uses what it has found: the disk is slow, or something is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term of the query that is there."""
+    """A term of the query that the index has."""
 
     query_term: QueryTerms
     scopes: tuple[int, ...]
-    """Those that have it."""
+    """The scopes that have it."""
     entry_count: int
-    """Entries that have it."""
+    """Number of entries that have it."""
     gain: float
-    """What an entry gains by it."""
+    """The relevance that an entry gains by it."""
     folded: str
-    """What a folded text holds that has it."""
+    """The substring of a folded text by which the text has the term."""
 
     def match_expression(self) -> str:
         return index.match_expression(self.scopes, self.query_term.term)
@@ -54,16 +54,16 @@ class Term:
 
 @dataclass(slots=True)
 class TermWeights:
-    """What entries gain by the terms that were looked up."""
+    """The relevance that entries gain by the query's terms."""
 
     sums: dict[int, float] = field(default_factory=lambda: defaultdict[int, float](float))
     hints: dict[int, float] = field(default_factory=dict[int, float])
-    """What some gain besides by terms that are too frequent to be looked up for all."""
+    """Further gains of some entries, by terms that are too frequent to be looked up in full."""
     skipped: list[Term] = field(default_factory=list[Term])
-    """Those terms."""
+    """The terms that were too frequent."""
 
     def best(self, limit: int) -> list[int]:
-        """Of those that gain the same the latest."""
+        """Return the entries with the largest gains; of equal ones the latest."""
         sums = dict(self.sums)
         for entry, hint in self.hints.items():
             sums[entry] = sums.get(entry, 0.0) + hint
@@ -75,7 +75,7 @@ class TermWeights:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entry that shares something with the query."""
+    """An entry that shares a term with the query, or is close to it in meaning."""
 
     entry: int
     kind: Kind
@@ -88,19 +88,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FoundEntry:
-    """What came of a query."""
+    """The candidates of a query, and what its terms were."""
 
     candidates: list[Candidate]
-    """In no order."""
+    """Unordered."""
     query: Sequence[QueryTerms]
     terms: Sequence[Term]
-    """Those of the query that are there at all."""
+    """The query's terms that the index has."""
     entries: int
-    """Of all scopes that were searched."""
+    """Number of entries in all scopes that were searched."""
 
 
 def find_candidates(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> FoundEntry:
-    """Entries of these scopes that may be meant. A unit of work that only reads."""
+    """Return the entries of these scopes that may match. A unit of work that only reads."""
     entries = sum(scope.entries for scope in scopes)
     mean = max(1.0, sum(scope.length for scope in scopes) / max(1, entries))
     present = _present_terms(connection, scopes, query)
@@ -118,7 +118,7 @@ def find_candidates(connection: sqlite3.Connection, scopes: Sequence[Scope], que
 
 
 def _has_verbatim_word(candidate: Candidate, telling: Sequence[QueryTerms]) -> bool:
-    """Whether it has one of the words that were asked for, and not only letters of it."""
+    """Return whether the candidate has a significant word of the query, not only parts of one."""
     tags = candidate.fact.tags if candidate.fact is not None else ()
     inside = fold("\n".join((candidate.text, *tags)))
     words = {run for _, run in split_runs(inside)}
@@ -131,7 +131,7 @@ def load_candidates(
     entries: Sequence[int],
     relevance: Callable[[sqlite3.Row], float] = lambda _: 0.0,
 ) -> list[Candidate]:
-    """Those of the entries that are there, and in one of the scopes."""
+    """Load the entries that exist in one of the scopes."""
     kinds: dict[int, Kind] = {scope.id: scope.kind for scope in scopes}
     return [
         Candidate(
@@ -149,7 +149,7 @@ def load_candidates(
 
 
 def _present_terms(connection: sqlite3.Connection, scopes: Sequence[Scope], query: Sequence[QueryTerms]) -> list[Term]:
-    """The terms of the query that are in these scopes, the rarest first."""
+    """Return the query's terms that these scopes have, the rarest first."""
     entries = sum(scope.entries for scope in scopes)
     found: list[Term] = []
     for wanted in query:
@@ -176,7 +176,7 @@ def _gather_weights(connection: sqlite3.Connection, present: Sequence[Term]) -> 
 
 
 def _add_hints(connection: sqlite3.Connection, shares: TermWeights) -> None:
-    """Candidates for queries that are made of frequent terms: those that have two, and the latest of those with one."""
+    """Add candidates for queries of frequent terms: entries that have two of them, and the latest that have one."""
     telling = [term for term in shares.skipped if term.query_term.significant][:MAX_PAIRED_TERMS] or shares.skipped[
         :MAX_PAIRED_TERMS
     ]
@@ -191,7 +191,7 @@ def _add_hints(connection: sqlite3.Connection, shares: TermWeights) -> None:
 
 
 def _skipped_gain(text: str, skipped: Sequence[Term]) -> float:
-    """What a text gains by the terms that were not looked up: whether it holds their signs at all."""
+    """Return what a text gains by the terms that were not looked up, judged by their characters in it."""
     if not skipped:
         return 0.0
     inside = fold(text)

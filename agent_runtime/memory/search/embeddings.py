@@ -1,7 +1,7 @@
-"""Asks the mesh for vectors: of queries while somebody waits a little, of everything that is kept beside that.
+"""Ask the mesh for vectors: of queries, which a search waits for briefly, and of all entries in the background.
 
-An embedder that is gone costs one search a short deadline, and the next ones nothing: it is asked again after a pause
-that doubles, by whatever comes first. What could not be embedded in the meantime follows when it is back.
+An embedder that fails delays one search by a short deadline and the next ones not at all: it is asked again after a
+pause that doubles, for a query or an entry. Entries without a vector get theirs when it works again.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from ..index.vectors import Vector
 log = logger(__name__)
 
 QUERY_SECONDS = 0.5
-"""That a search waits for the vector of its query."""
+"""Seconds that a search waits for the vector of its query."""
 BATCH_SECONDS = 30.0
 MAX_BATCH = 32
 MAX_TEXT_LENGTH = 2000
-"""Characters of a text that are embedded."""
+"""Characters of a text that are embedded; the rest is left out."""
 BACKOFF = Backoff(first=1.0, most=300.0)
-"""Seconds in which a failing embedder is left alone."""
+"""Seconds before a failing embedder is asked again."""
 POLL_SECONDS = 15.0
-"""Seconds between two looks for what has no vector yet; files and other lives leave some."""
+"""Seconds between two searches for entries without a vector: indexed files and earlier processes leave some."""
 MAX_CACHED_QUERIES = 128
 """Queries whose vectors are kept."""
 DELETE_BATCH = 500
-"""Vectors of another model that are deleted together."""
+"""Vectors of another model that are deleted in one transaction."""
 _PROGRESS_KEY = "vectors"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProgress:
-    """How far the entries have vectors, and of which model."""
+    """The model, its dimensions, and the last entry that was given a vector."""
 
     model: str
     dimensions: int = 0
@@ -60,7 +60,7 @@ class EmbeddingProgress:
 
 
 class EmbeddingSearch:
-    """The vectors of one embedding model. `start` once, `close` in the end."""
+    """Makes the vectors of one embedding model. Call `start` once, and `close` in the end."""
 
     def __init__(self, database: Database, mesh: Mesh, model: str, clock: Clock) -> None:
         self._database, self._mesh, self._model, self._clock = database, mesh, model, clock
@@ -70,7 +70,7 @@ class EmbeddingSearch:
         self._retry_at = float("-inf")
         self._batch = MAX_BATCH
         self._complete_to = 0
-        """There is nothing without a vector up to this entry."""
+        """No entry up to this one lacks a vector."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -83,18 +83,18 @@ class EmbeddingSearch:
                 await self._task
 
     def wake(self) -> None:
-        """There is something new."""
+        """Embed new entries now."""
         self._wakeup.set()
 
     async def embed_query(self, text: str) -> Vector | None:
-        """What a query means; none when nobody can tell just now."""
+        """Return the vector of a query; None if the embedder is not available now."""
         text = text[:MAX_TEXT_LENGTH].encode(errors="replace").decode()
         if text in self._queries:
             self._queries.move_to_end(text)
             return self._queries[text]
         if self._clock.monotonic() < self._retry_at:
             return None
-        if self._failures:  # one tries whether it is back
+        if self._failures:  # one search tries the embedder, the others do not wait for it
             self._retry_at = self._clock.monotonic() + QUERY_SECONDS
         try:
             (vector,) = await self._embed([text], QUERY_SECONDS)
@@ -105,7 +105,7 @@ class EmbeddingSearch:
             self._queries.popitem(last=False)
         return vector
 
-    # -- beside the searches
+    # -- in the background
 
     async def _run(self) -> None:
         while True:
@@ -115,16 +115,16 @@ class EmbeddingSearch:
                 while await self._step():
                     pass
             except AgentRuntimeError as error:
-                log.warning("what memory keeps has no vectors yet", reason=error.message)
-            except Exception:  # a bug in here must not end it
-                log.exception("what memory keeps has no vectors yet")
+                log.warning("entries of memory have no vectors yet", reason=error.message)
+            except Exception:  # a bug here must not end the task
+                log.exception("entries of memory have no vectors yet")
                 self._record_failure()
             else:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wakeup.wait(), POLL_SECONDS)
 
     async def _step(self) -> bool:
-        """Embeds the next entries; whether there were any. Raises MeshUnavailable, StoreError."""
+        """Embed the next entries. Return whether there were any. Raises MeshUnavailable, StoreError."""
         reached = EmbeddingProgress.parse(
             await self._database.read(lambda connection: get_state(connection, _PROGRESS_KEY))
         )
@@ -138,16 +138,16 @@ class EmbeddingSearch:
         try:
             made = await self._embed([row["text"] for row in some], BATCH_SECONDS)
         except MeshUnavailable:
-            if len(some) > 1 and self._failures == 1:  # perhaps one of them is to blame, and not the embedder
+            if len(some) > 1 and self._failures == 1:  # perhaps one text is the cause
                 self._batch, self._retry_at = 1, float("-inf")
                 return True
             if len(rows) == 1 or not await self._can_embed(rows[1]):
                 raise
-            made = []  # the embedder is well: this text is left without a vector
+            made = []  # the embedder works: this text is left without a vector
         dimensions = len(made[0].numbers) if made else reached.dimensions
         if dimensions != reached.dimensions and reached.dimensions:
             await self._reset(EmbeddingProgress(self._model, dimensions))
-            self._record_failure()  # a model that goes on so must not keep anybody busy
+            self._record_failure()  # a model whose dimensions keep changing must not cause endless work
             return False
         self._batch = min(MAX_BATCH, self._batch * 2)
         now = replace(reached, dimensions=dimensions, entry=some[-1]["id"] if made else some[0]["id"])
@@ -155,14 +155,14 @@ class EmbeddingSearch:
         return True
 
     async def _can_embed(self, other: sqlite3.Row) -> bool:
-        """Whether another text can be embedded at this moment."""
+        """Return whether another text can be embedded now."""
         with contextlib.suppress(MeshUnavailable):
             await self._embed([other["text"]], BATCH_SECONDS)
             return True
         return False
 
     async def _reset(self, anew: EmbeddingProgress) -> EmbeddingProgress:
-        """Deletes the vectors of another model. A crash in between has the next life go on with it."""
+        """Delete the vectors of another model. After a crash the next process continues."""
         self._queries.clear()
         self._complete_to = 0
         while await self._database.write(lambda connection: vectors.delete_vectors(connection, DELETE_BATCH)):
@@ -171,7 +171,7 @@ class EmbeddingSearch:
         return anew
 
     async def _embed(self, texts: Sequence[str], seconds: float) -> list[Vector]:
-        """Raises MeshUnavailable, also for an answer that is none."""
+        """Return the texts' vectors. Raises MeshUnavailable, also for an invalid answer."""
         try:
             async with asyncio.timeout(seconds):
                 values = await self._mesh.embed([text[:MAX_TEXT_LENGTH] for text in texts], model=self._model)
@@ -193,7 +193,7 @@ class EmbeddingSearch:
 
 
 def _select_next(reached: int) -> Unit[tuple[int, list[sqlite3.Row]]]:
-    """The last entry there is, and the next ones that are to have vectors."""
+    """Return a unit of work that reads the id of the last entry, and the next entries to embed."""
 
     def unit(connection: sqlite3.Connection) -> tuple[int, list[sqlite3.Row]]:
         newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory_entries").fetchone()[0]

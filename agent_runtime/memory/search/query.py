@@ -1,6 +1,6 @@
-"""What a query looks for: its terms, each with what it weighs against the others.
+"""Parse a query into terms, each with its weight.
 
-Names such as `w2290`, and words in straight quotes, are sought as they are: `w2291` is another thing and no slip.
+Names such as `w2290` and words in straight quotes are searched verbatim: `w2291` is another name, not a typing error.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ..text.terms import (
 )
 
 MAX_QUERY_LENGTH = 2000
-"""Characters of a query that are looked at."""
+"""Characters of a query that are used."""
 MAX_TERMS = 400
 EXACT_WEIGHT, STEM_WEIGHT, ACCENT_WEIGHT = 1.0, 0.5, 0.3
 PIECES_WEIGHT = 1.2
-"""All pieces of a word together."""
+"""The weight of all pieces of a word together."""
 VERBATIM_WEIGHT, NAME_PART_WEIGHT = 12.0, 0.5
-"""A word that is sought as it is: more than four others; and what is a word of its own in it. All its pieces together
-weigh as a common word."""
+"""The weight of a verbatim word, more than four others have, and of each word within it. All its pieces together weigh
+as much as a common word."""
 WEAK_FACTOR = 0.2
-"""What is left of the weight of a common word. It counts for all where there is no other."""
+"""Factor for a common word. In a query of common words only, all are reduced alike."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _QUOTED = re.compile(r'(?<!\S)"(\S[^"\n]{0,200})"(?!\w)')
 _NAME_PART = re.compile(r"[^\W\d_]{3,}|\d{3,}")
@@ -46,24 +46,24 @@ class QueryTerms:
     term: str
     weight: float
     word: str
-    """The word, or the signs, that it stands for."""
+    """The word or characters that it was made from."""
     significant: bool = True
-    """Its being there says something about a text; that of a piece or of a common word says little."""
+    """Whether a text that has it is likely to match; False for pieces of words and common words."""
     verbatim: bool = False
-    """It stands for a word that is sought as it is."""
+    """Whether its word is searched verbatim."""
 
     def is_in(self, inside: str, words: AbstractSet[str]) -> bool:
-        """Whether a folded text with these words has it. The beginning of a name may be given for all of it."""
+        """Return whether a folded text with these words has the term. The beginning of a name matches the name."""
         return self.folded in (words if self.term[0] == "w" and not self.verbatim else inside)
 
     @property
     def folded(self) -> str:
-        """What a folded text holds that has the term."""
+        """The substring of a folded text by which the text has the term."""
         return self.term[1:].strip(EDGE_MARK) if self.term[0] == "g" else self.term[1:]
 
 
 def parse_query(query: str) -> list[QueryTerms]:
-    """The terms of a query, each once and with the most that it weighs."""
+    """Return the terms of a query, each once, with its largest weight."""
     text = query[:MAX_QUERY_LENGTH]
     found: dict[str, QueryTerms] = {}
     for one in (*_terms(text), *_accented_terms(text)):
@@ -96,8 +96,8 @@ def _terms(text: str) -> Iterator[QueryTerms]:
 
 def _weak_words(parts: Sequence[tuple[str, str]]) -> set[str]:
     words = [run for kind, run in parts if kind in ("word", "hangul")]
-    signs = [run[at : at + size] for kind, run in parts if kind == "han" for size in (1, 2) for at in range(len(run))]
-    return common_words(words + signs)
+    chars = [run[at : at + size] for kind, run in parts if kind == "han" for size in (1, 2) for at in range(len(run))]
+    return common_words(words + chars)
 
 
 def _word_terms(word: str, weak: set[str]) -> Iterator[QueryTerms]:
@@ -114,7 +114,7 @@ def _word_terms(word: str, weak: set[str]) -> Iterator[QueryTerms]:
 
 
 def _is_name(word: str) -> bool:
-    """Whether it is made of letters and digits."""
+    """Return whether the word has both letters and digits."""
     return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
 
 
@@ -128,11 +128,11 @@ def _verbatim_terms(word: str) -> Iterator[QueryTerms]:
 
 def _han_query_terms(run: str, weak: set[str]) -> Iterator[QueryTerms]:
     for term in han_terms(run):
-        signs = term[1:]
-        hiragana = sum(1 for sign in signs if _HIRAGANA.match(sign))
-        dull = signs in weak or any(sign in weak for sign in signs)
-        weight = (0.35 if len(signs) == 1 else EXACT_WEIGHT) * (1.0, 0.4, 0.15)[hiragana] * (0.2 if dull else 1.0)
-        yield QueryTerms(term, weight, signs, significant=len(signs) == 2 and not dull and hiragana < 2)
+        chars = term[1:]
+        hiragana = sum(1 for char in chars if _HIRAGANA.match(char))
+        dull = chars in weak or any(char in weak for char in chars)
+        weight = (0.35 if len(chars) == 1 else EXACT_WEIGHT) * (1.0, 0.4, 0.15)[hiragana] * (0.2 if dull else 1.0)
+        yield QueryTerms(term, weight, chars, significant=len(chars) == 2 and not dull and hiragana < 2)
 
 
 def _hangul_query_terms(word: str, weak: set[str]) -> Iterator[QueryTerms]:

@@ -1,4 +1,4 @@
-"""Whether a text is really about what was said, for facts that nobody has asked for: a wrong one does harm there."""
+"""Judge whether a fact is really about a message, for facts that are shown unasked: there a wrong one does harm."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .candidates import FoundEntry, Term
 from .ranking import rarity
 
 MIN_SHARED_GAIN = 0.5
-"""What the words that a text shares with a message must tell, in rarities of a word that only one text has."""
+"""Minimum gain of the words that a text shares with a message, in units of the rarity of a word in a single text."""
 MIN_GAIN_SHARE = 1 / 3
-"""Of what all words of the message tell: so much must be in a text that shares a single word with it."""
+"""Minimum share of the gain of all words of the message, for a text that shares a single word with it."""
 
 
 class RelevanceCheck:
-    """For the candidates of one query."""
+    """Judges the candidates of one query."""
 
     def __init__(self, found: FoundEntry) -> None:
         self._rarest = rarity(found.entries, 1)
@@ -28,11 +28,11 @@ class RelevanceCheck:
 
     def is_about(self, text: str) -> bool:
         inside = fold(text)
-        told = {word: best for word, best in self._gains(inside).items() if best > 0}
-        sum_told = sum(told.values())
-        if sum_told < MIN_SHARED_GAIN * self._rarest:
+        shared = {word: best for word, best in self._gains(inside).items() if best > 0}
+        gain = sum(shared.values())
+        if gain < MIN_SHARED_GAIN * self._rarest:
             return False
-        return len(told) > 1 or sum_told >= MIN_GAIN_SHARE * self._total_gain
+        return len(shared) > 1 or gain >= MIN_GAIN_SHARE * self._total_gain
 
     def _gains(self, inside: str) -> Mapping[str, float]:
         return {

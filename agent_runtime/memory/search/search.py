@@ -1,4 +1,4 @@
-"""From a query to an answer: what may be told, in which order, and where it is from."""
+"""Answer a query: which entries the asker may see, in which order, and where each is from."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .query import parse_query
 from .ranking import score
 
 MIN_SCORE_SHARE = 0.1
-"""What is relevant by less than this share of the best is no answer."""
+"""Share of the best score that an entry must reach to be in the answer."""
 
 MAX_NEAREST = 20
-"""What is closest in meaning, beside what has the words."""
+"""Entries closest in meaning that are added to those found by words."""
 RANK_OFFSET = 60
-"""What reciprocal ranks begin from: the usual number. The second place is worth nearly as much as the first."""
+"""The usual constant of reciprocal rank fusion, by which the second place counts nearly as much as the first."""
 
 CanRead = Callable[[str], bool]
-"""Whether whoever asks may see a file of the workspace."""
+"""Returns whether the asker may read a file of the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryQuery:
-    """Who asks for what, and when."""
+    """A query, who asks it, and when, in epoch milliseconds."""
 
     text: str
     principal: str
@@ -41,12 +41,12 @@ class MemoryQuery:
     kinds: Sequence[Kind]
     now: int
     vector: Vector | None = None
-    """What the text means, where there is an embedding model."""
+    """The text's embedding; None without an embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedEntry:
-    """A candidate in its place."""
+    """A candidate with its score and origin."""
 
     candidate: Candidate
     score: float
@@ -59,7 +59,7 @@ class RankedEntry:
 
 
 def search_unit(query: MemoryQuery) -> Unit[tuple[list[RankedEntry], FoundEntry]]:
-    """The unit of work of a search: what fits, best first."""
+    """Return the unit of work that searches; it returns the ranked entries, best first, and the raw candidates."""
 
     def unit(connection: sqlite3.Connection) -> tuple[list[RankedEntry], FoundEntry]:
         scopes = _scopes(connection, query)
@@ -78,7 +78,7 @@ def search_unit(query: MemoryQuery) -> Unit[tuple[list[RankedEntry], FoundEntry]
 def _fuse_with_vectors(
     connection: sqlite3.Connection, scopes: Sequence[Scope], by_words: Sequence[RankedEntry], query: MemoryQuery
 ) -> list[RankedEntry]:
-    """Both orders in one, by reciprocal rank: what is far up in one of them is far up, what is in both comes first."""
+    """Merge the order by words and the order by meaning with reciprocal rank fusion."""
     assert query.vector is not None  # noqa: S101  for the type checker
     known = {hit.candidate.entry: hit for hit in by_words}
     near = vectors.nearest(connection, scopes, query.vector, known, MAX_NEAREST)
@@ -95,7 +95,7 @@ def _fuse_with_vectors(
 
 
 def _scopes(connection: sqlite3.Connection, query: MemoryQuery) -> list[Scope]:
-    """What a principal may look into: what is his own, and the files of the workspace."""
+    """Return the scopes that a principal may search: its own, and the files of the workspace."""
     own = query.principal
     whose: dict[Kind, Sequence[str | None]] = {"fact": (own,), "session": (own,), "file": (None, own)}
     asked = (find_scope(connection, kind, owner) for kind in query.kinds for owner in whose[kind])
@@ -105,7 +105,7 @@ def _scopes(connection: sqlite3.Connection, query: MemoryQuery) -> list[Scope]:
 def _visible_messages(
     connection: sqlite3.Connection, spoken: Sequence[Candidate], session_id: str
 ) -> dict[str, tuple[str, str]]:
-    """Message -> its session and whose words it holds, of those that may be told."""
+    """Return message -> its session and author, without messages that the asking session's model still sees."""
     shown = spoken_messages.readable_messages(connection, {one.source_id for one in spoken})
     if any(session == session_id for session, _ in shown.values()):
         seen_from = spoken_messages.view_start(connection, session_id)
@@ -115,7 +115,7 @@ def _visible_messages(
 
 
 def _rank(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> RankedEntry | None:
-    """None for what was forgotten, taken back or put away since it was put into the index."""
+    """Rank a candidate; None if it was forgotten, taken back or archived since it was indexed."""
     fact, uses, source, by = candidate.fact, UseCount(), f"file {candidate.source_id}", ""
     if candidate.kind == "session":
         if candidate.source_id not in speakers:
@@ -130,7 +130,7 @@ def _rank(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: in
 
 
 def select_hits(hits: Sequence[RankedEntry], limit: int, can_read: CanRead | None) -> list[RankedEntry]:
-    """The first ones, each text once."""
+    """Return the best hits that the asker may read, each text once."""
     shown: list[RankedEntry] = []
     texts: set[bytes] = set()
     for hit in hits:

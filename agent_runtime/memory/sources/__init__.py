@@ -1,1 +1,1 @@
-"""What memory finds: facts, Markdown files, past sessions."""
+"""The sources of memory: facts, Markdown files, past sessions."""

@@ -1,4 +1,4 @@
-"""Facts: what was saved to be known in later sessions. Each function is a unit of work or a part of one."""
+"""Facts that were saved for later sessions. Each function is a unit of work or a part of one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..text.sanitize import digest
 from .use_count import UseCount
 
 MAX_FACTS = 100_000
-"""Of one principal."""
+"""Facts of one principal."""
 MAX_TAGS = 8
 USE_PAUSE = 3_600_000
-"""Milliseconds after a use in which another one does not count: somebody looks around."""
+"""Milliseconds after a use in which further ones do not count, since they are often the same search again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactDraft:
-    """A fact that is about to be saved; its text is clean."""
+    """A fact to be saved; its text is clean."""
 
     text: str
     principal: str
     session_id: str
     origin: str
-    """Who has saved it."""
+    """Who saves it."""
     tags: tuple[str, ...] = ()
 
     def to_indexed(self) -> IndexedEntry:
@@ -39,7 +39,7 @@ class FactDraft:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact as it is stored, beside its text."""
+    """A stored fact without its text."""
 
     name: str
     tags_json: str
@@ -57,7 +57,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A fact and where it lies."""
+    """A fact with its entry and scope."""
 
     entry: int
     scope: int
@@ -71,8 +71,8 @@ class _Stored:
 def save_fact(
     connection: sqlite3.Connection, draft: FactDraft, indexed: IndexedEntry, now: int, max_facts: int = MAX_FACTS
 ) -> tuple[str, bool]:
-    """Stores a fact, or confirms the one that says the same: its name, and whether it was known. `indexed` is the draft
-    taken apart. Raises ToolFailure."""
+    """Store a fact, or confirm the one with the same text. Return its name, and whether it was known. `indexed` has the
+    draft's terms. Raises ToolFailure if there are too many."""
     scope = make_scope(connection, "fact", draft.principal)
     same = digest(draft.text)
     known = _find_one(connection, "f.scope = ? AND f.digest = ?", (scope.id, same))
@@ -93,7 +93,7 @@ def save_fact(
 
 
 def delete_fact(connection: sqlite3.Connection, principal: str, name: str) -> str | None:
-    """Deletes a fact of that principal and gives its text; none when there is no such fact of his."""
+    """Delete a principal's fact and return its text; None if the principal has no such fact."""
     known = _find_one(connection, "f.name = ? AND s.principal = ?", (name, principal))
     if known is None:
         return None
@@ -103,7 +103,7 @@ def delete_fact(connection: sqlite3.Connection, principal: str, name: str) -> st
 
 
 def record_use(connection: sqlite3.Connection, entries: Sequence[int], now: int) -> None:
-    """Notes that facts were found by somebody who looked for them."""
+    """Count that a search has found facts."""
     for entry in entries:
         known = _find_one(connection, "f.entry = ?", (entry,))
         if known is not None and now - known.fact.uses.at >= USE_PAUSE:
@@ -111,7 +111,7 @@ def record_use(connection: sqlite3.Connection, entries: Sequence[int], now: int)
 
 
 def _confirm(connection: sqlite3.Connection, known: _Stored, draft: FactDraft, now: int) -> None:
-    """Somebody found it worth saving again: it is as fresh as a new one."""
+    """Make a fact that was saved again as fresh as a new one, and add the new tags."""
     tags = tuple(dict.fromkeys((*known.fact.tags, *draft.tags)))[:MAX_TAGS]
     if tags != known.fact.tags:
         more = replace(known, fact=replace(known.fact, tags_json=json.dumps(tags))).to_indexed()

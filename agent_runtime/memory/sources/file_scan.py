@@ -1,4 +1,4 @@
-"""Which Markdown files there are, without following links: commands write here, and may put anything in the way."""
+"""List the Markdown files of a folder without following links, because commands can put anything there."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from ...workspace import SafePath
 
 MAX_DEPTH = 8
 MAX_ENTRIES = 20_000
-"""Names that are looked at in all."""
+"""Names that one scan reads in all."""
 MAX_FILES = 2000
 SCAN_SECONDS = 1.0
-"""After which no further folder is looked into."""
+"""Seconds after which no further folder is read."""
 SUFFIX = ".md"
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
-"""Folders of other people's files. What begins with a dot is left out too."""
+"""Folders of installed files. Names that begin with a dot are left out too."""
 RACY_NS = 100_000_000
-"""Nanoseconds after a change in which another one may leave the same times behind."""
+"""Nanoseconds after a change in which another one may leave the same timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file as it lay there."""
+    """The state of a file when it was scanned."""
 
     signature: str
-    """Another one when it has changed."""
+    """A text that differs after every change."""
     at: int
-    """When it was written, epoch milliseconds."""
+    """When it was written, in epoch milliseconds."""
 
 
 @dataclass(slots=True)
 class FileScan:
-    """What a look at a folder has found."""
+    """The result of scanning a folder."""
 
     files: dict[str, ScannedFile] = field(default_factory=dict[str, ScannedFile])
-    """By path from the root. What is not among them is not there, or there is too much."""
+    """Files by path from the root. A missing file does not exist, unless the scan is incomplete."""
     complete: bool = True
-    """That is all there is."""
+    """Whether everything was scanned."""
     seconds: float = 0.0
-    """That the look took."""
+    """Duration of the scan."""
 
 
 def scan(root: Path, start: str = "", excluded: frozenset[str] = frozenset(), known: Iterable[str] = ()) -> FileScan:
-    """The files below a folder of the root, those near to it first; `excluded` are names directly in the root. Where
-    not all could be looked at, files that were `known` before are looked for by name."""
-    looked, began = FileScan(), time.monotonic()
-    _walk(looked, root, start, excluded)
-    if not looked.complete:
+    """Scan a folder of the root for Markdown files, breadth first, without the names `excluded` in the root. If not all
+    could be scanned, the `known` files are checked one by one."""
+    found, began = FileScan(), time.monotonic()
+    _walk(found, root, start, excluded)
+    if not found.complete:
         for path in known:
-            if path not in looked.files and len(looked.files) < MAX_FILES:
-                _scan_file(looked, root, path)
-    looked.seconds = time.monotonic() - began
-    return looked
+            if path not in found.files and len(found.files) < MAX_FILES:
+                _scan_file(found, root, path)
+    found.seconds = time.monotonic() - began
+    return found
 
 
 def _walk(found: FileScan, root: Path, start: str, without: frozenset[str]) -> None:
@@ -68,7 +68,7 @@ def _walk(found: FileScan, root: Path, start: str, without: frozenset[str]) -> N
         folder, depth = waiting.popleft()
         try:
             entries, all_of_it = SafePath(root, root / folder, folder).entries(left)
-        except ToolFailure:  # it is not there, or it is no folder any more
+        except ToolFailure:  # it is missing, or is no longer a folder
             continue
         left -= len(entries)
         found.complete = all_of_it and left > 0 and time.monotonic() < until
@@ -85,7 +85,7 @@ def _walk(found: FileScan, root: Path, start: str, without: frozenset[str]) -> N
 def _scan_file(found: FileScan, root: Path, path: str) -> None:
     try:
         about = SafePath(root, root / path, path).lstat()
-    except ToolFailure:  # a part of the way is no folder any more
+    except ToolFailure:  # a folder on the way is gone
         return
     if about is not None and stat.S_ISREG(about.st_mode):
         found.files[path] = _to_scanned_file(about)
@@ -101,7 +101,7 @@ def _scannable(
 
 
 def _is_printable(name: str) -> bool:
-    """Whether it can be told to a model: any bytes may be a name."""
+    """Return whether a name can be shown to a model, since a name may be any bytes."""
     return name.isprintable()
 
 

@@ -1,11 +1,9 @@
-"""The Markdown files of the workspace in the index: looked at again when somebody searches, read again when they have
-changed.
+"""Index the Markdown files of the workspace, which are scanned when there is a search and read when they have changed.
 
-Those of the workspace are shared by all principals. `memory/` is each principal's own (`principal_paths.py`). Left out
-is what the prompt tells anyway, the lines of the daily log, and `learnings/`, where notes of all principals lie side by
-side.
+The workspace's files are shared by all principals. `memory/` is each principal's own (`principal_paths.py`). Left out
+are files that the prompt contains anyway, the lines of the daily log, and `learnings/`, with notes of all principals.
 
-What if we die here: a file counts as read once its last passage is stored, and the next life begins it anew.
+After a crash: a file counts as read once its last passage is stored, so the next process reads it again.
 """
 
 from __future__ import annotations
@@ -34,70 +32,70 @@ from .file_scan import MAX_ENTRIES, MAX_FILES, FileScan, ScannedFile, scan
 log = logger(__name__)
 
 MAX_READ_BYTES = 512 * 1024
-"""Bytes of a file that are read; what is behind them is not found."""
+"""Bytes of a file that are read; text after them is not found."""
 MAX_PASSAGES = 20_000
-"""Of all files of a scope."""
+"""Passages of all files of a scope."""
 PASSAGES_PER_WRITE = 8
-"""Passages that are stored together: other writes wait behind them."""
+"""Passages that are stored in one transaction, for which other writes wait."""
 FOLDER = "memory"
 EXCLUDED = frozenset({*PERSONAL_NAMES, "AGENTS.md", "SOUL.md", "learnings"})
-"""What lies at the top of the workspace and is not everybody's to find."""
+"""Names at the top of the workspace that are not shared by all principals."""
 CUT_MARK = " cut"
-"""Behind the signature of a file of which not all had room: it is read again when there is some."""
+"""Suffix of the signature of a file that did not fit as a whole: it is read again when there is space."""
 _DAY = re.compile(rf"{FOLDER}/\d{{4}}-\d\d-\d\d\.md")
 _LOGGED = re.compile(r"^(?:- \d\d:\d\d · .*|# \d{4}-\d\d-\d\d)$", re.MULTILINE)
-"""What the runtime writes into a day's file. Sessions tell the same and more, and not what was taken back."""
+"""The runtime's lines in a day's file. The indexed sessions have the same and more, without messages taken back."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """What a look at the files has found."""
+    """The files that have changed since they were indexed."""
 
     files: dict[str, ScannedFile | None]
-    """Those that are to be read; none: it is gone."""
+    """File by path; None: it is gone."""
     complete: bool
-    """There are no more than can be looked at."""
+    """Whether all files could be scanned."""
     seconds: float
-    """That the look took."""
+    """Duration of the scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What makes the index fit a file."""
+    """The changes that bring the index up to date with a file."""
 
     gone: list[tuple[int, IndexedEntry]]
     new: list[tuple[IndexedEntry, int]]
-    """Passages with their lines."""
+    """Passages with their line numbers."""
     moved: list[tuple[int, int]]
-    """Pairs of a new line and an entry."""
+    """Pairs of a new line number and an entry."""
 
     def part(self, start: int) -> _Changes:
-        """As much of what is gone and new as a unit of work takes."""
+        """Return the deletions and additions of one unit of work."""
         end = start + PASSAGES_PER_WRITE
         return _Changes(self.gone[start:end], self.new[start:end], [])
 
 
 class FileIndexer:
-    """The files of one scope: those of all, or a principal's own."""
+    """Indexes the files of one scope: a principal's own, or for None the shared ones."""
 
     def __init__(self, database: Database, home: Home, principal: str | None, redactor: Redactor) -> None:
         self._database, self._principal, self._redactor = database, principal, redactor
         self._root = home.workspace if principal is None else personal_folder(home, principal)
         self._warned = False
-        """The log says that there is too much."""
+        """Whether the log says that there are too many files."""
         self.missing = False
-        """There is more than can be looked through."""
+        """Whether there are more files or passages than can be indexed."""
 
     async def scan(self) -> ChangedFiles:
-        """What is not in the index as it lies there. Raises StoreError."""
+        """Return the files that differ from the index. Raises StoreError."""
         known = await self._database.read(self._known_signatures)
-        looked = await asyncio.to_thread(self._scan_files, known)
-        changed: dict[str, ScannedFile | None] = dict.fromkeys(sorted(known.keys() - looked.files.keys()))
-        changed |= {path: seen for path, seen in looked.files.items() if known.get(path) != seen.signature}
-        return ChangedFiles(changed, looked.complete, looked.seconds)
+        found = await asyncio.to_thread(self._scan_files, known)
+        changed: dict[str, ScannedFile | None] = dict.fromkeys(sorted(known.keys() - found.files.keys()))
+        changed |= {path: seen for path, seen in found.files.items() if known.get(path) != seen.signature}
+        return ChangedFiles(changed, found.complete, found.seconds)
 
     async def index_changes(self, changed: ChangedFiles) -> None:
-        """Brings the index up to that. Raises StoreError."""
+        """Index the changed files. Raises StoreError."""
         if changed.files:
             scope = await self._database.write(lambda connection: make_scope(connection, "file", self._principal).id)
             for path, seen in changed.files.items():
@@ -111,7 +109,8 @@ class FileIndexer:
         return scan(self._root, FOLDER, known=known)
 
     def _known_signatures(self, connection: Connection) -> dict[str, str]:
-        """The signatures of the files that were read, those that were cut as they are only while there is no room."""
+        """Return path -> signature of the indexed files. Once there is space, that of a cut file differs, so that it is
+        read again."""
         found = connection.execute(_KNOWN, (self._principal,)).fetchall()
         full = any(row["entries"] >= MAX_PASSAGES for row in found)
         return {row["path"]: row["signature"].removesuffix(CUT_MARK) if full else row["signature"] for row in found}
@@ -132,7 +131,7 @@ class FileIndexer:
             )
 
     async def _index_file(self, scope: int, path: str, seen: ScannedFile | None) -> None:
-        """Takes in a file that has changed; none: it is gone."""
+        """Index a changed file; `seen` None: it is gone."""
         stored = await self._database.read(lambda connection: index.entries_of_source(connection, scope, path))
         before = [(row["id"], row["text"], row["line"]) for row in stored]
         changes = await asyncio.to_thread(self._compare, path, before, gone=seen is None)
@@ -160,7 +159,7 @@ class FileIndexer:
         changes = _Changes([], [], [])
         for entry, text, line in before:
             if wanted[text] > 0:
-                wanted[text] = 0  # once is enough
+                wanted[text] = 0  # a repeated text is indexed once
                 if lines[text] != line:
                     changes.moved.append((lines[text], entry))
             else:
@@ -170,7 +169,7 @@ class FileIndexer:
 
 
 def _passages(root: Path, path: str, redactor: Redactor) -> list[tuple[str, int]]:
-    """The texts of a file's passages with their lines; nothing for what is no text, or cannot be read."""
+    """Return the texts of a file's passages with their line numbers; none if it cannot be read or is not text."""
     try:
         with SafePath(root, root / path, path).open() as file:
             data = file.read(MAX_READ_BYTES)
@@ -184,7 +183,7 @@ def _passages(root: Path, path: str, redactor: Redactor) -> list[tuple[str, int]
 
 
 def _store_part(connection: Connection, scope: int, path: str, at: int, changes: _Changes) -> bool:
-    """Whether there was no room for all."""
+    """Store the changes. Return whether some passages did not fit."""
     for entry, what in changes.gone:
         index.delete_entry(connection, scope, entry, what)
     room = MAX_PASSAGES - connection.execute("SELECT entries FROM memory_scopes WHERE id = ?", (scope,)).fetchone()[0]

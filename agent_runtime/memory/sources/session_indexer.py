@@ -1,11 +1,10 @@
-"""What was said in earlier sessions, taken into the index when somebody looks for it or nothing else is to be done.
+"""Index the messages of sessions, when there is a search or the server is idle.
 
-Turns pay nothing for it: messages are read in the order in which they came to the database, from the one on that was
-reached the last time. Those of turns that are not over are noted and asked for again. What is taken back later, or put
-away with its session, stays in the index and is left out of every answer.
+Turns are not delayed: messages are read in the order in which they were stored, from the last indexed one on. Messages
+of unfinished turns are recorded and read again later. Messages that are taken back, or archived with their session,
+stay in the index and are left out of every answer.
 
-What if we die here: a message is marked as reached in the unit of work that stores its last passage, and the next life
-begins that message anew.
+After a crash: progress is recorded once a batch is stored, so the next process indexes that batch's messages again.
 """
 
 from __future__ import annotations
@@ -28,45 +27,45 @@ from ..text import passages
 from ..text.sanitize import clean
 
 BATCH_SIZE = 20
-"""Messages that are read together."""
+"""Messages that are read at a time."""
 MAX_RETRIED = 200
-"""Unsettled messages that are asked for again at a time: whichever, so that each has its turn."""
+"""Messages of unfinished turns that are read again at a time, chosen at random so that each has its turn."""
 MAX_PASSAGES = 64
-"""Of one message."""
+"""Passages of one message."""
 PASSAGES_PER_WRITE = 8
-"""Passages that are stored together: other writes wait behind them."""
+"""Passages that are stored in one transaction, for which other writes wait."""
 MAX_KEPT = 50_000
-"""Passages of a principal; beyond them the oldest go."""
+"""Passages of a principal; beyond them the oldest are deleted."""
 _PROGRESS_KEY = "sessions"
-"""The name of the state: the row of the message that was reached."""
+"""Name of the stored state: the row of the last indexed message."""
 
 
 @dataclass(frozen=True, slots=True)
 class _NextBatch:
-    """What is to be done next."""
+    """The messages to index next."""
 
     batch: spoken_messages.SpokenBatch
     again: list[int]
-    """Messages that were unsettled the last time."""
+    """Messages whose turns were unfinished the last time."""
     reached: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A message, taken apart."""
+    """A message and the terms of its passages."""
 
     message: spoken_messages.SpokenMessage
     passages: list[IndexedEntry]
 
 
 class SessionIndexer:
-    """Takes in what was spoken_messages. `index_batch` as often as there is something."""
+    """Indexes messages. Call `index_batch` until it returns False."""
 
     def __init__(self, database: Database, redactor: Redactor, *, max_passages: int = MAX_KEPT) -> None:
         self._database, self._redactor, self._max_passages = database, redactor, max_passages
 
     async def index_batch(self) -> bool:
-        """Takes in some messages; whether there may be more. Raises StoreError."""
+        """Index some messages. Return whether there may be more. Raises StoreError."""
         todo = await self._database.read(_next_batch)
         prepared = await asyncio.to_thread(self._prepare, todo.batch.messages)
         for message in prepared:
@@ -87,7 +86,7 @@ class SessionIndexer:
                 yield kept
 
     async def _store(self, message: _Prepared) -> None:
-        """In units of a bounded size; the first one takes away what a life has left that died in between."""
+        """Store a message in units of bounded size; the first one deletes what a crashed process has left of it."""
         one, parts = message.message, message.passages
 
         def begin(connection: sqlite3.Connection) -> int | None:
@@ -107,7 +106,7 @@ class SessionIndexer:
             await self._database.write(lambda connection, some=some: _add_passages(connection, scope, one, some))
 
     async def forget_messages(self, message_ids: Sequence[str]) -> None:
-        """Takes what was said in messages out of the index, before they are deleted. Raises StoreError."""
+        """Remove messages from the index before they are deleted. Raises StoreError."""
         found = await self._database.read(
             lambda connection: connection.execute(_SAID, (json.dumps(list(message_ids)),)).fetchall()
         )
@@ -117,7 +116,7 @@ class SessionIndexer:
             await self._database.write(lambda connection, gone=gone: _delete_entries(connection, gone))
 
     async def _save_progress(self, todo: _NextBatch) -> None:
-        """What was reached, and what is to be asked for again. Where nothing is new nothing is written."""
+        """Store how far the index is, and which messages to read again; write nothing if nothing is new."""
         settled = set(todo.again) - set(todo.batch.unfinished)
         new = set(todo.batch.unfinished) - set(todo.again)
 

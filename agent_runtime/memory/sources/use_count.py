@@ -1,4 +1,4 @@
-"""How often a fact was found; old uses fade."""
+"""Count how often a fact was found; old uses fade."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 DAY_MS = 86_400_000
 USE_DAYS = 30
-"""After this many days half of a use is left."""
+"""Days after which a use counts half."""
 
 
 @dataclass(frozen=True, slots=True)
 class UseCount:
-    """How often a fact was found when it was looked for; old uses fade."""
+    """A number of uses that decays with time."""
 
     count: float = 0.0
     at: int = 0
-    """Epoch milliseconds of the last one."""
+    """Epoch milliseconds of the last use."""
 
     def decayed(self, now: int) -> float:
         return self.count * decay(now - self.at, USE_DAYS)

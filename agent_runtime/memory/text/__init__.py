@@ -1,1 +1,1 @@
-"""Text on its way into the index: normalised, split into terms and passages, cleaned."""
+"""Prepare text for the index: normalise, split into terms and passages, clean."""

@@ -1,4 +1,4 @@
-"""Cuts long texts into passages: what is found is a place, not a whole file."""
+"""Split long texts into passages, so that a search finds a place in a file instead of the whole file."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import dataclass
 MAX_LENGTH = 800
 """Characters of a passage, without the headings above it."""
 MIN_LENGTH = 300
-"""Characters that a passage should have before another paragraph begins a new one."""
+"""Characters after which the next paragraph begins a new passage."""
 MAX_HEADING_LENGTH = 100
 MAX_PASSAGES = 500
-"""Passages of a text; what is behind them is not found."""
+"""Passages of a text; text after them is not found."""
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _GAPS = (re.compile(r"[.!?]\s|[\u3002\uff01\uff1f\u0964]"), re.compile(r"\s"))
-"""Where a long line is cut, best first: behind sentences, behind words."""
+"""Where a long line is cut, best first: after sentences, after words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     text: str
     line: int
-    """Where it begins, counted from one."""
+    """The number of its first line, from 1."""
 
 
 def split_markdown(text: str) -> list[Passage]:
-    """Passages of a Markdown file, each below the headings that it stands under. Any text is Markdown."""
+    """Return the passages of a Markdown file, each with the headings above it. Any text is Markdown."""
     return _limit(_under_headings(text))
 
 
 def split_text(text: str) -> list[Passage]:
-    """Passages of what somebody said."""
+    """Return the passages of a plain text."""
     return _limit(_pack_lines(enumerate(text.split("\n"), 1)))
 
 
@@ -65,11 +65,11 @@ def _add_titles(above: list[tuple[int, str]], block: list[tuple[int, str]]) -> I
         said = True
         yield Passage(f"{titles}\n{passage.text}" if titles else passage.text, passage.line)
     if not said and titles:
-        yield Passage(titles, block[0][0] if block else 1)  # a heading that nothing stands under says something too
+        yield Passage(titles, block[0][0] if block else 1)  # a heading without text is a passage too
 
 
 def _pack_lines(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
-    """Lines put together up to the bound; a paragraph begins a new passage once there is enough."""
+    """Join lines to passages of MAX_LENGTH at most; a paragraph begins a new one after MIN_LENGTH."""
     held: list[str] = []
     size, first = 0, 1
     for number, line in lines:
@@ -87,7 +87,7 @@ def _pack_lines(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
 
 
 def _split_line(line: str) -> Iterator[str]:
-    """A line in pieces that fit."""
+    """Split a line into pieces that fit in a passage."""
     while len(line) >= MAX_LENGTH:
         cuts = (
             max((gap.end() for gap in gaps.finditer(line, MAX_LENGTH // 2, MAX_LENGTH)), default=0) for gaps in _GAPS

@@ -1,6 +1,6 @@
-"""Which words of a query say little about what is looked for, in the languages of `stopwords.txt`.
+"""Find the common words of a query, in the languages of `stopwords.txt`.
 
-Questions have words that statements have not, so that rarity alone would take `when` for the best of a query.
+Questions have words that statements lack, so by rarity alone `when` would seem the most telling word of a query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DATA = Path(__file__).with_name("stopwords.txt")
 
 
 def common_words(words: Iterable[str]) -> set[str]:
-    """Those of the folded words that are common in the language, or the languages, that most of them speak for."""
+    """Return the folded words that are common in the language that most of the words belong to, or the languages."""
     asked = set(words)
     votes = Counter(language for word in asked for language in _languages().get(word, ()))
     if not votes:

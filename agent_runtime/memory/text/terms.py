@@ -1,17 +1,17 @@
-"""What a text is found by: words, their beginnings and pieces, and the signs of scripts without spaces.
+"""Split text into index terms: words, their beginnings and pieces, and the characters of scripts without spaces.
 
-A term is a letter for its kind and the folded text:
+A term is a letter for its kind, followed by folded text:
 
 | kind | of | term |
 |---|---|---|
 | `w` | words and numbers | the word |
 | `x` | words with accents | the word with its accents |
-| `p` | words of six letters and more | their first five: what most inflections leave alone |
+| `p` | words of six letters and more | their first five, which most inflections do not change |
 | `g` | words of three letters and more | every four letters in a row, the ends of the word counted as one |
-| `c` `b` | Chinese, Japanese | each ideograph; every two signs in a row |
+| `c` `b` | Chinese, Japanese | each ideograph; every two characters in a row |
 | `h` `k` | Korean words | every two syllables in a row; the first syllable |
-| `t` | Thai, Lao, Khmer, Burmese and others without spaces | every three signs in a row |
-| `e` | pictures and symbols | the sign |
+| `t` | Thai, Lao, Khmer, Burmese and others without spaces | every three characters in a row |
+| `e` | pictures and symbols | the character |
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .normalize import fold, without_umlauts
 
 Kind = Literal["word", "number", "han", "hangul", "unspaced", "sign"]
 MAX_WORD_LENGTH = 40
-"""Letters of a word that are looked at: longer ones are no words."""
+"""Letters of a word that are indexed: longer runs are not words."""
 STEM_LENGTH = 5
 PIECE_LENGTH = 4
 EDGE_MARK = "0"
-"""Stands for the ends of a word in its pieces: a letter that no word of letters has."""
+"""Marks the ends of a word in its pieces; no word of letters contains it."""
 
 _HAN = (
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\u3100-\u312f"
@@ -41,7 +41,7 @@ _UNSPACED = (
     "\uaa60-\uaadf\U0001f200-\U0001f2ff"
 )
 _MARKED = "\u0900-\u0963\u0966-\u0dff\u0f71-\u0f84\u1800-\u18af\u0780-\u07ff\U00011000-\U00011fff"
-"""Scripts whose vowels are marks, which Python counts to no word."""
+"""Scripts whose vowels are marks, which `\\w` does not match."""
 _SIGN = "\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001f1ff\U0001f300-\U0001faff"
 
 
@@ -56,14 +56,14 @@ def _run_pattern() -> re.Pattern[str]:
 _PLAIN = re.compile("[a-z0-9]+")
 _ACCENTED = re.compile("[a-z]*[\u00df-\u024f\u1e00-\u1eff][a-z\u00df-\u024f\u1e00-\u1eff]*")
 _VOWELLESS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-"""Hebrew, Arabic and their relatives: words are short, and what is put before and behind them is written with them."""
+"""Hebrew, Arabic and related scripts: words are short, and prefixes and suffixes are written with them."""
 _ARTICLE = re.compile("^\u0648?(?:[\u0628\u0641\u0643]?\u0627\u0644|\u0644\u0644)(?=\\w{3})")
-"""The Arabic article, and what is written together with it."""
+"""The Arabic article, and the prefixes that are written with it."""
 _KANA = re.compile("[\u3040-\u30ff]")
 
 
 def split_runs(text: str) -> Iterator[tuple[Kind, str]]:
-    """The folded text in pieces of one kind of writing."""
+    """Yield the parts of a folded text that are each of one kind of writing, with the kind."""
     if text.isascii():
         for word in _PLAIN.findall(text):
             yield ("number" if word.isdigit() else "word"), word[:MAX_WORD_LENGTH]
@@ -80,7 +80,7 @@ def split_runs(text: str) -> Iterator[tuple[Kind, str]]:
 
 
 def extract_terms(text: str) -> set[str]:
-    """All terms of a text."""
+    """Return all terms of a text."""
     found: set[str] = set()
     for kind, run in split_runs(fold(text)):
         if kind == "word":
@@ -116,9 +116,9 @@ def word_pieces(word: str) -> Iterator[str]:
 
 
 def han_terms(run: str) -> Iterator[str]:
-    for at, sign in enumerate(run):
-        if not is_kana(sign):
-            yield f"c{sign}"
+    for at, char in enumerate(run):
+        if not is_kana(char):
+            yield f"c{char}"
         if at:
             yield f"b{run[at - 1 : at + 1]}"
     if len(run) == 1 and is_kana(run):
@@ -141,12 +141,12 @@ def unspaced_terms(run: str) -> Iterator[str]:
 
 
 def other_spellings(text: str) -> Iterator[str]:
-    """Words of Latin letters with accents: as they are written, and as they are spelled without an umlaut."""
+    """Yield the terms of accented Latin words: as they are written, and with umlauts spelled out."""
     for word in _ACCENTED.findall(unicodedata.normalize("NFKC", text).casefold()):
         yield f"x{word[:MAX_WORD_LENGTH]}"
         if (spelled := without_umlauts(word)) is not None:
             yield f"w{spelled[:MAX_WORD_LENGTH]}"
 
 
-def is_kana(sign: str) -> bool:
-    return _KANA.match(sign) is not None
+def is_kana(char: str) -> bool:
+    return _KANA.match(char) is not None

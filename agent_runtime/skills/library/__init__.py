@@ -1,4 +1,4 @@
-"""Knowledge in folders: SKILL.md packages of the open format, found in a fixed order, advertised, then loaded."""
+"""Skill packages: folders with a SKILL.md in the open format, which sessions are offered and load on demand."""
 
 from .library import SkillLibrary
 from .scanner import SkillPackage

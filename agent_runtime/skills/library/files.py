@@ -1,4 +1,4 @@
-"""The files of a package: what there is, and copies of it where commands and tools can reach them."""
+"""List the files of a package, and copy them to where commands and tools can reach them."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from . import front_matter
 
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 MAX_FILES = 500
-"""Files of a package."""
+"""Files of a package; further ones are left out."""
 MAX_COPY_BYTES = 16 * 1024 * 1024
-"""Bytes of all of them together, where they are copied."""
+"""Bytes of all files that are copied for one package."""
 MAX_FOLDERS, MAX_DEPTH, MAX_ENTRIES = 200, 8, 2000
-"""Folders that are looked into, how deep, and entries of each that are looked at."""
+"""Folders of a package that are listed, their depth, and the entries of each that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageFile:
     path: str
-    """Below the folder of the package, with slashes."""
+    """Relative to the folder of the package, with slashes."""
     size: int
     executable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PackageFiles:
-    """Regular files by path. Links are not followed: a package from elsewhere may not fetch what is not its own."""
+    """Regular files by path. Links are not followed: a foreign package must not reach files outside its folder."""
 
     files: tuple[PackageFile, ...] = ()
     left_out: int = 0
-    """Links, odd names, and what goes beyond the bounds; a folder counts as one."""
+    """Number of entries left out: links, unprintable names, and those beyond the limits; a folder counts as one."""
 
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
 
     def limit_size(self, size: int) -> PackageFiles:
-        """As many as fit into so many bytes."""
+        """Return the files that fit into `size` bytes together, in order."""
         kept: list[PackageFile] = []
         for file in self.files:
             if file.size <= size:
@@ -51,7 +51,7 @@ class PackageFiles:
 
 
 def list_package_files(folder: SafePath) -> PackageFiles:
-    """The files of a package. What cannot be looked at is left out."""
+    """Return the files of a package. Entries that cannot be read are left out."""
     found: list[PackageFile] = []
     todo, seen, left_out = [PurePosixPath()], 0, 0
     while todo:
@@ -80,9 +80,9 @@ def list_package_files(folder: SafePath) -> PackageFiles:
 
 
 def copy_files(files: Sequence[PackageFile], source: SafePath, target: SafePath) -> int:
-    """Puts the files of one folder into another one; how many could not be read.
+    """Copy files from one folder to another. Return how many could not be read.
 
-    Raises ToolFailure when one cannot be written: commands own the target, and may have put something in the way.
+    Raises ToolFailure if one cannot be written: commands may have put something in its way.
     """
     missing, room = 0, MAX_COPY_BYTES
     for file in files:
@@ -92,7 +92,7 @@ def copy_files(files: Sequence[PackageFile], source: SafePath, target: SafePath)
         except ToolFailure:
             missing += 1
             continue
-        if len(data) > room:  # it has grown since it was counted
+        if len(data) > room:  # the file has grown since it was listed
             missing += 1
             continue
         room -= len(data)

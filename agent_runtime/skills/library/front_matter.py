@@ -1,7 +1,7 @@
-"""The front matter of a SKILL.md: two texts that go into prompts, read from a file that anybody may have written.
+"""Parse the front matter of a SKILL.md: two texts that go into prompts, from a file of unknown origin.
 
-Only `name` and `description` are read. Whatever else stands there is left alone, also where it is no YAML, and so is
-what the published format knows and this product has no use for: license, compatibility, metadata, allowed-tools.
+Only `name` and `description` are read. All other lines are ignored, even if they are not YAML, and so are the format's
+other fields: license, compatibility, metadata, allowed-tools.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ FENCE = "---"
 NAME_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME_LENGTH = 64
 MAX_DESCRIPTION_LENGTH = 1024
-"""Characters of a description; more are cut."""
+"""Characters of a description; a longer one is cut."""
 MAX_BYTES = 16 * 1024
 """Bytes of front matter."""
 MAX_FIELD_LENGTH = 3 * MAX_DESCRIPTION_LENGTH
-"""Characters that a field may take as it is written. It bounds what a hostile file costs."""
+"""Characters of a field as it is written, which bounds what a hostile file costs."""
 INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Characters that count as letters or signs and show nothing."""
+"""Characters that Python calls printable and that show nothing."""
 _KEY = re.compile(r"""["']?([A-Za-z][A-Za-z0-9_-]*)["']?[ \t]*:(?=[ \t]|$)""")
 _STRUCTURE = ("|", ">", "[", "{")
 
 
 class InvalidPackage(Exception):
-    """The folder is no skill package; says why."""
+    """The folder is not a valid skill package; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What is advertised. Both are one line of harmless text."""
+    """The texts that sessions are offered, each one line of visible characters."""
 
     name: str
     description: str
 
 
 def parse(head: str) -> FrontMatter:
-    """The front matter at the beginning of a SKILL.md, of which this is the first piece. Raises BadPackage."""
+    """Parse the front matter in `head`, the first bytes of a SKILL.md. Raises InvalidPackage."""
     fields = _fields(_front_matter_lines(head))
     name = _field_text(fields, "name")
     if not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
@@ -54,23 +54,23 @@ def parse(head: str) -> FrontMatter:
 
 
 def body(text: str) -> str:
-    """What stands below the front matter."""
+    """Return the text below the front matter. Raises InvalidPackage."""
     return "".join(text.splitlines(keepends=True)[len(_front_matter_lines(text)) + 2 :]).strip()
 
 
 def one_line(text: str) -> str:
-    """The text on one line, without what a reader would not see: control and format signs, tags, stray selectors."""
-    seen = (sign if _is_visible(sign) else " " if sign.isspace() else "" for sign in text)
+    """Return a text on one line, without invisible characters: control and format characters, tags, selectors."""
+    seen = (char if _is_visible(char) else " " if char.isspace() else "" for char in text)
     return " ".join("".join(seen).split())
 
 
-def _is_visible(sign: str) -> bool:
-    selector = "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"
-    return sign.isprintable() and sign not in INVISIBLE and not selector
+def _is_visible(char: str) -> bool:
+    selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    return char.isprintable() and char not in INVISIBLE and not selector
 
 
 def _front_matter_lines(text: str) -> list[str]:
-    """The lines between the two fences."""
+    """Return the lines between the two fences. Raises InvalidPackage."""
     lines = text.splitlines(keepends=True)
     if lines and lines[0].rstrip() == FENCE:
         for number, line in enumerate(lines[1:], 1):
@@ -81,7 +81,7 @@ def _front_matter_lines(text: str) -> list[str]:
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
-    """The fields of the two names as they are written, each with the lines that go on with it."""
+    """Return each field as it is written, with its continuation lines. Raises InvalidPackage for a repeated one."""
     found: dict[str, str] = {}
     current = ""
     for line in lines:
@@ -97,8 +97,8 @@ def _fields(lines: list[str]) -> dict[str, str]:
 
 
 def _field_text(fields: dict[str, str], key: str) -> str:
-    """A field as YAML reads it. Where it is none, as with a colon in a text without quotes, it is taken word for word:
-    many published packages are written so."""
+    """Return a field's value as YAML. A value that is not YAML, such as unquoted text with a colon, is taken literally:
+    many published packages have such values. Raises InvalidPackage."""
     written = fields.get(key)
     if written is None:
         raise InvalidPackage(f"{key}: is missing")

@@ -1,4 +1,4 @@
-"""The packages of an agent: what a session is told of, and what it loads of that."""
+"""The skill packages of an agent: those that a session is offered, and those that it has loaded."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .sources import BUNDLED_NEEDS, package_sources
 
 SKILL_TOOL = "skill"
 MAX_CACHED_LENGTH = 32 * 1024 * 1024
-"""Characters of loaded bodies that are remembered, of all sessions."""
+"""Characters of loaded packages that are kept in memory for all sessions."""
 ENTRY_OVERHEAD = 300
-"""What an entry counts beside its text."""
+"""Characters that an entry counts beside its text, and each of its files too."""
 MAX_LISTED = 100
-"""Files of a package that the model is told."""
+"""Files of a package that the model is shown."""
 MAX_PROMPT_READ = 150_000
-"""Characters of new front matter that are read while the server waits, which is a good tenth of a second."""
+"""Characters of changed front matter that are read for a prompt: the server waits for about a tenth of a second."""
 MAX_LOGGED = 20
-"""Faults that one look writes to the log."""
+"""Faults that one scan writes to the log."""
 
 RequireSpace = Callable[[Path, int, ToolContext], Awaitable[None]]
-"""Whether so many bytes have room at a path. Raises ToolFailure."""
+"""Raises ToolFailure unless there is space for a number of bytes at a path."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A package as a session has loaded it: the same for as long as the server remembers."""
+    """A package as a session first loaded it, unchanged until it leaves the cache."""
 
     package: SkillPackage
     body: str
@@ -48,12 +48,12 @@ class _Loaded:
 
     @property
     def weight(self) -> int:
-        """About as many characters as it takes memory."""
+        """The memory that it takes, in about as many characters."""
         return len(self.body) + ENTRY_OVERHEAD * (1 + len(self.files.files))
 
 
 class SkillLibrary:
-    """Finds packages anew whenever it is asked, so that a new session has what was saved a moment ago. Any thread."""
+    """Scans for packages at each request, so that a new session is offered those just saved. Safe in any thread."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class SkillLibrary:
         *,
         require_space: RequireSpace | None = None,
     ) -> None:
-        """`home` is the user's, `extra_folders` are further folders of packages; `require_space` keeps the books of
-        scratch folders."""
+        """`home` is the user's home folder, None for no such source; `extra_folders` hold further packages;
+        `require_space` enforces the size limit of scratch folders."""
         self._workspace, self._home, self._extra_folders, self._require_space = (
             workspace,
             home,
@@ -76,7 +76,7 @@ class SkillLibrary:
         self._size = 0
 
     def packages(self, max_characters: float = math.inf) -> tuple[SkillPackage, ...]:
-        """All there are now. Looks at files, and reads so many characters of those that have changed."""
+        """Scan and return the packages. At most `max_characters` of changed front matter are read."""
         before, there = self._last_scan, package_sources(self._workspace, self._home, self._extra_folders)
         now = self._last_scan = scanner.scan(self._workspace, there, before, max_characters)
         new = [(path, note) for path, note in now.notes.items() if before.notes.get(path) != note]
@@ -90,7 +90,8 @@ class SkillLibrary:
         return [(package.name, package.description) for package in self.packages()]
 
     def offered(self, authority: Authority, tools: Collection[str]) -> tuple[SkillPackage, ...]:
-        """Those that an agent with these tools is told of: none that its rules deny. Bounded in time as well."""
+        """Return the packages to offer to an agent with these tools: those its rules do not deny. Reads MAX_PROMPT_READ
+        characters at most."""
         if SKILL_TOOL not in tools:
             return ()
         return tuple(
@@ -122,7 +123,7 @@ class SkillLibrary:
         return replace(_to_loaded_skill(loaded, folder), note=f"{missing} of its files are gone" if missing else "")
 
     def _read_package(self, name: str, source: str) -> _Loaded:
-        """From where it was found when the session began: what another source has by now is not it."""
+        """Read a package from the source where the session found it, even if another source has the name now."""
         there = next(
             (one for one in package_sources(self._workspace, self._home, self._extra_folders) if one.name == source),
             None,
@@ -141,7 +142,7 @@ class SkillLibrary:
         return _Loaded(package, body, files if package.inside else files.limit_size(MAX_COPY_BYTES))
 
     def _cache(self, key: tuple[str, str], loaded: _Loaded) -> _Loaded:
-        """The first one that was read for the session stays."""
+        """Return the session's cached package; cache this one if there is none."""
         if key not in self._loaded:
             self._loaded[key] = loaded
             self._size += loaded.weight

@@ -1,4 +1,4 @@
-"""Looks through the sources for packages. A file that has not changed since the last look is not opened again."""
+"""Scan the sources for packages. A file that has not changed since the last scan is not opened again."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ SKILL_FILE = "SKILL.md"
 MAX_FILE_BYTES = 256 * 1024
 """Bytes of a SKILL.md."""
 MAX_PACKAGES = 200
-"""Packages."""
+"""Packages of all sources; further ones are skipped."""
 MAX_ENTRIES = 400
-"""Entries of a source that are looked at."""
+"""Entries of a source that are scanned."""
 STEP_COST = 5
-"""Characters of front matter that cost as much as a step on the way to a package."""
+"""Characters of front matter whose reading costs as much as resolving one step of a path."""
 SKIPPED = "skill package not loaded"
 HIDDEN = "skill package hidden by another one"
 MISNAMED = "skill package is called otherwise than its folder"
 
 _FENCE = re.compile(rb"\n---[ \t\r]*(?:\n|$)")
-"""The end of the front matter, or what lies beyond it."""
+"""The closing fence of the front matter, or a later such line."""
 
 Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SkillPackage:
-    """A package that was found."""
+    """A valid package."""
 
     name: str
     description: str
     source: str
-    """Name of the source."""
+    """Name of the source that it was found in."""
     folder: SafePath
     file: SafePath
     """The SKILL.md."""
     inside: bool
-    """It lies in the workspace, where the agent can reach its files."""
+    """Whether it is in the workspace, where the agent can read its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPackage:
-    """A SKILL.md as it was read, and what it was: a package or the reason why it is none."""
+    """The result of reading a SKILL.md: a package, or the reason why it is invalid."""
 
     signature: Signature
     found: SkillPackage | str
@@ -62,34 +62,33 @@ class KnownPackage:
 
 @dataclass(frozen=True, slots=True)
 class PackageScanner:
-    """What was found in one look. Replaced as a whole, never changed."""
+    """The result of one scan. Replaced as a whole, never changed."""
 
     packages: tuple[SkillPackage, ...] = ()
-    """In the order of their sources, by name; each name once."""
+    """In the order of their sources, then by name; each name once."""
     notes: Mapping[Path, tuple[str, str]] = field(default_factory=dict[Path, tuple[str, str]])
-    """What is wrong in the sources: path -> what became of it, and why."""
+    """Faults: path -> the log event, and the reason."""
     known: Mapping[Path, KnownPackage] = field(default_factory=dict[Path, KnownPackage])
-    """Folder in a source -> what it was last time."""
+    """Folder in a source -> what this scan read there."""
 
 
 def scan(
     workspace: Path, sources: Sequence[PackageSource], before: PackageScanner, max_characters: float = math.inf
 ) -> PackageScanner:
-    """All packages of these sources. Bounded whatever lies there, and never fails.
+    """Return the packages of these sources. Time and memory are bounded whatever the folders hold; never fails.
 
-    `max_characters` are the characters of front matter that are read; what changed beyond them is left to the next
-    look.
+    At most `max_characters` of front matter are read; files that changed beyond them are left to the next scan.
     """
     return _Scan(workspace, before, max_characters).scan(sources)
 
 
 def find_package(workspace: Path, source: PackageSource, name: str) -> SkillPackage | None:
-    """The package of that name in one source."""
+    """Return the package of that name in one source; None if there is none."""
     return next((one for one in scan(workspace, [source], PackageScanner()).packages if one.name == name), None)
 
 
 class _NotAPackage(Exception):
-    """The folder holds no SKILL.md: it is something else."""
+    """The folder holds no SKILL.md."""
 
 
 class _Scan:
@@ -115,7 +114,8 @@ class _Scan:
             self._notes[at] = (HIDDEN, f"{package.name} is in {first.folder.path} too, and that comes first")
 
     def _packages_of(self, source: PackageSource) -> list[tuple[str, SkillPackage]]:
-        """Those of a source; the ones that are called as their folder first, so that no other takes their name."""
+        """Return the packages of a source with their folders' names. Those named as their folder come first, so that no
+        other takes their name."""
         found: list[tuple[str, SkillPackage]] = []
         for entry in self._entries(source):
             at = source.folder / entry
@@ -131,12 +131,12 @@ class _Scan:
                 self._notes[at] = (SKIPPED, known.found)
                 continue
             if known.found.name != entry:
-                self._notes[at] = (MISNAMED, f"it goes by its name {known.found.name}")
+                self._notes[at] = (MISNAMED, f"its name is {known.found.name}, as its front matter says")
             found.append((entry, known.found))
         return sorted(found, key=lambda one: (one[0] != one[1].name, one[1].name))
 
     def _entries(self, source: PackageSource) -> Iterator[str]:
-        """Names of folders, and of links that may lead to some."""
+        """Yield the names of folders, and of links that may lead to folders."""
         try:
             entries, whole = self._safe_path(source.folder, source.folder).entries(MAX_ENTRIES)
         except ToolFailure as failure:
@@ -146,7 +146,7 @@ class _Scan:
                 self._notes[source.folder] = (SKIPPED, "there is no such folder")
             return
         if not whole:
-            self._notes[source.folder] = (SKIPPED, f"only {MAX_ENTRIES} of its entries are looked at")
+            self._notes[source.folder] = (SKIPPED, f"only {MAX_ENTRIES} of its entries are scanned")
         for name, about in sorted(entries):
             if name.startswith("."):
                 continue
@@ -154,7 +154,7 @@ class _Scan:
                 yield name
 
     def _unchanged(self, source: PackageSource, at: Path) -> KnownPackage | None:
-        """What was found here last time, if it is the very same file. Nothing is opened for that."""
+        """Return what the last scan found here if the file is unchanged, without opening it; else None."""
         known = self._before.known.get(at)
         if known is None or (isinstance(known.found, SkillPackage) and known.found.source != source.name):
             return None
@@ -187,11 +187,13 @@ class _Scan:
         return KnownPackage(_signature(about), package)
 
     def _safe_path(self, path: Path, root: Path) -> SafePath:
-        """A path to be opened. Where commands can write it is reached step by step, elsewhere from its root."""
+        """Return a path to open: below the workspace, where commands can write, every folder on the way is checked;
+        elsewhere only those below `root`."""
         return SafePath(self._workspace if is_below(path, self._workspace) else root, path, path.name)
 
     def _resolve(self, source: PackageSource, path: Path) -> Path:
-        """Where a path leads. Raises BadPackage when that is out of the workspace and must not be."""
+        """Return the path with links resolved. Raises InvalidPackage if an untrusted source leads out of the
+        workspace."""
         try:
             real, steps = resolve_links(path)
         except TooFar:
@@ -204,7 +206,7 @@ class _Scan:
 
 
 def _has_file(folder: Path) -> bool:
-    """Whether it is worth a look; quickly told of the many folders that are something else."""
+    """Return whether the folder may hold a SKILL.md, a quick check that skips the many folders that do not."""
     try:
         os.lstat(folder / SKILL_FILE)
     except OSError as error:
@@ -217,7 +219,7 @@ def _signature(about: os.stat_result) -> Signature:
 
 
 def _parse_head(head: bytes, size: int) -> FrontMatter | str:
-    """What a SKILL.md that begins so says of itself, or what is wrong with it."""
+    """Return the front matter of a SKILL.md of `size` bytes that begins with `head`, or the fault."""
     if size > MAX_FILE_BYTES:
         return f"{SKILL_FILE} is larger than {MAX_FILE_BYTES // 1024} KiB"
     try:

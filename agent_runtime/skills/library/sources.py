@@ -1,4 +1,4 @@
-"""The folders that skill packages are looked for in, in order (docs/how-to/skill-packages.md#where-they-are-found)."""
+"""The folders that are scanned for skill packages, in order (docs/how-to/skill-packages.md#where-they-are-found)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .symlinks import TooFar, is_below, resolve_links
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 BUNDLED = Path(__file__).with_name("bundled")
 BUNDLED_NEEDS: Mapping[str, str] = {"write-a-skill": "create_skill"}
-"""Bundled package -> the tool without which it is of no use."""
+"""Bundled package -> the tool without which it is useless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +20,21 @@ class PackageSource:
     """A folder of packages."""
 
     name: str
-    """Kept with a session: a package is looked for where it was when the session began."""
+    """Stored with a session, which loads a package from the source where it was when the session began."""
     folder: Path
     trusted: bool
-    """False: commands may write there, and nothing there leads out of the workspace."""
+    """False if commands can write there: then no link may lead out of the workspace."""
     required: bool = False
-    """Somebody has named it, so that it should be there."""
+    """Whether the operator has named it, so that its absence is a fault."""
 
 
 def package_sources(
     workspace: Path, home: Path | None = None, extra_folders: Sequence[Path] = ()
 ) -> tuple[PackageSource, ...]:
-    """The folders in their order: the project's, the user's, the product's, those of AGENT_SKILL_PATHS.
+    """Return the folders in order: the project's, the user's, the bundled one, those of AGENT_SKILL_PATHS.
 
-    There is no walk up from the workspace: what lies around it is not the project's. One folder is one source, also
-    where home and workspace are the same or links make them so; the first of its names holds.
+    Folders above the workspace are not searched: they are not the project's. A folder that is reached by several names,
+    by links or because home and workspace are the same, is one source under the first of them.
     """
     workspace = workspace.resolve()
     wanted = [(f"project:{name}", workspace / name, False) for name in SKILL_FOLDERS]

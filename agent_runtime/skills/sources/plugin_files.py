@@ -15,17 +15,17 @@ _TEMPORARY = re.compile(r"\.\w+\.py-[0-9a-f]{12}\.tmp")
 
 
 def write_temporary(path: Path, data: bytes) -> Path:
-    """Write a file durably beside its place, under a name that is not a plugin's. Raises ToolFailure."""
-    beside = path.with_name(f".{path.name}-{secrets.token_hex(6)}.tmp")
+    """Write a file durably next to its final path, under a name that is not a plugin's. Raises ToolFailure."""
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(6)}.tmp")
     try:
-        with _explain_errors(), open(beside, "xb") as file:
+        with _explain_errors(), open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        discard(beside)
+        discard(temporary)
         raise
-    return beside
+    return temporary
 
 
 def move(temporary: Path, path: Path) -> None:

@@ -104,7 +104,7 @@ def read_helpers(folder: Path) -> dict[str, bytes]:
             continue
         try:
             more = {**found, **_read_entry(folder, entry)}
-            _check_size(more, f"with {entry}, what lies beside the plugins")
+            _check_size(more, f"everything beside the plugins, with {entry},")
             found = more
         except UnreadablePlugin as fault:
             _log_once(str(fault))
@@ -114,7 +114,7 @@ def read_helpers(folder: Path) -> dict[str, bytes]:
 @lru_cache(maxsize=64)
 def _log_once(fault: str) -> None:
     """Log each fault once."""
-    log.warning("skills do not see all that lies beside them", error=fault)
+    log.warning("a helper of the skills is left out", error=fault)
 
 
 def _entries(folder: Path) -> list[str]:

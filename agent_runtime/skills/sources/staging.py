@@ -65,7 +65,7 @@ class Staging:
 
 
 def _make_readable(folder: Path) -> None:
-    """Let workers read, whatever the server's umask is; the folder above decides who gets this far."""
+    """Let workers read, even under a strict umask of the server; the folder above restricts access."""
     for path, folders, files in os.walk(folder):
         for name in (".", *folders):
             os.chmod(os.path.join(path, name), 0o755)  # noqa: S103  it holds code, and no secret

@@ -31,7 +31,7 @@ async def watch(folder: Path, on_change: Callable[[], Awaitable[None]], stop: as
             try:
                 await on_change()  # also where nothing can be watched
                 await _watch_until_replaced(folder, on_change, stop, thread)
-            except Exception as error:  # noqa: BLE001  whatever it is, the folder is looked at now and then
+            except Exception as error:  # noqa: BLE001  after any error the folder is still scanned at intervals
                 log.warning("the folder of skills cannot be watched", error=str(error))
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):

@@ -178,7 +178,7 @@ def main() -> None:
 
     def listen() -> None:
         worker.listen()
-        os._exit(0)  # whatever the plugin is doing: the server is gone
+        os._exit(0)  # even if the plugin is running: the server is gone
 
     threading.Thread(target=listen, daemon=True).start()
     worker.run(plugin)

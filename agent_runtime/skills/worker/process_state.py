@@ -64,7 +64,7 @@ class ProcessSnapshot:
                 and _count_open_files() <= self._files + MAX_OPEN_FILES
                 and _private_memory() <= self._most_data
             )
-        except Exception:  # noqa: BLE001 - whoever cannot even look has changed something
+        except Exception:  # noqa: BLE001 - a check that fails means that something was changed
             return False
 
 

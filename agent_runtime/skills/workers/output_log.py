@@ -1,4 +1,4 @@
-"""What a plugin prints: the log of each call, and the last words of a worker that ends."""
+"""Collect what a plugin prints: the log of each call, and the last output of a worker that ends."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def unpack(line: bytes) -> Message:
 
 
 def end_of_log(call: str) -> bytes:
-    """Return the line that a worker prints to its standard error behind the output of a call, before it answers."""
+    """Return the line that a worker prints to its standard error after the output of a call, before it answers."""
     return b"\0%b\n" % call.encode()
 
 

@@ -122,9 +122,18 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert "file is not a database" in refusal(url(tmp_path))
 
 
-def test_a_password_is_not_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
+@pytest.mark.parametrize(
+    "rest", ["me:hush@127.0.0.1:1/mesh", "me:hu/hush@127.0.0.1:1/mesh", "127.0.0.1:1/mesh?password=hush"]
+)
+def test_a_password_is_not_shown(scheme: str, rest: str) -> None:
     # Nothing listens on port 1; whether or not the driver is installed, the password stays out of the text.
-    assert "hush" not in refusal("postgresql://me:hush@127.0.0.1:1/mesh")
+    assert "hush" not in refusal(f"{scheme}://{rest}")
+
+
+def test_the_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mesh.db").write_text("no database " * 100)
+    assert f"the database {url(tmp_path)} cannot be opened" in refusal(url(tmp_path))
 
 
 def test_a_database_in_memory_serves_too() -> None:

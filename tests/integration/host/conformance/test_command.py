@@ -117,8 +117,8 @@ def test_the_table_names_each_rule_and_what_was_seen(tmp_path: Path) -> None:
         (("--listener", "tcp://127.0.0.1"), "--listener: must name a host and a port"),
         (("--agent", "tcp://127.0.0.1:0", "--dialect", "odd"), "--dialect: must be strict or loose"),
         (("--agent", "tcp://127.0.0.1:0", "--key-file", "/nowhere"), "--key-file: cannot read /nowhere"),
-        (("--agent", "tcp://127.0.0.1:0", "--wait", "1"), "nobody has dialed tcp://127.0.0.1:"),
-        (("--listener", "unix:/tmp/nobody-is-here", "--wait", "1"), "nobody listens at unix:/tmp/nobody-is-here"),
+        (("--agent", "tcp://127.0.0.1:0", "--wait", "1"), "no agent has dialed tcp://127.0.0.1:"),
+        (("--listener", "unix:/tmp/nobody-is-here", "--wait", "1"), "nothing listens at unix:/tmp/nobody-is-here"),
     ],
 )
 def test_what_cannot_be_tested_says_why(argv: tuple[str, ...], said: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from agent_host.listener import ListenerLimits
 
 from .agent import Agent, Frame
 from .conftest import Owner, Room
-from .test_breaks import begun
+from .test_breaks import begun, gone
 
 PAYLOAD = json.dumps({"instructions": "Sag <b>„äöü“ & so</b> \u2028"}, ensure_ascii=False).encode()
 
@@ -177,3 +179,87 @@ async def test_versions_only_grow(room: Room) -> None:
     for version, payload in ((2, b"y"), (1, b"x")):
         with pytest.raises(Conflict, match="not newer than 2"):
             await room.listener.push_constraints("a", version, payload)
+
+
+async def pushed_meanwhile(room: Room, version: int, dispatched: Awaitable[object]) -> None:
+    """Pushes constraints, and has `dispatched` send work in the moment in which they are written: its row is written
+    after them, so the request does not go out."""
+    await room.listener.ledger_writer.flush()  # nothing waits now, so that the constraints are written at once
+    await asyncio.gather(room.listener.push_constraints("a", version, PAYLOAD), dispatched)
+    await room.listener.ledger_writer.flush()
+    await room.until(lambda: not room.session.slots)
+
+
+async def test_work_that_constraints_overtake_names_the_new_ones(room: Room) -> None:
+    """Sent with the version of before, it would be refused, and an attempt would be lost."""
+    agent = await room.attached()
+    await room.listener.push_constraints("a", 1, PAYLOAD)
+    agent.acknowledge((await pushed(agent))[1])
+    await room.until(lambda: room.session.state == "ready")
+    await pushed_meanwhile(room, 2, room.submit())
+    record = await room.listener.get("r1")
+    assert (record.status, record.attempts) == ("queued", 0)
+    agent.acknowledge((await pushed(agent))[1])
+    request = await agent.request()
+    assert (request["constraints_version"], request["audit_ref"]) == (2, "r1")
+    agent.accept(request)
+    agent.result(request)
+    assert (await room.ended()).attempts == 1
+
+
+@pytest.mark.parametrize("sent", [True, False])
+async def test_a_result_of_the_attempt_before_the_overtaken_one_counts(room: Room, sent: bool) -> None:
+    """The agent has not told of the result at first; then it announces it, and sends it or not."""
+    agent, first = await begun(room)
+    await gone(room, agent)
+    again = await room.attached()
+
+    async def second_attempt() -> None:
+        room.pass_time(0.1)
+
+    await pushed_meanwhile(room, 1, second_attempt())
+    await gone(room, again)
+    last = await room.attached(unacked=("r1",))
+    assert last.verdicts == {"r1": "resend"}
+    last.acknowledge((await pushed(last))[1])
+    await room.until(lambda: room.session.state == "ready")
+    if sent:
+        last.result(first)
+        await last.expect("ack")
+        assert (await room.result()).content == "did ping"
+        return
+    room.pass_time(10.1)
+    room.pass_time(0.1)
+    assert (await last.request())["audit_ref"] == "r1;attempt=2"
+
+
+async def test_the_time_of_earlier_constraints_is_not_charged_to_new_ones(room: Room) -> None:
+    agent = await room.attached()
+    await room.listener.push_constraints("a", 1, PAYLOAD, severity="LOW")
+    room.pass_time(30)
+    agent.raw(b"\n")
+    await room.until(lambda: room.session.connection.last_received_at == room.clock.monotonic())
+    await room.listener.push_constraints("a", 2, PAYLOAD, severity="CRITICAL")
+    room.pass_time(4.9)
+    assert room.alarms() == {}
+    room.pass_time(0.2)
+    assert room.alarms() == {"constraints_not_acked": 1}
+    assert room.listener.channel("a").fence is None
+    room.pass_time(10)
+    await room.until(lambda: room.listener.channel("a").fence == "halted")
+
+
+async def test_a_loose_agent_has_not_acknowledged_what_came_after(room: Room) -> None:
+    await room.enrol("loose", dialect="loose", listen="tcp://127.0.0.1:0")
+    channel = room.listener.channel("loose")
+    digest = await room.listener.push_constraints("loose", 1, PAYLOAD)
+    agent = await room.connected("loose")
+    agent.send(version=1, hash=digest, agent_id="loose", observed_at="2026-11-22T02:19:05Z")
+    agent.send(signal="ready")
+    await room.until(lambda: channel.constraints is not None and channel.constraints.status == "acked")
+    await room.listener.push_constraints("loose", 2, b"more")
+    await room.submit(name="loose")
+    assert await agent.receive(), "it gets work all the same"
+    await room.listener.ledger_writer.flush()
+    assert channel.constraints is not None
+    assert channel.constraints.status == "pending"

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import TaskRecord, Usage
 from agent_runtime.loop import Turn
+from agent_runtime.loop.turn.repeat_guard import STOP_AT
 from tests.unit.loop.people import calls_of, shown, stored
 from tests.unit.loop.restarts import SPENT, End, Jumps, Life, Script, Step, progress_on_disk
-from tests.unit.loop.support import PATIENCE, World, assignment
+from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, until
 
 MOST_LIVES = 3
 CALLS = st.lists(st.tuples(st.sampled_from(["put", "look", "set"]), st.booleans()), min_size=1, max_size=3)
@@ -245,3 +246,34 @@ def test_an_answer_that_is_on_disk_is_not_asked_for_again(tmp_path: Path) -> Non
             assert shown((await stored(it, turn)).parts) == shown(first.parts)
 
     run(tell())
+
+
+ONCE_MORE = call(("c", "echo", '{"a": 1}'))
+BROKEN = call(("c", "echo", "{"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "limit"),
+    [
+        ([ONCE_MORE] * (STOP_AT - 1), [ONCE_MORE], "repeats"),
+        ([ONCE_MORE] * STOP_AT, [], "repeats"),
+        ([ONCE_MORE] * (STOP_AT - 2), [ONCE_MORE], None),
+        ([BROKEN], [BROKEN], "invalid_calls"),
+        ([BROKEN, ONCE_MORE], [BROKEN], None),
+    ],
+)
+async def test_a_model_that_repeats_itself_is_stopped_over_a_restart_too(
+    tmp_path: Path, before: list[Any], after: list[Any], limit: str | None
+) -> None:
+    model = FakeModel([*before, [asyncio.Event().wait()]])
+    async with World(tmp_path, model) as it:
+        await it.tasks.assign(assignment(), "operator")
+        await until(lambda: len(model.requests) == len(before) + 1)
+    model = FakeModel([*after, say("I give up")])
+    async with World(tmp_path, model) as it:
+        resumed = await it.tasks.turn("task-1", "operator")
+        assert resumed is not None
+        await it.ended(resumed)
+        record = await it.tasks.record("task-1", "operator")
+    assert (record.status, record.limit) == ("complete", limit)
+    assert model.requests[-1][0].tool_choice == ("none" if limit else "auto")

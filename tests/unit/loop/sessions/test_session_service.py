@@ -84,6 +84,25 @@ async def test_a_session_that_retries_or_waits_for_a_slot_says_so(tmp_path: Path
         assert (await room.get("operator", "a")).status.state == "idle"
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_session_whose_model_call_is_given_up_does_not_retry(tmp_path: Path, *, stopped: bool) -> None:
+    """Its end is being written to the disk, which takes a while."""
+    gate = asyncio.Event()
+    given_up = asyncio.Event().wait() if stopped else ModelError("still overloaded")
+    model = FakeModel([[gate.wait(), Retrying(1, "overloaded", 0.1), given_up]])
+    async with World(tmp_path, model) as world:
+        turn = await world.send(session="a")
+        await until(lambda: bool(model.requests))
+        with slow_disk(world):
+            gate.set()
+            if stopped:
+                await until(lambda: turn.retry.reason is not None)
+                turn.stop("cancelled")
+            await until(lambda: turn.state == "finalizing")
+            assert (await sessions(world).get("operator", "a")).status.state == "busy"
+        await world.ended(turn)
+
+
 async def test_a_session_is_changed_by_one_at_a_time_and_messages_wait_meanwhile(tmp_path: Path) -> None:
     async with World(tmp_path) as world:
         room = sessions(world)
