@@ -134,12 +134,11 @@ class StreamParser:
         if not self.complete:
             raise ModelError("the model's stream ended too early", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
-        counted = is_object(self.report)
-        usage = (
-            usage_of(self.report) if is_object(self.report) else Usage.estimated_from_bytes(self.sent, self.received)
-        )
+        report = self.report if isinstance(self.report, dict) else None
+        usage = Usage.estimated_from_bytes(self.sent, self.received) if report is None else usage_of(report)
         stop = _STOP.get(self.finish_reason or "stop", "other")
-        return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model, counted)
+        end = "tool-calls" if calls and stop == "stop" else stop
+        return Completion(end, calls, usage, self.model, usage_reported=report is not None)
 
     def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         function: dict[str, Any] = delta.get("function") or {}
@@ -198,9 +197,9 @@ def _parse(payload: bytes) -> dict[str, Any]:
         if too_costly or not _SURROGATE_ESCAPE.search(payload):
             raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
         event = _parse_with_lone_surrogates(payload)
-    if not is_object(event):
+    if not isinstance(event, dict):
         raise _not_a_chunk()
-    return event
+    return cast("dict[str, Any]", event)
 
 
 def _not_a_chunk() -> ModelError:

@@ -9,6 +9,7 @@ from functools import partial
 from agent_common.protocol.authority import Authority
 from agent_common.telemetry import logger
 
+from ...context import serialize_tools
 from ...ports import ToolCatalog, Toolset, ToolSpec
 from ...sessions import agent_prompts
 from ...store import Database
@@ -38,11 +39,9 @@ class TurnTools:
         self._order = tuple(order)
         self.toolset: Toolset = catalog.snapshot(order, authority())
         """The tools that the current step may call."""
+        self.schemas = serialize_tools(self.toolset.specs)
+        """Their definitions as the model reads them; None if there are none."""
         self._append_new(self._order)
-
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        return self.toolset.specs
 
     def spec(self, name: str) -> ToolSpec | None:
         return self.toolset.spec(name)
@@ -50,14 +49,15 @@ class TurnTools:
     def add(self, names: Sequence[str]) -> None:
         """Add these tools, in their current version, from the next step on."""
         if names:
-            shown_before = tuple(spec.name for spec in self.specs)
+            shown_before = tuple(spec.name for spec in self.toolset.specs)
             self.toolset = self.toolset.with_tools(names, self._authority())
+            self.schemas = serialize_tools(self.toolset.specs)
             self._append_new(shown_before)
 
     def _append_new(self, already_shown: Sequence[str]) -> None:
         """Put tools that were not shown until now at the end of the order, even if the stored order had them earlier:
         tools that the model has seen keep their places."""
-        shown = tuple(spec.name for spec in self.specs)
+        shown = tuple(spec.name for spec in self.toolset.specs)
         new = tuple(name for name in shown if name not in already_shown)
         if not new:
             return

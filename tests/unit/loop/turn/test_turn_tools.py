@@ -41,7 +41,7 @@ class Shelf:
 
 
 def shown(box: TurnTools) -> list[str]:
-    return [spec.name for spec in box.specs]
+    return [spec.name for spec in box.toolset.specs]
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=6))
