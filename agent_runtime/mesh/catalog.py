@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -63,9 +63,9 @@ class ModelCatalog:
         """Return the card as of the last answer, without a request; None if unknown."""
         return self._cards.get(name)
 
-    def cached_cards(self) -> Sequence[ModelCard]:
-        """Return all cards as of the last answer."""
-        return list(self._cards.values())
+    def cached_cards(self) -> Mapping[str, ModelCard]:
+        """Return all cards as of the last answer, by name."""
+        return self._cards
 
     def names(self) -> list[str]:
         return list(self._cards)

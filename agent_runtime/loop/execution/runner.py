@@ -170,8 +170,7 @@ class TurnRunner:
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
         services, conversation = self.services, turn.session
-        brief = conversation.prompt_of(turn.request.agent)
-        assert brief is not None  # noqa: S101  it was made when the turn was admitted
+        brief = conversation.prompts[turn.request.agent]  # it was made when the turn was admitted
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
             conversation.context_usage.reset()
@@ -224,11 +223,12 @@ class TurnRunner:
         conversation = turn.session
         if conversation.empty:
             conversation.empty = False
-            return View(conversation.prompt, conversation.agent)
+            return View(conversation.own_prompt.prompt, conversation.agent)
 
+        prompt = conversation.own_prompt.prompt
         own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=turn.has_run_before)
         return await self._read_with_retries(
-            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
+            lambda connection: read_view(connection, conversation.id, prompt, conversation.agent, own)
         )
 
     # -- the end

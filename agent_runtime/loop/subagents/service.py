@@ -169,10 +169,7 @@ class Subagents:
             principal=caller.session.principal,
             agent=manifest.name,
             model=manifest.model or caller.model,
-            prompt=brief.prompt,
-            digest=brief.digest,
-            tools=brief.tools,
-            packages=brief.packages,
+            prompts={manifest.name: brief},
         )
         turn = self._turn(request, manifest, caller, conversation)
         turn.notes = caller_notes(turn)

@@ -30,14 +30,14 @@ class TurnTools:
 
     def __init__(
         self,
-        catalog: ToolCatalog,
+        toolset: Toolset,
         order: Sequence[str],
         authority: Callable[[], Authority],
         save_order: SaveOrder | None = None,
     ) -> None:
         self._authority, self._save_order = authority, save_order
         self._order = tuple(order)
-        self.toolset: Toolset = catalog.snapshot(order, authority())
+        self.toolset = toolset
         """The tools that the current step may call."""
         self.schemas = serialize_tools(self.toolset.specs)
         """Their definitions as the model reads them; None if there are none."""
@@ -73,8 +73,8 @@ async def open_turn_tools(
 ) -> TurnTools:
     """Return the tools of a turn that begins or resumes. Their order is saved with the session; if that fails, a later
     process may show them in another order."""
-    await catalog.ready(authority())
-    session, agent = turn.session, turn.request.agent
+    session, agent, at_start = turn.session, turn.request.agent, authority()
+    await catalog.ready(at_start)
 
     def save_order(order: tuple[str, ...]) -> None:
         session.reorder(agent, order)
@@ -83,8 +83,8 @@ async def open_turn_tools(
         )
         write.add_done_callback(_on_order_saved)
 
-    agent_prompt = session.prompt_of(agent)
-    return TurnTools(catalog, agent_prompt.tools if agent_prompt is not None else (), authority, save_order)
+    order = session.prompts[agent].tools
+    return TurnTools(catalog.snapshot(order, at_start), order, authority, save_order)
 
 
 def _on_order_saved(written: asyncio.Future[None]) -> None:

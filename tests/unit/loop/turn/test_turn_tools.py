@@ -37,7 +37,7 @@ class Shelf:
         return ()
 
     def toolbox(self, order: Sequence[str]) -> TurnTools:
-        return TurnTools(ToolRegistry([], self), order, Authority, self.kept.append)
+        return TurnTools(ToolRegistry([], self).snapshot(order, Authority()), order, Authority, self.kept.append)
 
 
 def shown(box: TurnTools) -> list[str]:
