@@ -81,7 +81,7 @@ class ModelClient:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream a completion. It is retried, with backoff, only before the first token, because output is never
         withdrawn."""
-        card = self._catalog.cached_card(request.model)
+        card = self._catalog.cards.get(request.model)
         body = _body(request, card.caching if card is not None else "none")
         attempts = request.attempts or self._retry_policy.attempts
         for attempt in range(1, attempts + 1):
@@ -141,7 +141,7 @@ class ModelClient:
 
     def _priced(self, request: ModelRequest, completion: Completion, *, reported: bool) -> Completion:
         """Return the completion with its cost, and note how much of a reported usage a cache has served."""
-        card = self._catalog.cached_card(request.model)
+        card = self._catalog.cards.get(request.model)
         if card is None:
             return completion
         usage = with_cost(completion.usage, card.pricing)

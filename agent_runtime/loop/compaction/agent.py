@@ -52,7 +52,7 @@ class SummarizerModels:
     def choose_model(self, session_model: str, needed_tokens: int, *, price_needed: bool = False) -> str:
         """Return the cheapest model with a known price and a window of at least `needed_tokens`, or else the session's
         own model. With `price_needed`, a configured model without a known price is ignored."""
-        cards = self.windows.known_cards()
+        cards = self.windows.known_cards
         priced = {name: price for name, card in cards.items() if (price := _price(card)) is not None}
         set_by = self.manifest().model or self.configured_model
         if set_by and (set_by in priced or not price_needed):

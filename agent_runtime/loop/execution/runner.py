@@ -34,7 +34,7 @@ from ..turn.deps import TurnDeps
 from ..turn.resume_state import ResumeState
 from ..turn.turn import run_turn
 from ..turn.turn_tools import open_turn_tools
-from .finalizer import RETRY_SECONDS, TurnFinalizer, save_session_model
+from .finalizer import RETRY_SECONDS, TurnFinalizer, record_end, save_session_model
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -259,7 +259,7 @@ class TurnRunner:
         turn.end.duration_ms = round((self.services.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
         if turn.end.outcome is None or turn.end.outcome.status != "complete":
             turn.session.view = None
-        await self.finalizer.finalize(turn, recorder)
+        await self.finalizer.save_with_retries(turn, recorder, record_end)
         turn.end.recorded = True
         self.services.counters.count_end(turn)
         log_turn(turn, self.daily_log)

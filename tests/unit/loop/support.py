@@ -322,7 +322,7 @@ class World:
         )
         windows = ModelWindows(
             lambda name: ContextWindow.from_limit(limits_of.get(name, window), None),
-            lambda: {card.id: card for card in cards},
+            {card.id: card for card in cards},
         )
         models = SummarizerModels(agents, windows)
         self.compactions = CompactionService(self.hallway, models, policy or CompactionPolicy())
