@@ -47,9 +47,10 @@ class ContextWindow:
         """Maximum tokens of a summary."""
         return max(MIN_SUMMARY, min(SUMMARY_CAP, self.reserve // 2))
 
-    def narrowed(self, limit: int | None) -> ContextWindow:
-        """Return the window of a model that has itself reported a smaller limit. None: unchanged."""
-        return self if limit is None or limit >= self.limit else ContextWindow(limit, min(self.reserve, limit // 4))
+    def narrowed(self, *limits: int | None) -> ContextWindow:
+        """Return the window of a model that has itself reported a smaller limit. None: it has not."""
+        limit = min((limit for limit in limits if limit is not None), default=self.limit)
+        return self if limit >= self.limit else ContextWindow(limit, min(self.reserve, limit // 4))
 
 
 @dataclass(slots=True)

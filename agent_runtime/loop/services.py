@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from .core.live_sessions import LiveSessions
 from .core.session_cost import PriceCheck
 from .core.turn_state import Turn
 from .scheduling.admission import Admission
-from .scheduling.message_size import MessageSizeCheck
+
+
+async def _admit_any_size(_: Turn) -> None:
+    return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,8 @@ class LoopServices:
     """Tool calls of one step that may run at once."""
     price_check: PriceCheck | None = None
     """None: no model needs a known price."""
-    message_size_check: MessageSizeCheck | None = None
-    """None: no message is too long."""
+    require_fit: Callable[[Turn], Awaitable[None]] = _admit_any_size
+    """Checks the message's size before its turn is admitted. Raises TooLarge if it cannot fit the model's window."""
     snapshot_guard: SnapshotGuard | None = None
     """None: the host makes no snapshots of this machine."""
     skills_folder: Path | None = None
@@ -53,8 +57,3 @@ class LoopServices:
         the mesh cannot tell now."""
         if self.price_check is not None:
             await self.price_check.require(turn.model, turn.budget)
-
-    async def require_fit(self, turn: Turn) -> None:
-        """Check the message's size before its turn is admitted. Raises TooLarge if it cannot fit the model's window."""
-        if self.message_size_check is not None:
-            await self.message_size_check.require(turn)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -35,6 +36,8 @@ class ModelCatalog:
         self._http = HttpPool(url, headers, read_timeout=_TIMEOUT_SECONDS, connect_timeout=_TIMEOUT_SECONDS)
         self._clock, self.cache_watch = clock, CacheWatch(clock)
         self._cards: dict[str, ModelCard] = {}
+        self.cards: Mapping[str, ModelCard] = MappingProxyType(self._cards)
+        """All models by name, as of the last answer. Always the same mapping, which each answer changes."""
         self._fetched: float | None = None
         self._lock = asyncio.Lock()
         self.reachable: bool | None = None
@@ -59,14 +62,6 @@ class ModelCatalog:
             await self._fetch()
             self._fetched = self._clock.monotonic()
 
-    def cached_card(self, name: str) -> ModelCard | None:
-        """Return the card as of the last answer, without a request; None if unknown."""
-        return self._cards.get(name)
-
-    def cached_cards(self) -> Sequence[ModelCard]:
-        """Return all cards as of the last answer."""
-        return list(self._cards.values())
-
     def names(self) -> list[str]:
         return list(self._cards)
 
@@ -83,7 +78,7 @@ class ModelCatalog:
         """Return the card of one model; None if it is unknown or the mesh does not answer."""
         with contextlib.suppress(MeshUnavailable):
             await self.models(age)
-        return self.cached_card(name)
+        return self._cards.get(name)
 
     async def require(self, name: str) -> None:
         """Raise InvalidRequest `unknown_model`, with the known names, if the model certainly does not exist."""
@@ -135,4 +130,5 @@ class ModelCatalog:
             cards = ModelList.model_validate_json(body).data
         except ValidationError as error:
             raise MeshUnavailable("the mesh does not list its models: its answer is malformed") from error
-        self._cards = {card.id: card for card in cards}
+        self._cards.clear()
+        self._cards.update((card.id, card) for card in cards)

@@ -81,7 +81,7 @@ class ModelClient:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream a completion. It is retried, with backoff, only before the first token, because output is never
         withdrawn."""
-        card = self._catalog.cached_card(request.model)
+        card = self._catalog.cards.get(request.model)
         body = _body(request, card.caching if card is not None else "none")
         attempts = request.attempts or self._retry_policy.attempts
         for attempt in range(1, attempts + 1):
@@ -129,8 +129,7 @@ class ModelClient:
             self._catalog.reachable = False
             if not assembly.complete:  # a failure after the end of the answer does not matter
                 raise errors.from_transport(error, self._url, self._retry_policy.idle_seconds) from error
-        completion = self._with_cost(request.model, assembly.completion())
-        self._watch(request, completion, reported=assembly.report is not None)
+        completion = self._priced(request, assembly.completion(), reported=assembly.report is not None)
         line.log_completion(completion)
         yield completion
 
@@ -140,14 +139,15 @@ class ModelClient:
             return error
         return ModelError(await self._catalog.explain_refusal(error.message, model), code=error.code)
 
-    def _watch(self, request: ModelRequest, completion: Completion, *, reported: bool) -> None:
-        card = self._catalog.cached_card(request.model)
-        if reported and card is not None and card.caching != "none" and request.session_id:
-            self._catalog.cache_watch.record_usage(request, completion.usage)
-
-    def _with_cost(self, model: str, completion: Completion) -> Completion:
-        card = self._catalog.cached_card(model)
-        return replace(completion, usage=with_cost(completion.usage, card.pricing if card else None))
+    def _priced(self, request: ModelRequest, completion: Completion, *, reported: bool) -> Completion:
+        """Return the completion with its cost, and note how much of a reported usage a cache has served."""
+        card = self._catalog.cards.get(request.model)
+        if card is None:
+            return completion
+        usage = with_cost(completion.usage, card.pricing)
+        if reported and card.caching != "none" and request.session_id:
+            self._catalog.cache_watch.record_usage(request, usage)
+        return replace(completion, usage=usage)
 
 
 def _check_encoding(reply: HttpResponse) -> None:

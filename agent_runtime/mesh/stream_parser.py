@@ -59,7 +59,20 @@ def read_event(payload: bytes) -> dict[str, Any] | None:
 
     Payloads larger than json_reader.INLINE_BYTES are for `read_large_event`.
     """
-    return None if payload == b"[DONE]" else _parse(payload)
+    if payload == b"[DONE]":
+        return None
+    try:
+        # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
+        small = len(payload) <= EVENT_LIMITS.max_values
+        event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT_LIMITS)
+    except ValueError as refusal:
+        too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
+        if too_costly or not _SURROGATE_ESCAPE.search(payload):
+            raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
+        event = _parse_with_lone_surrogates(payload)
+    if not isinstance(event, dict):
+        raise _not_a_chunk()
+    return cast("dict[str, Any]", event)
 
 
 async def read_large_event(payload: bytes) -> dict[str, Any] | None:
@@ -134,12 +147,11 @@ class StreamParser:
         if not self.complete:
             raise ModelError("the model's stream ended too early", transient=True)
         calls = tuple(ToolCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
-        counted = is_object(self.report)
-        usage = (
-            usage_of(self.report) if is_object(self.report) else Usage.estimated_from_bytes(self.sent, self.received)
-        )
+        report = self.report if isinstance(self.report, dict) else None
+        usage = Usage.estimated_from_bytes(self.sent, self.received) if report is None else usage_of(report)
         stop = _STOP.get(self.finish_reason or "stop", "other")
-        return Completion("tool-calls" if calls and stop == "stop" else stop, calls, usage, self.model, counted)
+        end = "tool-calls" if calls and stop == "stop" else stop
+        return Completion(end, calls, usage, self.model, usage_reported=report is not None)
 
     def _call(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         function: dict[str, Any] = delta.get("function") or {}
@@ -186,21 +198,6 @@ def _text(value: object) -> str | None:
 
 def _objects(value: Any) -> list[dict[str, Any]]:
     return [one for one in cast("list[Any]", value) if is_object(one)] if isinstance(value, list) else []
-
-
-def _parse(payload: bytes) -> dict[str, Any]:
-    try:
-        # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
-        small = len(payload) <= EVENT_LIMITS.max_values
-        event: Any = from_json(payload, allow_inf_nan=False) if small else read_json(payload, EVENT_LIMITS)
-    except ValueError as refusal:
-        too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
-        if too_costly or not _SURROGATE_ESCAPE.search(payload):
-            raise ModelError(f"the model's stream is not JSON ({refusal}): {payload[:100]!r}", transient=True) from None
-        event = _parse_with_lone_surrogates(payload)
-    if not is_object(event):
-        raise _not_a_chunk()
-    return event
 
 
 def _not_a_chunk() -> ModelError:

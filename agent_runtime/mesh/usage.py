@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from agent_common.protocol import Pricing, Usage, is_object
+from agent_common.protocol import Pricing, Usage
 
 MAX_TOKENS = 2**40
 """More than any call can use. Larger numbers from a provider would overflow the columns of sums."""
@@ -42,7 +42,7 @@ def with_cost(usage: Usage, pricing: Pricing | None) -> Usage:
 
 def _details(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = report.get(name)
-    return found if is_object(found) else {}
+    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _cost(value: Any) -> float | None:

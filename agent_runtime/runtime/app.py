@@ -97,13 +97,13 @@ class Runtime:
         home, own = self.home, self._register_closable
         agents = AgentDirectory(home.agents)
         constraints.load()
-        authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), lambda: constraints.active.layer)
+        authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), constraints.layer)
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         events = self.app_state.events
         builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage, agents)
         agent_tools = await builder.build(mesh)
-        tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cached_cards)
+        tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cards)
         services = self._build_loop_services(
             model=model,
             price_check=PriceCheck(catalog),
@@ -214,7 +214,7 @@ class Runtime:
             side_effect_gate=gate,
             parallel_tools=settings.max_parallel_tools,
             price_check=price_check,
-            message_size_check=MessageSizeCheck(windows, agent_tools.tools, authority),
+            require_fit=MessageSizeCheck(windows, agent_tools.tools, authority).require,
             snapshot_guard=self._snapshot_guard,
             skills_folder=settings.skills_path.resolve(),
         )

@@ -19,7 +19,7 @@ class TurnLimitPolicy:
 
     def window(self, model: str) -> ContextWindow:
         """What the operator says of the agent's own model counts; of any other model he only sets the most."""
-        card, most = self._catalog.cached_card(model), self._settings.context_limit
+        card, most = self._catalog.cards.get(model), self._settings.context_limit
         told = card.context_limit if card else None
         if most is not None and told is not None and model != self._settings.model:
             most = min(most, told)
@@ -56,5 +56,5 @@ class TurnLimitPolicy:
         )
 
     def _max_output(self) -> int | None:
-        card = self._catalog.cached_card(self._settings.model)
+        card = self._catalog.cards.get(self._settings.model)
         return card.max_output_tokens if card else None

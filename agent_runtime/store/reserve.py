@@ -20,7 +20,8 @@ class DiskReserve:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._released = True
+        self.released = True
+        """Whether the space is to be reserved, again or for the first time."""
 
     @property
     def is_low(self) -> bool:
@@ -39,18 +40,13 @@ class DiskReserve:
                 os.posix_fallocate(descriptor, 0, size)
             finally:
                 os.close(descriptor)
-            self._released = False
+            self.released = False
         except OSError:
             self.release()
 
-    def refill(self) -> None:
-        """Reserve the space again after a release, as soon as there is enough."""
-        if self._released:
-            self.fill()
-
     def release(self) -> bool:
         """Free the reserved space. Returns False if there was none."""
-        self._released = True
+        self.released = True
         try:
             self._path.unlink()
         except OSError:

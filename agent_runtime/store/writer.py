@@ -97,7 +97,8 @@ class DatabaseWriter:
                 _apply(connection, job, alone=len(batch) == 1)
             connection.execute("COMMIT")
             self.commits += 1
-            self._reserve.refill()
+            if self._reserve.released:
+                self._reserve.fill()
         except (sqlite3.Error, OSError) as error:
             self.damaged = self.damaged or is_damage(error)
             if connection.in_transaction:

@@ -34,7 +34,6 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         """The event loop's time since when the connection is idle, set by the pool."""
         self._waiter: asyncio.Future[None] | None = None
         self._open = False
-        self._buffered_bytes = 0
         self._fault = "the connection was lost"
 
     @property
@@ -45,7 +44,6 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
     async def send(self, data: bytes, seconds: float) -> None:
         """Write a whole request and read the head of the reply. Never sends it twice. Raises TransportFault."""
         self.expect_reply()
-        self._buffered_bytes = 0
         self._transport.write(data)
         try:
             while not self.status:
@@ -62,9 +60,9 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
             await self._wait_for_data(seconds)
         data = b"".join(self.pieces)
         self.pieces.clear()
-        if self._buffered_bytes > HIGH_WATER and self._open:
+        if self.waiting_bytes > HIGH_WATER and self._open:
             self._transport.resume_reading()
-        self._buffered_bytes = 0
+        self.waiting_bytes = 0
         return data
 
     def close(self) -> None:
@@ -102,11 +100,14 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         if self.done:  # unsolicited data
             self.close()
             return
+        waited = self.waiting_bytes
         try:
             self.feed(data)
         except InvalidReply as error:
             self._fault = f"{error},"
             self.close()
+        if self.waiting_bytes > HIGH_WATER >= waited and self._open:
+            self._transport.pause_reading()
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -119,14 +120,6 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self.done:  # an unsolicited reply follows the expected one
             self.close()
-
-    def on_body(self, body: bytes) -> None:
-        if self.done:
-            return
-        super().on_body(body)
-        self._buffered_bytes += len(body)
-        if self._buffered_bytes > HIGH_WATER >= self._buffered_bytes - len(body):
-            self._transport.pause_reading()
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from ..endpoints.connect import CONNECT_SECONDS, connect
@@ -55,13 +55,11 @@ class HttpPool:
         self._idle_seconds, self._connect_seconds = read_timeout, connect_timeout
         self._idle: list[HttpConnection] = []
 
-    @asynccontextmanager
-    async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncGenerator[HttpResponse]:
+    def request(self, method: str, path: str, body: bytes | None = None) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request. Leaving the block before the end of the body closes the connection. Raises TransportFault."""
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
-        async with self.request_raw(head + (body or b""), self._idle_seconds) as reply:
-            yield reply
+        return self.request_raw(head + (body or b""), self._idle_seconds)
 
     @asynccontextmanager
     async def request_raw(self, request: bytes, read_timeout: float) -> AsyncGenerator[HttpResponse]:

@@ -23,13 +23,15 @@ class ReplyParser:
         """Names in lower case; of several with one name the first."""
         self.pieces: list[bytes] = []
         """Of the body, that were not taken yet."""
+        self.waiting_bytes = 0
+        """Bytes of these pieces."""
         self.done = True
         self.keep_alive = False
 
     def expect_reply(self) -> None:
         """Forget the reply before."""
         self._parser = httptools.HttpResponseParser(self)
-        self.status, self.headers, self.pieces = 0, {}, []
+        self.status, self.headers, self.pieces, self.waiting_bytes = 0, {}, [], 0
         self.done = self.keep_alive = False
         self._head_bytes = 0
 
@@ -65,6 +67,7 @@ class ReplyParser:
     def on_body(self, body: bytes) -> None:
         if not self.done:
             self.pieces.append(body)
+            self.waiting_bytes += len(body)
 
     def on_message_complete(self) -> None:
         if self.status and not self.done:

@@ -30,7 +30,7 @@ class HttpExchange(ReplyParser):
     async def read(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
         while True:
-            ready, self.pieces = self.pieces, []
+            ready, self.pieces, self.waiting_bytes = self.pieces, [], 0
             for piece in ready:
                 yield piece
             if self.done:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..permission import Action, Rule
 from .globs import ANY, covers, matches, matches_any_continuation
@@ -67,7 +68,7 @@ def decide(rules: Sequence[Rule], access: Access) -> Decision:
         for rule in rules
         if rule.action == "deny"
         and _is_any(rule.pattern)
-        and any(_specificity(rule, (), one) for one in access.implied)
+        and any(_specificity(rule.permission, (), one) for one in access.implied)
         if not _is_any(rule.permission)
     ]
     return strictest(answers)
@@ -89,7 +90,7 @@ def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tup
     found = [
         (rank, rule)
         for rule in rules
-        if (rank := _specificity(rule, names, capability)) and _touches(rule, subject, access)
+        if (rank := _specificity(rule.permission, names, capability)) and _touches(rule, subject, access)
     ]
     found.sort(key=lambda one: STRICTNESS[one[1].action], reverse=True)
     shown = subject[0] if subject is not None else "; ".join(access.subjects)
@@ -99,15 +100,16 @@ def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tup
     return Decision("ask", None, shown)
 
 
-def _specificity(rule: Rule, names: tuple[str, ...], capability: str) -> int:
-    """Return how exactly a rule names the tool, from 0 (not at all) to 4 (by its name)."""
-    if rule.permission in names:
+@lru_cache(maxsize=4096)
+def _specificity(permission: str, names: tuple[str, ...], capability: str) -> int:
+    """Return how exactly a rule for `permission` names the tool, from 0 (not at all) to 4 (by its name)."""
+    if permission in names:
         return 4
-    if rule.permission == capability:
+    if permission == capability:
         return 3
-    if not any(matches(rule.permission, name) for name in (*names, capability) if name):
+    if not any(matches(permission, name) for name in (*names, capability) if name):
         return 0
-    return 1 if _is_any(rule.permission) else 2
+    return 1 if _is_any(permission) else 2
 
 
 def _touches(rule: Rule, subject: tuple[str, ...] | None, access: Access) -> bool:

@@ -19,7 +19,7 @@ _ANSWERS = TypeAdapter(list[list[str]])
 
 def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
     """Return the model for a body: `messages` distinguishes the AI SDK's shape from our own."""
-    return UseChatRequest if is_object(body) and "messages" in body else ChatRequest
+    return UseChatRequest if isinstance(body, dict) and "messages" in body else ChatRequest
 
 
 def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_common.protocol import Usage
-
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
 from .overflow import OverflowReport, overflow_of
@@ -41,13 +39,9 @@ class ContextUsage:
     message, is noticed without it."""
 
     def __init__(self, calibration: TokenCalibration) -> None:
-        self._calibration = calibration
+        self.calibration = calibration
+        """The calibration of the model that answers; `switch_calibration` changes it."""
         self.reset()
-
-    @property
-    def calibration(self) -> TokenCalibration:
-        """The calibration of the model that answers."""
-        return self._calibration
 
     def reset(self) -> None:
         """Forget the conversation, which was rewritten. The model's calibration stays."""
@@ -63,8 +57,8 @@ class ContextUsage:
 
     def switch_calibration(self, calibration: TokenCalibration) -> None:
         """Use another model's calibration, and forget the reports of the one before."""
-        if calibration is not self._calibration:
-            self._calibration = calibration
+        if calibration is not self.calibration:
+            self.calibration = calibration
             self._tools, self._schemas = None, 0.0
             self._base = self._doubt = None
 
@@ -74,29 +68,25 @@ class ContextUsage:
         """Return the tokens of a request with these messages and tools. Only what is new takes time."""
         self._measure(messages)
         if tools != self._tools:
-            shown = SHOWN_SCHEMA_SHARE if self._calibration.encoding else 1.0
+            shown = SHOWN_SCHEMA_SHARE if self.calibration.encoding else 1.0
             self._tools, self._schemas = tools, estimate_json(tools) * shown if tools else 0.0
         return self._tokens(self._sums[-1] + self._schemas)
 
     def costs(self, messages: Sequence[bytes]) -> list[int]:
         """Return the tokens of each message by itself."""
         self._measure(messages)
-        factor = self._calibration.factor
+        factor = self.calibration.factor
         return [round((upto - before) * factor) for before, upto in zip(self._sums, self._sums[1:], strict=False)]
 
     def text_tokens(self, text: str) -> int:
         """Return the tokens of a text by itself, at least one."""
-        return max(1, round(estimate_text(text) * self._calibration.factor))
+        return max(1, round(estimate_text(text) * self.calibration.factor))
 
     # -- reports of the model
 
-    def record_report(self, messages_sent: int, usage: Usage) -> None:
-        """Learn from the usage that the model reports for the request measured last, of `messages_sent` messages. An
-        impossible report changes nothing."""
-        self.record_count(messages_sent, usage.input + usage.cache_read + usage.cache_write)
-
     def record_count(self, messages_sent: int, prompt_tokens: int) -> None:
-        """Learn from the number of input tokens, as `record_report` does."""
+        """Learn from the input tokens that the model reports for the request measured last, of `messages_sent`
+        messages. An impossible number changes nothing."""
         if not 0 < messages_sent < len(self._sums):
             return
         estimated = self._sums[messages_sent] + self._schemas
@@ -105,8 +95,8 @@ class ContextUsage:
         if not self._believes(estimated, prompt_tokens):
             return
         if self._base is not None and self._is_prefix(self._base):
-            self._calibration.learn(estimated - self._base.estimated, prompt_tokens - self._base.reported)
-        self._calibration.learn(estimated, prompt_tokens, whole_request=True)
+            self.calibration.learn(estimated - self._base.estimated, prompt_tokens - self._base.reported)
+        self.calibration.learn(estimated, prompt_tokens, whole_request=True)
         self._base = _Base(messages_sent, estimated, prompt_tokens, self._first, self._tools)
 
     def record_overflow(self, why: str) -> OverflowReport | None:
@@ -120,7 +110,7 @@ class ContextUsage:
         estimated = self._sums[-1] + self._schemas
         if estimated and at_least > self._tokens(estimated):
             if not report.with_reply:
-                self._calibration.learn(estimated, at_least, whole_request=True, trusted=True)
+                self.calibration.learn(estimated, at_least, whole_request=True, trusted=True)
             self._base = _Base(len(self._sums) - 1, estimated, at_least, self._first, self._tools)
         return report
 
@@ -133,7 +123,7 @@ class ContextUsage:
     def _believes(self, estimated: float, reported: int) -> bool:
         """Return whether a report is near the expected tokens, or agrees with the report before it."""
         expected, ratio = self._tokens(estimated), reported / estimated
-        unknown = self._base is None and not self._calibration.calibrated
+        unknown = self._base is None and not self.calibration.calibrated
         if unknown or expected * MIN_EXPECTED_RATIO <= reported <= expected * MAX_EXPECTED_RATIO:
             self._doubt = None
             return True
@@ -143,8 +133,8 @@ class ContextUsage:
     def _tokens(self, estimated: float) -> int:
         """Convert an estimate to tokens of this model, counted from the last report if there is one."""
         if self._base is None:
-            return round(estimated * self._calibration.factor)
-        return max(0, round(self._base.reported + (estimated - self._base.estimated) * self._calibration.factor))
+            return round(estimated * self.calibration.factor)
+        return max(0, round(self._base.reported + (estimated - self._base.estimated) * self.calibration.factor))
 
     def _measure(self, messages: Sequence[bytes]) -> None:
         known = len(self._sums) - 1

@@ -12,7 +12,7 @@ from ...agents import AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, ContextWindow, digest
 from ...errors import ModelError, ModelErrorCode
 from ...ports import ToolContext
-from ...sessions import text_of
+from ...sessions import AgentPrompt, text_of
 from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.model_windows import ModelWindows
@@ -52,16 +52,17 @@ class SummarizerModels:
     def choose_model(self, session_model: str, needed_tokens: int, *, price_needed: bool = False) -> str:
         """Return the cheapest model with a known price and a window of at least `needed_tokens`, or else the session's
         own model. With `price_needed`, a configured model without a known price is ignored."""
-        priced = {card.id: price for card in self.windows.known_cards() if (price := _price(card)) is not None}
+        cards = self.windows.known_cards
+        priced = {name: price for name, card in cards.items() if (price := _price(card)) is not None}
         set_by = self.manifest().model or self.configured_model
         if set_by and (set_by in priced or not price_needed):
             return set_by
         if session_model not in priced:
             return session_model
         large = {
-            card.id
-            for card in self.windows.known_cards()
-            if card.context_limit and self.windows.configured(card.id).usable >= needed_tokens
+            name
+            for name, card in cards.items()
+            if card.context_limit and self.windows.configured(name).usable >= needed_tokens
         }
         return min(
             priced.keys() & (large | {session_model}), key=lambda name: (priced[name], name != session_model, name)
@@ -125,7 +126,7 @@ class SummarizerAgent:
     def _window(self) -> ContextWindow:
         """The window of the model, narrowed by what its refusals have revealed."""
         refused = self._history.refused_tokens if self._history.model == self._model else None
-        return self._models.windows.configured(self._model).narrowed(self._calibration.limit).narrowed(refused)
+        return self._models.windows.configured(self._model).narrowed(self._calibration.limit, refused)
 
     async def summarize(self, transcript: str) -> Summary:
         """Write a summary in one attempt. If the chosen model is not usable, switch to the session's own for good."""
@@ -154,9 +155,8 @@ class SummarizerAgent:
 
     def _turn(self, transcript: str) -> Turn:
         model, manifest, conversation, ids = self._model, self._manifest, self._session, self._services.ids
-        agent_session = LiveSession(
-            conversation.id, conversation.principal, manifest.name, model, manifest.prompt, digest(manifest.prompt), ()
-        )
+        prompts = {manifest.name: AgentPrompt(manifest.prompt, digest(manifest.prompt), ())}
+        agent_session = LiveSession(conversation.id, conversation.principal, manifest.name, model, prompts)
         message_id = ids.new("msg")
         books = self._parent.budget if self._parent is not None else None
         seconds = (

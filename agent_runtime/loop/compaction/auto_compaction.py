@@ -114,9 +114,11 @@ class AutoCompaction:
             self._max_tokens = int(min(self._used_tokens, self._max_tokens or self._used_tokens) * REFUSED_SHRINK)
 
     async def require_fits(self, tools: bytes | None) -> None:
+        if not self._deps.model_switched:
+            return
         context_usage, window = self._deps.context_usage, self._deps.configured_window()
         limit = window.limit
-        if not self._deps.model_switched or not window.known or self._used_tokens <= limit:
+        if not window.known or self._used_tokens <= limit:
             return
         sizes = await too_long(context_usage.calibration, self._deps.view.messages, tools, limit)
         if sizes is None:
@@ -132,11 +134,8 @@ class AutoCompaction:
     async def compact_if_needed(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         self.compacted = False
         context_usage, view, history = self._deps.context_usage, self._deps.view, self._deps.history
-        window = (
-            self._deps.configured_window()
-            .narrowed(context_usage.calibration.limit)
-            .narrowed(history.refused_tokens)
-            .narrowed(self._max_tokens)
+        window = self._deps.configured_window().narrowed(
+            context_usage.calibration.limit, history.refused_tokens, self._max_tokens
         )
         used = self._used_tokens = context_usage.occupancy(view.messages, tools)
         if not forced and (used < window.usable or used < history.not_before):
@@ -252,8 +251,8 @@ def _learn(context_usage: ContextUsage, error: ModelError) -> bool:
 def _record_report(context_usage: ContextUsage, sent: int, usage: Usage) -> int:
     """Learn from the usage that the model reports; returns the input tokens. If they exceed the known limit, the limit
     is dropped: it came from an error text, which may quote user content."""
-    context_usage.record_report(sent, usage)
     input_tokens = usage.input + usage.cache_read + usage.cache_write
+    context_usage.record_count(sent, input_tokens)
     if context_usage.calibration.limit is not None and input_tokens > context_usage.calibration.limit:
         context_usage.calibration.limit = None
     return input_tokens

@@ -166,7 +166,7 @@ class CompactionService:
             await self.memory.save_facts(facts, principal=session.principal, session_id=session.id)
 
     async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
-        prompt, agent = session.prompt, session.agent
+        prompt, agent = session.own_prompt.prompt, session.agent
         return await self.services.database.read(
             lambda connection: read_view(connection, session.id, prompt, agent, own)
         )
@@ -176,7 +176,7 @@ class CompactionService:
 
         def unit(connection: sqlite3.Connection) -> tuple[View, tuple[int, str]]:
             with listing.read_transaction(connection):
-                view = read_view(connection, session.id, session.prompt, session.agent)
+                view = read_view(connection, session.id, session.own_prompt.prompt, session.agent)
                 return view, history.last_shown_position(connection, session.id)
 
         return await self.services.database.read(unit)

@@ -175,9 +175,10 @@ class UsageBudget:
         if self.caller_budget is not None:
             self.caller_budget.check(for_another_call=for_another_call)
         limits = self.limits
-        tokens = limits.tokens_before + self.tokens
-        if limits.tokens is not None and (tokens > limits.tokens or (for_another_call and tokens == limits.tokens)):
-            raise LimitReached(_exhausted("tokens", f"{tokens} of {limits.tokens} tokens"))
+        if limits.tokens is not None:
+            tokens = limits.tokens_before + self.tokens
+            if tokens > limits.tokens or (for_another_call and tokens == limits.tokens):
+                raise LimitReached(_exhausted("tokens", f"{tokens} of {limits.tokens} tokens"))
         cost = limits.cost_before + self.cost_usd + self.helper_cost_usd
         if limits.cost_usd is not None and (cost > limits.cost_usd or (for_another_call and cost >= limits.cost_usd)):
             raise LimitReached(_exhausted("cost", f"{cost:.6f} of {limits.cost_usd:g} US dollars"))

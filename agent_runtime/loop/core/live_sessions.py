@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent_common.protocol import Rule
@@ -32,9 +32,8 @@ class LiveSession:
     principal: str
     agent: str
     model: str
-    prompt: str
-    digest: str
-    tools: tuple[str, ...]
+    prompts: dict[str, AgentPrompt]
+    """The prompts of the agents that have answered in it, the session's own among them."""
     aliases: tuple[str, ...] = ()
     stored: bool = False
     archived: bool = False
@@ -48,10 +47,6 @@ class LiveSession:
     """The results of earlier compactions."""
     rules: tuple[Rule, ...] = ()
     """Rules that a person has added for the rest of the session."""
-    packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The skill packages that the prompt lists: name -> where it was found."""
-    other_prompts: dict[str, AgentPrompt] = field(default_factory=dict[str, AgentPrompt])
-    """The prompts of agents other than the session's own that have answered in it."""
     parent: tuple[str, str] | None = None
     """For a subagent's session: the id of the calling session and of its user message."""
     is_subagent: bool = False
@@ -63,17 +58,15 @@ class LiveSession:
     """The pairs (principal, name) under which it is found in memory."""
     _last_ms: int = field(default=0)
 
-    def prompt_of(self, agent: str) -> AgentPrompt | None:
-        """Return the prompt of that agent in this session; None if it has never answered here."""
-        own = AgentPrompt(self.prompt, self.digest, self.tools, self.packages)
-        return own if agent == self.agent else self.other_prompts.get(agent)
+    @property
+    def own_prompt(self) -> AgentPrompt:
+        """The prompt of the session's own agent."""
+        return self.prompts[self.agent]
 
     def reorder(self, agent: str, tools: tuple[str, ...]) -> None:
         """Set the order in which that agent's tools are shown from now on."""
-        if agent == self.agent:
-            self.tools = tools
-        elif agent in self.other_prompts:
-            self.other_prompts[agent] = replace(self.other_prompts[agent], tools=tools)
+        if agent in self.prompts:
+            self.prompts[agent] = replace(self.prompts[agent], tools=tools)
 
     def next_timestamp(self, now_ms: int) -> int:
         """Return a time for the next row: never earlier than the one before, even if the clock goes back."""
@@ -81,18 +74,19 @@ class LiveSession:
         return self._last_ms
 
     def new_row(self, workspace: str) -> NewSession:
+        own = self.own_prompt
         return NewSession(
             self.id,
             self.principal,
             self.agent,
             workspace,
             self.model,
-            self.prompt,
-            self.digest,
-            self.tools,
+            own.prompt,
+            own.digest,
+            own.tools,
             self.aliases,
             self.parent,
-            self.packages,
+            own.packages,
         )
 
 
@@ -141,11 +135,8 @@ class LiveSessions:
     ) -> LiveSession:
         """Create a session in memory. It is stored with its first message."""
         manifest = self.agents.get(agent) or self.agents.require_selectable(DEFAULT)
-        brief, model = self.draft(manifest, principal), manifest.model or self._model
-        conversation = LiveSession(
-            self._ids.new("ses"), principal, manifest.name, model, brief.prompt, brief.digest, brief.tools, aliases
-        )
-        conversation.packages = brief.packages
+        prompts, model = {manifest.name: self.draft(manifest, principal)}, manifest.model or self._model
+        conversation = LiveSession(self._ids.new("ses"), principal, manifest.name, model, prompts, aliases)
         conversation.empty, conversation.parent, conversation.is_subagent = True, parent, parent is not None
         self._add(conversation)
         return conversation
@@ -153,12 +144,15 @@ class LiveSessions:
     def add_agent(self, session: LiveSession, agent: str) -> Manifest:
         """Return the manifest of an agent that is to answer in a session, making its prompt on the first occasion.
         Raises InvalidRequest for an agent that people may not choose."""
-        if agent == session.agent and self.agents.get(agent) is None:
+        try:
+            manifest = self.agents.require_selectable(agent)
+        except InvalidRequest:
+            if agent != session.agent or self.agents.get(agent) is not None:
+                raise
             text = f"agent {agent} of this session no longer exists: name another one"
-            raise InvalidRequest(text, faults=[("agent", text)])
-        manifest = self.agents.require_selectable(agent)
-        if session.prompt_of(agent) is None:
-            session.other_prompts[agent] = self.draft(manifest, session.principal)
+            raise InvalidRequest(text, faults=[("agent", text)]) from None
+        if agent not in session.prompts:
+            session.prompts[agent] = self.draft(manifest, session.principal)
         return manifest
 
     def max_steps(self, agent: str) -> int | None:
@@ -208,10 +202,10 @@ class LiveSessions:
         return conversation
 
     def _restore(self, row: SessionRow) -> LiveSession:
-        conversation = LiveSession(row.id, row.principal, row.agent, row.model, row.prompt, row.digest, row.tools)
+        own = AgentPrompt(row.prompt, row.digest, row.tools, row.packages)
+        prompts = {**row.agent_prompts, row.agent: own}
+        conversation = LiveSession(row.id, row.principal, row.agent, row.model, prompts)
         conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
-        conversation.packages = row.packages
-        conversation.other_prompts.update(row.agent_prompts)
         conversation.is_subagent = row.is_subagent
         conversation.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._add(conversation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from agent_common.protocol import ModelCard
 
@@ -12,10 +12,9 @@ from ...context import ContextWindow, TokenCalibrations
 class ModelWindows:
     """The windows of all models, from the configuration, the mesh and refused requests."""
 
-    def __init__(
-        self, configured: Callable[[str], ContextWindow], known_cards: Callable[[], Sequence[ModelCard]]
-    ) -> None:
-        """`configured` returns a model's window as far as settings and mesh tell; `known_cards` the mesh's models."""
+    def __init__(self, configured: Callable[[str], ContextWindow], known_cards: Mapping[str, ModelCard]) -> None:
+        """`configured` returns a model's window as far as settings and mesh tell; `known_cards` has the mesh's models
+        as they are now, by name."""
         self.configured, self.known_cards = configured, known_cards
         self.calibrations = TokenCalibrations(self._upstream_name)
 
@@ -29,4 +28,5 @@ class ModelWindows:
 
     def _upstream_name(self, model: str) -> str | None:
         """Return the provider's own name for a model; None where it is not known."""
-        return next((card.upstream for card in self.known_cards() if card.id == model), None)
+        card = self.known_cards.get(model)
+        return card.upstream if card is not None else None

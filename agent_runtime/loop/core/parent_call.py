@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ...ports import Note
 from ...sessions import TURN_ERROR, Ids, MessageRow, history, rows, text_of
 from .turn_state import Turn
 
@@ -28,18 +27,6 @@ class ParentCall:
 
     def json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def caller_notes(turn: Turn) -> tuple[Note, ...]:
-    """Return the note that tells a subagent about its caller; empty for other turns."""
-    parent = turn.request.parent
-    if parent is None:
-        return ()
-    text = (
-        f"You run as a subagent: agent {parent.request.agent} called you by its tool task, and the message above is "
-        "what it asked for. Your final answer is returned to it. No person is there to answer questions."
-    )
-    return (Note("caller", text),)
 
 
 def fingerprint(parts: list[dict[str, Any]]) -> str:

@@ -232,7 +232,7 @@ class Turn:
 
     def reply_metadata(self) -> dict[str, Any]:
         """Return the metadata that is stored with every reply; its cost can be computed from that."""
-        prompt = self.session.prompt_of(self.request.agent)
+        prompt = self.session.prompts.get(self.request.agent)
         return {
             "model": {"provider_id": "mesh", "model_id": self.model},
             "agent": self.request.agent,

@@ -39,7 +39,8 @@ class TurnStream:
         if isinstance(chunk, ToolApprovalRequest):
             self._approval_requests[chunk.toolCallId] = len(self._log)
         self._log.append(chunk.to_sse())
-        self._wake()
+        if self._waiters:
+            self._wake()
 
     def drop_approval_request(self, call_id: str) -> None:
         """Remove an approval request from the log once it has been granted. No chunk takes a request back, so a page

@@ -34,18 +34,15 @@ class TurnFinalizer:
     _late_tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """Tasks that keep trying to record an end."""
 
-    async def finalize(self, turn: Turn, recorder: Recorder) -> None:
-        """Record the reply, the end of the turn and its hooks. Raises StoreError."""
-        await self.save_with_retries(turn, recorder, _record_end)
-
-    async def save_with_retries(self, turn: Turn, recorder: Recorder, record_end: TurnHook) -> None:
-        """Write with retries, so that a database that refuses for a moment, for a backup or a full disk, does not
-        change how a turn ends. Raises StoreError after the last attempt."""
+    async def save_with_retries(self, turn: Turn, recorder: Recorder, hook: TurnHook) -> None:
+        """Record the reply, and with the hook the end of the turn or its pause. Retries, so that a database that
+        refuses for a moment, for a backup or a full disk, does not change how a turn ends. Raises StoreError after the
+        last attempt."""
         if turn.start.write is not None:
             await asyncio.wait([turn.start.write])
         for wait in (*RETRY_SECONDS, None):
             try:
-                await recorder.save(lambda connection, now: record_end(connection, turn, now))
+                await recorder.save(lambda connection, now: hook(connection, turn, now))
                 return
             except StoreError as error:
                 if wait is None or turn.end.outcome in (INTERNAL_FAILURE, STORE_FAILURE):
@@ -60,7 +57,7 @@ class TurnFinalizer:
         def unit(connection: sqlite3.Connection) -> None:
             now = self.clock.now_ms()
             rows.cancel_queued(connection, turn.message_id, now)
-            _record_end(connection, turn, now)
+            record_end(connection, turn, now)
 
         try:
             await self.database.write(unit, durable=True)
@@ -96,7 +93,7 @@ class TurnFinalizer:
         while True:
             await asyncio.sleep(LATE_RETRY_SECONDS)
             try:
-                await recorder.save(lambda connection, now: _record_end(connection, turn, now))
+                await recorder.save(lambda connection, now: record_end(connection, turn, now))
                 return
             except StoreError:
                 continue
@@ -111,7 +108,8 @@ class TurnFinalizer:
         await asyncio.gather(*self._late_tasks, return_exceptions=True)
 
 
-def _record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+def record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+    """Write the end of the turn, and what its hooks add."""
     if turn.start.unrecorded is not None:  # the start could not be written either
         turn.start.unrecorded(connection)
     rows.end_turn(connection, turn.message_id, (turn.end.outcome or INTERNAL_FAILURE).json(), now)

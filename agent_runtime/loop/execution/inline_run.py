@@ -63,10 +63,11 @@ def _build_deps(
     context: ToolContext,
     parts: MessageParts | None,
 ) -> TurnDeps:
-    conversation, notes = turn.session, (sent_note(services.clock.now_ms()), *(turn.notes or ()))
+    conversation, own = turn.session, turn.session.own_prompt
+    notes = (sent_note(services.clock.now_ms()), *(turn.notes or ()))
 
     def seen(marker: Marker | None = None) -> View:
-        view = View(conversation.prompt, conversation.agent, marker)
+        view = View(own.prompt, conversation.agent, marker)
         view.add_user(turn.request.parts, notes=notes, message_id=turn.message_id)
         view.add_reply(past_steps(_folded_parts(parts)) if parts is not None else ())
         return view
@@ -75,7 +76,7 @@ def _build_deps(
     current_authority = partial(services.authority_resolver.resolve, turn)
     return TurnDeps(
         model=services.model,
-        tools=TurnTools(services.tool_catalog, conversation.tools, current_authority),
+        tools=TurnTools(services.tool_catalog.snapshot(own.tools, current_authority()), own.tools, current_authority),
         view=view,
         tool_context=replace(
             context,
@@ -83,7 +84,7 @@ def _build_deps(
             agent=turn.request.agent,
             interactive=False,
             approved=False,
-            packages=conversation.packages,
+            packages=own.packages,
         ),
         current_authority=current_authority,
         parallel_tools=services.parallel_tools,

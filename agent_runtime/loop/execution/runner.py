@@ -34,7 +34,7 @@ from ..turn.deps import TurnDeps
 from ..turn.resume_state import ResumeState
 from ..turn.turn import run_turn
 from ..turn.turn_tools import open_turn_tools
-from .finalizer import RETRY_SECONDS, TurnFinalizer, save_session_model
+from .finalizer import RETRY_SECONDS, TurnFinalizer, record_end, save_session_model
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -170,8 +170,7 @@ class TurnRunner:
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
         services, conversation = self.services, turn.session
-        brief = conversation.prompt_of(turn.request.agent)
-        assert brief is not None  # noqa: S101  it was made when the turn was admitted
+        brief = conversation.prompts[turn.request.agent]  # it was made when the turn was admitted
         if conversation.view is None:
             conversation.view = await self._read_view(turn)
             conversation.context_usage.reset()
@@ -224,11 +223,12 @@ class TurnRunner:
         conversation = turn.session
         if conversation.empty:
             conversation.empty = False
-            return View(conversation.prompt, conversation.agent)
+            return View(conversation.own_prompt.prompt, conversation.agent)
 
+        prompt = conversation.own_prompt.prompt
         own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=turn.has_run_before)
         return await self._read_with_retries(
-            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent, own)
+            lambda connection: read_view(connection, conversation.id, prompt, conversation.agent, own)
         )
 
     # -- the end
@@ -259,7 +259,7 @@ class TurnRunner:
         turn.end.duration_ms = round((self.services.clock.monotonic() - (turn.start.monotonic or 0.0)) * 1000)
         if turn.end.outcome is None or turn.end.outcome.status != "complete":
             turn.session.view = None
-        await self.finalizer.finalize(turn, recorder)
+        await self.finalizer.save_with_retries(turn, recorder, record_end)
         turn.end.recorded = True
         self.services.counters.count_end(turn)
         log_turn(turn, self.daily_log)

@@ -13,7 +13,6 @@ from ...errors import StoreError
 from ...ports import Clock, Note, NoteContext, NoteProvider
 from ...sessions import rows
 from ...store import Database
-from ..core.parent_call import caller_notes
 from ..core.turn_state import Turn
 
 log = logger(__name__)
@@ -30,6 +29,18 @@ async def compose_notes(
     shows the model the same ones again."""
     if turn.notes is None:
         turn.notes = () if turn.has_run_before else await _compose(turn, view, database, clock.now_ms(), providers)
+
+
+def caller_notes(turn: Turn) -> tuple[Note, ...]:
+    """Return the note that tells a subagent about its caller; empty for other turns."""
+    parent = turn.request.parent
+    if parent is None:
+        return ()
+    text = (
+        f"You run as a subagent: agent {parent.request.agent} called you by its tool task, and the message above is "
+        "what it asked for. Your final answer is returned to it. No person is there to answer questions."
+    )
+    return (Note("caller", text),)
 
 
 async def _compose(
@@ -68,16 +79,11 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
     )
     try:
         async with asyncio.timeout(PROVIDERS_SECONDS):
-            for taker in providers:
-                collected += await _notes_of_provider(taker, context)
+            for provider in providers:
+                try:
+                    collected += await provider.notes(context)
+                except Exception:  # a turn continues without these notes
+                    log.exception("a note provider failed", provider=type(provider).__name__)
     except TimeoutError:
         log.warning("note providers timed out", message_id=turn.message_id)
     return collected
-
-
-async def _notes_of_provider(provider: NoteProvider, context: NoteContext) -> Sequence[Note]:
-    try:
-        return await provider.notes(context)
-    except Exception:  # a turn continues without these notes
-        log.exception("a note provider failed", provider=type(provider).__name__)
-        return ()

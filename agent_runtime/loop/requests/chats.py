@@ -247,7 +247,7 @@ class ChatService:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
         parts = tuple((self._services.ids.new("prt"), part) for part in turn.request.parts)
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
-        prompt = turn.session.prompt_of(turn.request.agent)
+        prompt = turn.session.prompts.get(turn.request.agent)
         row = NewTurn(
             turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(),
             turn.admission.queued,

@@ -27,7 +27,7 @@ class MessageSizeCheck:
         """Raise TooLarge for a message that would not fit even into an empty conversation. If the window is unknown, or
         prompt and tools alone do not fit, the message passes and the provider decides."""
         window = self.windows.window(turn.model)
-        limit, brief = window.limit, turn.session.prompt_of(turn.request.agent)
+        limit, brief = window.limit, turn.session.prompts.get(turn.request.agent)
         if (
             brief is None
             or not window.known

@@ -120,13 +120,14 @@ class SessionService:
         conversation = await self._find(principal, name)
         manifest = self._services.authority_resolver.agents.get(conversation.agent)
         authority = self._services.authority_resolver.resolve_standalone(manifest) if manifest is not None else None
-        toolset = self._services.tool_catalog.snapshot(conversation.tools, authority) if authority is not None else None
+        own = conversation.own_prompt
+        toolset = self._services.tool_catalog.snapshot(own.tools, authority) if authority is not None else None
         view = conversation.view or await self._services.database.read(
-            lambda connection: read_view(connection, conversation.id, conversation.prompt, conversation.agent)
+            lambda connection: read_view(connection, conversation.id, own.prompt, conversation.agent)
         )
         return PromptView(
-            digest=conversation.digest,
-            prompt=conversation.prompt,
+            digest=own.digest,
+            prompt=own.prompt,
             model=conversation.model,
             tools=[tool_definition(spec) for spec in toolset.specs] if toolset is not None else [],
             messages=list(view.messages[1:]),

@@ -21,9 +21,10 @@ from ...tools import Output
 from ..core.authority import UnknownAgent
 from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
-from ..core.parent_call import ParentCall, caller_notes, fingerprint, report_to_parent
+from ..core.parent_call import ParentCall, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
+from ..notes.compose import caller_notes
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
 from .transcript import transcript
@@ -169,10 +170,7 @@ class Subagents:
             principal=caller.session.principal,
             agent=manifest.name,
             model=manifest.model or caller.model,
-            prompt=brief.prompt,
-            digest=brief.digest,
-            tools=brief.tools,
-            packages=brief.packages,
+            prompts={manifest.name: brief},
         )
         turn = self._turn(request, manifest, caller, conversation)
         turn.notes = caller_notes(turn)

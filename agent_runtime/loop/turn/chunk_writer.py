@@ -1,8 +1,10 @@
-"""Write well-formed chunks: every delta after its start, every text closed, every tool call answered."""
+"""Write well-formed chunks: every delta after its start, every text closed, every tool call answered.
+
+Each method returns the chunks to send, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 from agent_common.protocol import chunks as c
@@ -41,38 +43,40 @@ class ChunkWriter:
                 if not part["state"].startswith("output-"):
                     self._calls[part["toolCallId"]] = (name, True)
 
-    def begin_step(self) -> Iterator[c.Chunk]:
+    def begin_step(self) -> list[c.Chunk]:
         """Open a step, unless an earlier process has opened it already."""
-        if not self._step:
-            self._step = True
-            yield c.StartStep()
+        if self._step:
+            return []
+        self._step = True
+        return [c.StartStep()]
 
-    def end_step(self) -> Iterator[c.Chunk]:
-        yield from self.close_text()
+    def end_step(self) -> list[c.Chunk]:
+        chunks = self.close_text()
         if self._step:
             self._step = False
-            yield c.FinishStep()
+            chunks.append(c.FinishStep())
+        return chunks
 
-    def text(self, piece: str) -> Iterator[c.Chunk]:
-        if self._text is None:
-            yield from self.close_text()
-            self._text = self._new_id("text")
-            yield c.TextStart(id=self._text)
-        yield c.TextDelta(id=self._text, delta=piece)
-
-    def reasoning(self, piece: str) -> Iterator[c.Chunk]:
-        if self._reasoning is None:
-            yield from self.close_text()
-            self._reasoning = self._new_id("reasoning")
-            yield c.ReasoningStart(id=self._reasoning)
-        yield c.ReasoningDelta(id=self._reasoning, delta=piece)
-
-    def close_text(self) -> Iterator[c.Chunk]:
+    def text(self, piece: str) -> list[c.Chunk]:
         if self._text is not None:
-            yield c.TextEnd(id=self._text)
+            return [c.TextDelta(id=self._text, delta=piece)]
+        closing, self._text = self.close_text(), self._new_id("text")
+        return [*closing, c.TextStart(id=self._text), c.TextDelta(id=self._text, delta=piece)]
+
+    def reasoning(self, piece: str) -> list[c.Chunk]:
         if self._reasoning is not None:
-            yield c.ReasoningEnd(id=self._reasoning)
+            return [c.ReasoningDelta(id=self._reasoning, delta=piece)]
+        closing, self._reasoning = self.close_text(), self._new_id("reasoning")
+        return [*closing, c.ReasoningStart(id=self._reasoning), c.ReasoningDelta(id=self._reasoning, delta=piece)]
+
+    def close_text(self) -> list[c.Chunk]:
+        chunks: list[c.Chunk] = []
+        if self._text is not None:
+            chunks.append(c.TextEnd(id=self._text))
+        if self._reasoning is not None:
+            chunks.append(c.ReasoningEnd(id=self._reasoning))
         self._text = self._reasoning = None
+        return chunks
 
     def call_id(self, provider_id: str) -> str:
         """Return a call id that is unique in this turn: the provider's id if it is new and cannot be confused with an
@@ -86,32 +90,33 @@ class ChunkWriter:
         self._ids.add(call_id)
         return call_id
 
-    def call_started(self, call_id: str, name: str) -> Iterator[c.Chunk]:
-        yield from self.close_text()
+    def call_started(self, call_id: str, name: str) -> list[c.Chunk]:
         self._calls[call_id] = (name, False)
-        yield c.ToolInputStart(toolCallId=call_id, toolName=name, **self._kind(name))
+        return [*self.close_text(), c.ToolInputStart(toolCallId=call_id, toolName=name, **self._kind(name))]
 
-    def call_ready(self, call_id: str, name: str, arguments: object) -> Iterator[c.Chunk]:
+    def call_ready(self, call_id: str, name: str, arguments: object) -> list[c.Chunk]:
         self._calls[call_id] = (name, True)
-        yield c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, **self._kind(name))
+        return [c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, **self._kind(name))]
 
-    def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> Iterator[c.Chunk]:
+    def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> list[c.Chunk]:
         """Report a call that did not run, because its input is invalid or it is not allowed."""
         self._calls.pop(call_id, None)
-        yield c.ToolInputError(toolCallId=call_id, toolName=name, input=arguments, errorText=why, **self._kind(name))
+        kind = self._kind(name)
+        return [c.ToolInputError(toolCallId=call_id, toolName=name, input=arguments, errorText=why, **kind)]
 
-    def call_done(self, call_id: str, output: object) -> Iterator[c.Chunk]:
+    def call_done(self, call_id: str, output: object) -> list[c.Chunk]:
         name, _ = self._calls.pop(call_id)
-        yield c.ToolOutputAvailable(toolCallId=call_id, output=output, dynamic=self._dynamic(name))
+        return [c.ToolOutputAvailable(toolCallId=call_id, output=output, dynamic=self._dynamic(name))]
 
-    def call_failed(self, call_id: str, why: str, metadata: dict[str, object] | None = None) -> Iterator[c.Chunk]:
+    def call_failed(self, call_id: str, why: str, metadata: dict[str, object] | None = None) -> list[c.Chunk]:
         name, _ = self._calls.pop(call_id)
         meta = {"metadata": metadata or {}}
-        yield c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))
+        return [c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))]
 
-    def approval_wanted(self, call_id: str, request: HumanRequest) -> Iterator[c.Chunk]:
+    def approval_wanted(self, call_id: str, request: HumanRequest) -> list[c.Chunk]:
         """Ask for an approval. The reason and the rules of `always` are sent before it, because the SDK's own request
         has no field for them."""
+        chunks: list[c.Chunk] = []
         approval = f"{APPROVAL_PREFIX}{call_id}"
         if request.reason or request.always or request.touches is not None:
             about: dict[str, object] = {
@@ -120,19 +125,19 @@ class ChunkWriter:
             }
             if request.touches is not None:
                 about["touches"] = list(request.touches)
-            yield c.DataChunk(type=APPROVAL_PART, id=approval, data=about)
-        yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)
+            chunks.append(c.DataChunk(type=APPROVAL_PART, id=approval, data=about))
+        return [*chunks, c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)]
 
-    def close_calls(self, why: str) -> Iterator[c.Chunk]:
+    def close_calls(self, why: str) -> list[c.Chunk]:
         """Close open texts and answer every open call with `why`."""
-        yield from self.close_text()
+        chunks = self.close_text()
         for call_id, (name, complete) in list(self._calls.items()):
-            yield from self.call_failed(call_id, why) if complete else self.call_refused(call_id, name, {}, why)
+            chunks += self.call_failed(call_id, why) if complete else self.call_refused(call_id, name, {}, why)
+        return chunks
 
-    def close(self, why: str) -> Iterator[c.Chunk]:
+    def close(self, why: str) -> list[c.Chunk]:
         """Close everything that is open, with `why` as the result of open calls."""
-        yield from self.close_calls(why)
-        yield from self.end_step()
+        return [*self.close_calls(why), *self.end_step()]
 
     def _dynamic(self, name: str) -> bool | None:
         spec = self._spec(name)

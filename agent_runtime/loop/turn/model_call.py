@@ -10,7 +10,7 @@ from typing import Literal
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 
-from ...context import Step, ToolCallRecord, error_envelope, serialize_tools
+from ...context import Step, ToolCallRecord, error_envelope
 from ...errors import InvalidRequest, MeshUnavailable, ModelError
 from ...ports import (
     CallPiece,
@@ -71,9 +71,9 @@ class ModelCall:
         while True:
             self.budget.check(for_another_call=True)
             await self.deps.side_effect_gate.wait_open()
-            async for chunk in self.deps.context_budget.compact_if_needed(self._tool_schemas):
+            async for chunk in self.deps.context_budget.compact_if_needed(self.deps.tools.schemas):
                 yield chunk
-            await self.deps.context_budget.require_fits(self._tool_schemas)
+            await self.deps.context_budget.require_fits(self.deps.tools.schemas)
             # Compaction may have taken minutes and money, so budget and gate are checked again.
             self.budget.check(for_another_call=True)
             await self.deps.side_effect_gate.wait_open()
@@ -97,7 +97,7 @@ class ModelCall:
 
     async def _require_price(self) -> None:
         """Refuse a model without a known price if the turn has an explicit cost limit."""
-        if self.deps.price_check is None:
+        if self.deps.price_check is None or not self.budget.price_needed:
             return
         try:
             await self.deps.price_check.require(self.turn.model, self.budget)
@@ -111,7 +111,7 @@ class ModelCall:
         self.turn.retry.clear()
         context_budget = self.deps.context_budget
         context_budget.record_overflow(error)
-        async for chunk in context_budget.compact_if_needed(self._tool_schemas, forced=True):
+        async for chunk in context_budget.compact_if_needed(self.deps.tools.schemas, forced=True):
             yield chunk
         if not context_budget.compacted:
             raise error
@@ -152,24 +152,24 @@ class ModelCall:
             call_id = self.writer.call_id(f"call_{self.turn.request.reply_id}")
         return call_id
 
-    def _chunks_of_event(self, answer: _PartialAnswer, event: _AnswerEvent) -> Iterator[c.Chunk]:
-        """Yield the chunks of one event of the model's answer."""
+    def _chunks_of_event(self, answer: _PartialAnswer, event: _AnswerEvent) -> list[c.Chunk]:
+        """Return the chunks of one event of the model's answer."""
         match event:
             case TextPiece(text):
                 answer.pieces.append(text)
                 answer.received_characters += len(text)
-                yield from self.writer.text(text)
+                return self.writer.text(text)
             case ReasoningPiece(text):
                 answer.received_characters += len(text)
-                yield from self.writer.reasoning(text)
+                return self.writer.reasoning(text)
             case CallStarted(call_id, name):
                 answer.received_characters += len(name)
-                yield from self.writer.call_started(answer.call_ids[call_id], name)
+                return self.writer.call_started(answer.call_ids[call_id], name)
             case CallPiece(call_id, text):
                 answer.received_characters += len(text)
-                yield c.ToolInputDelta(toolCallId=answer.call_ids[call_id], inputTextDelta=text)
+                return [c.ToolInputDelta(toolCallId=answer.call_ids[call_id], inputTextDelta=text)]
             case Retrying():
-                yield self._retrying(event)
+                return [self._retrying(event)]
 
     async def _finish_model_call(
         self, step: Step, completion: Completion, answer: _PartialAnswer, *, tools_allowed: bool
@@ -212,7 +212,7 @@ class ModelCall:
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
-            tools=self._tool_schemas,
+            tools=self.deps.tools.schemas,
             tool_choice="auto" if tools_allowed else "none",
             max_tokens=self.budget.output_cap(),
             temperature=self.turn.request.temperature,
@@ -220,10 +220,6 @@ class ModelCall:
             session_id=self.turn.session.id,
             message_id=self.turn.message_id,
         )
-
-    @property
-    def _tool_schemas(self) -> bytes | None:
-        return serialize_tools(self.deps.tools.specs)
 
     def _retrying(self, event: Retrying) -> c.Chunk:
         self.turn.retry.reason, self.turn.retry.attempt = event.message, event.attempt

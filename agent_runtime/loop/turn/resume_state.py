@@ -35,10 +35,6 @@ class ResumeState:
     """The same parts as JSON."""
 
     @property
-    def is_new(self) -> bool:
-        return self.parts is None
-
-    @property
     def finished_tool_calls(self) -> int:
         """How many tool calls have a result."""
         return sum(len(step.calls) - len(step.open_calls) for step in self._steps)

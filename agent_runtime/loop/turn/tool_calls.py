@@ -103,10 +103,10 @@ class ToolCallRunner:
         self.learnings.observe(call.name, call.input, result, self.context)
         if result.type == "output":
             call.output = result.envelope()
-            return list(self.writer.call_done(call.id, call.output))
+            return self.writer.call_done(call.id, call.output)
         error = result.error_text or "the tool failed"
         call.output = error_envelope(error, result.metadata)
-        return list(self.writer.call_failed(call.id, error, result.metadata))
+        return self.writer.call_failed(call.id, error, result.metadata)
 
 
 async def parse_arguments(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | str:

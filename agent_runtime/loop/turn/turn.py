@@ -58,7 +58,7 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
     stays open for the next process.
     """
     loop = _Loop(turn, deps)
-    if deps.resume_state.is_new:
+    if deps.resume_state.parts is None:  # the turn is new
         yield c.Start(messageId=turn.request.reply_id, messageMetadata=turn.public_ids())
     try:
         turn.interruptible = True

@@ -9,6 +9,7 @@ from functools import partial
 from agent_common.protocol.authority import Authority
 from agent_common.telemetry import logger
 
+from ...context import serialize_tools
 from ...ports import ToolCatalog, Toolset, ToolSpec
 from ...sessions import agent_prompts
 from ...store import Database
@@ -29,20 +30,18 @@ class TurnTools:
 
     def __init__(
         self,
-        catalog: ToolCatalog,
+        toolset: Toolset,
         order: Sequence[str],
         authority: Callable[[], Authority],
         save_order: SaveOrder | None = None,
     ) -> None:
         self._authority, self._save_order = authority, save_order
         self._order = tuple(order)
-        self.toolset: Toolset = catalog.snapshot(order, authority())
+        self.toolset = toolset
         """The tools that the current step may call."""
+        self.schemas = serialize_tools(self.toolset.specs)
+        """Their definitions as the model reads them; None if there are none."""
         self._append_new(self._order)
-
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        return self.toolset.specs
 
     def spec(self, name: str) -> ToolSpec | None:
         return self.toolset.spec(name)
@@ -50,14 +49,15 @@ class TurnTools:
     def add(self, names: Sequence[str]) -> None:
         """Add these tools, in their current version, from the next step on."""
         if names:
-            shown_before = tuple(spec.name for spec in self.specs)
+            shown_before = tuple(spec.name for spec in self.toolset.specs)
             self.toolset = self.toolset.with_tools(names, self._authority())
+            self.schemas = serialize_tools(self.toolset.specs)
             self._append_new(shown_before)
 
     def _append_new(self, already_shown: Sequence[str]) -> None:
         """Put tools that were not shown until now at the end of the order, even if the stored order had them earlier:
         tools that the model has seen keep their places."""
-        shown = tuple(spec.name for spec in self.specs)
+        shown = tuple(spec.name for spec in self.toolset.specs)
         new = tuple(name for name in shown if name not in already_shown)
         if not new:
             return
@@ -73,8 +73,8 @@ async def open_turn_tools(
 ) -> TurnTools:
     """Return the tools of a turn that begins or resumes. Their order is saved with the session; if that fails, a later
     process may show them in another order."""
-    await catalog.ready(authority())
-    session, agent = turn.session, turn.request.agent
+    session, agent, at_start = turn.session, turn.request.agent, authority()
+    await catalog.ready(at_start)
 
     def save_order(order: tuple[str, ...]) -> None:
         session.reorder(agent, order)
@@ -83,8 +83,8 @@ async def open_turn_tools(
         )
         write.add_done_callback(_on_order_saved)
 
-    agent_prompt = session.prompt_of(agent)
-    return TurnTools(catalog, agent_prompt.tools if agent_prompt is not None else (), authority, save_order)
+    order = session.prompts[agent].tools
+    return TurnTools(catalog.snapshot(order, at_start), order, authority, save_order)
 
 
 def _on_order_saved(written: asyncio.Future[None]) -> None:

@@ -13,14 +13,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_common.protocol import NewRule, Rule, is_object
-from agent_common.protocol.authority import Layer
 from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, decode, payload_hash
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_INSTRUCTION_CHARACTERS = 16 * 1024
 """Maximum characters of instructions, which are shown to the model."""
 INLINE = "inline"
-_ANYTHING = Rule(permission="*", pattern="*", action="allow")
 
 
 class InvalidConstraints(Exception):
@@ -46,11 +44,6 @@ class ActiveConstraints:
     hash: str = ""
     instructions: str = ""
     rules: tuple[Rule, ...] = ()
-
-    @property
-    def layer(self) -> Layer | None:
-        """The layer of rules above every agent; None without rules."""
-        return Layer(rules=(_ANYTHING, *self.rules)) if self.rules else None
 
 
 def parse_constraints(constraints: Constraints, raw: bytes) -> ActiveConstraints:

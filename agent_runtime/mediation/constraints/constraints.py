@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_common.protocol import Rule
+from agent_common.protocol.authority import Layer
 from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, Severity, decode, read_frame
 from agent_common.telemetry import logger
 
@@ -34,6 +36,7 @@ URGENT: frozenset[Severity] = frozenset({"HIGH", "CRITICAL"})
 DEFAULT_PAYLOAD_FOLDER = Path("/agent")
 """Folder of payloads that the host names by file, if no constraints file is set
 (docs/protocols/mediation.md#21-shapes)."""
+_ANYTHING = Rule(permission="*", pattern="*", action="allow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,10 @@ class ConstraintService:
             self._apply_task = asyncio.create_task(self._apply(pushed), name="mediation constraints")
             self._apply_task.add_done_callback(lambda swap: swap.cancelled() or swap.exception())
             return await asyncio.shield(self._apply_task)
+
+    def layer(self) -> Layer | None:
+        """Return the layer of rules above every agent; None without rules."""
+        return Layer(rules=(_ANYTHING, *self.active.rules)) if self.active.rules else None
 
     async def notes(self, context: NoteContext) -> Sequence[Note]:
         """Implement ports.NoteProvider: show the instructions below every user message."""

@@ -100,8 +100,8 @@ class Recorder:
         self._cancel_timer()
         if self._pending_flush is not None:
             await asyncio.wait([self._pending_flush])
-        booked, metadata = self._counted_usage, self._metadata()
-        unit, now = self._unit(metadata, whole=True), self._clock.now_ms()
+        booked, metadata, now = self._counted_usage, self._metadata(), self._clock.now_ms()
+        unit = self._unit(metadata, now, whole=True)
 
         def whole(connection: sqlite3.Connection) -> None:
             unit(connection)
@@ -133,7 +133,7 @@ class Recorder:
     def _send(self) -> None:
         booked, metadata = self._counted_usage, self._metadata()
         self._pending_flush = flight = self._database.write(
-            self._unit(metadata, whole=metadata != self._saved_metadata)
+            self._unit(metadata, self._clock.now_ms(), whole=metadata != self._saved_metadata)
         )
         flight.add_done_callback(lambda flushed: self._on_flushed(flushed, booked, metadata))
 
@@ -157,13 +157,12 @@ class Recorder:
     def _metadata(self) -> dict[str, Any]:
         return {**self.message.metadata, "schema_version": 1}
 
-    def _unit(self, metadata: dict[str, Any], *, whole: bool) -> Callable[[sqlite3.Connection], None]:
+    def _unit(self, metadata: dict[str, Any], now: int, *, whole: bool) -> Callable[[sqlite3.Connection], None]:
         """Return the write of all changes. Only a `whole` one writes the message's row: most flushes just extend a
         text, and the row would cost one more page in the log."""
         changes = [_Change.from_part(part) for part in self._dirty.values()]
         self._dirty.clear()
         self._characters = 0
-        now = self._clock.now_ms()
         total = Usage.model_validate(metadata.get("usage", {}))
         spent, self._counted_usage = total.minus(self._counted_usage), total
 

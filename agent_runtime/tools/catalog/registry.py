@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,7 +94,8 @@ class ToolRegistry:
 
     async def ready(self, authority: Authority) -> None:
         """Connect the servers that a turn with this authority may use; give up after a short time."""
-        await asyncio.gather(*(provider.ready(authority) for provider in self._providers))
+        for provider in self._providers:
+            await provider.ready(authority)
 
     def snapshot(self, order: Sequence[str] = (), authority: Authority | None = None) -> Snapshot:
         """Return the present tools that the authority offers: those in `order` first, in that order, then new ones,

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import mean
 
-from agent_common.protocol import Usage
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from tests.unit.context.tokens import corpus
 from tests.unit.context.tokens.corpus import PROSE, CountingProvider, answered, called, message, results
@@ -107,8 +106,6 @@ def play(gauge: ContextUsage | Quarter, provider: CountingProvider, limit: int, 
             tally.overflows += 1
             messages = [PROMPT, SUMMARY]
             gauge.reset()
-        elif isinstance(gauge, ContextUsage):
-            gauge.record_report(len(messages), Usage(input=true))
         else:
             gauge.record_count(len(messages), true)
 

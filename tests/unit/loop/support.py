@@ -169,7 +169,8 @@ class FakeTools:
 
 
 def conversation(session_id: str = "ses_1") -> LiveSession:
-    return LiveSession(session_id, "operator", "default", "m", PROMPT, digest(PROMPT), ("echo",))
+    prompts = {"default": AgentPrompt(PROMPT, digest(PROMPT), ("echo",))}
+    return LiveSession(session_id, "operator", "default", "m", prompts)
 
 
 def new_turn(**fields: Any) -> Turn:
@@ -218,7 +219,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
     context = ToolContext("ses_1", "", Path(), Path())
     kit = TurnDeps(
         model=model,
-        tools=TurnTools(tools or FakeTools(), (), Authority),
+        tools=TurnTools((tools or FakeTools()).snapshot(), (), Authority),
         view=view,
         tool_context=context,
         current_authority=Authority,
@@ -319,7 +320,10 @@ class World:
             learnings=learnings or NoLearnings(),
             price_check=PriceCheck(Cards(cards)),
         )
-        windows = ModelWindows(lambda name: ContextWindow.from_limit(limits_of.get(name, window), None), lambda: cards)
+        windows = ModelWindows(
+            lambda name: ContextWindow.from_limit(limits_of.get(name, window), None),
+            {card.id: card for card in cards},
+        )
         models = SummarizerModels(agents, windows)
         self.compactions = CompactionService(self.hallway, models, policy or CompactionPolicy())
         finalizer = TurnFinalizer(self.database, self.clock)

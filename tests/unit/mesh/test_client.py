@@ -128,7 +128,7 @@ async def test_the_catalog_is_asked_once_a_minute() -> None:
     with ScriptedProvider(models=[ModelCard(id="big", context_limit=9), "plain"]) as provider:
         async with mesh_of(provider.url) as (client, catalog, clock):
             assert catalog.reachable is None
-            assert catalog.cached_card("big") is None
+            assert "big" not in catalog.cards
             both = await asyncio.gather(client.models(), catalog.models())
             assert [card.id for card in both[0]] == catalog.names() == ["big", "plain"]
             big = await catalog.card("big")

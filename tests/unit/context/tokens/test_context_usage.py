@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from agent_common.protocol import Usage
 from agent_runtime.context import serialize_tools
 from agent_runtime.context.tokens import ContextUsage, TokenCalibration
 from agent_runtime.ports import ToolSpec
@@ -29,10 +28,6 @@ TOOLS = serialize_tools([ToolSpec(name, f"What the tool {name} does, in a senten
 PROMPT = message("system", DOCUMENTS[0][:3000])
 
 
-def used(tokens: int) -> Usage:
-    return Usage(input=tokens // 3, cache_read=tokens - tokens // 3, output=77, reasoning=12)
-
-
 def talk(
     gauge: ContextUsage, provider: CountingProvider, turns: Sequence[Sequence[bytes]]
 ) -> Iterator[tuple[int, int, int]]:
@@ -44,7 +39,7 @@ def talk(
             if one.startswith((b'{"role":"user"', b'{"role":"tool"')):
                 estimate, report = gauge.occupancy(messages, TOOLS), provider.prompt_tokens(messages, TOOLS)
                 yield number, estimate, report
-                gauge.record_report(len(messages), used(report))
+                gauge.record_count(len(messages), report)
 
 
 def conversation(seed: int, turns: int = 8) -> list[list[bytes]]:
@@ -84,7 +79,7 @@ def test_a_text_larger_than_all_before_is_met_within_a_quarter(factor: float) ->
         for said in conversation(12, turns=3):
             messages += said
             gauge.occupancy(messages)
-            gauge.record_report(len(messages), used(provider.prompt_tokens(messages)))
+            gauge.record_count(len(messages), provider.prompt_tokens(messages))
         messages.append(answered({"stdout": text}))
         assert gauge.occupancy(messages) == pytest.approx(provider.prompt_tokens(messages), rel=0.25)
 
@@ -155,8 +150,8 @@ def test_another_model_behind_the_same_name_is_believed_at_its_second_report() -
 
 def test_a_report_about_a_request_that_nobody_asked_about_is_ignored() -> None:
     gauge = ContextUsage(TokenCalibration("unknown"))
-    gauge.record_report(0, used(100))
-    gauge.record_report(5, used(100))
+    gauge.record_count(0, 100)
+    gauge.record_count(5, 100)
     gauge.record_overflow("prompt is too long: 210000 tokens > 200000 maximum")
     assert gauge.occupancy([]) == 0
 
@@ -210,14 +205,14 @@ def test_a_conversation_that_is_written_anew_is_noticed() -> None:
     gauge, _, messages = grown()
     gauge.occupancy(messages, TOOLS)
     for other in (messages[:5], [*messages[:-1], message("user", "something else")], [PROMPT], []):
-        fresh = ContextUsage(gauge._calibration)
+        fresh = ContextUsage(gauge.calibration)
         assert gauge.occupancy(other, TOOLS) == fresh.occupancy(other, TOOLS)
 
 
 def test_a_conversation_that_is_read_back_is_the_same_one() -> None:
     gauge, provider, messages = grown()
     gauge.occupancy(messages, TOOLS)
-    gauge.record_report(len(messages), used(provider.prompt_tokens(messages, TOOLS)))
+    gauge.record_count(len(messages), provider.prompt_tokens(messages, TOOLS))
     again = [bytes(bytearray(one)) for one in messages]
     assert gauge.occupancy(again, TOOLS) == provider.prompt_tokens(messages, TOOLS)
 
@@ -225,7 +220,7 @@ def test_a_conversation_that_is_read_back_is_the_same_one() -> None:
 def test_another_prompt_and_other_tools_are_counted_beside_the_last_report() -> None:
     gauge, provider, messages = grown()
     gauge.occupancy(messages, TOOLS)
-    gauge.record_report(len(messages), used(provider.prompt_tokens(messages, TOOLS)))
+    gauge.record_count(len(messages), provider.prompt_tokens(messages, TOOLS))
     messages[0] = message("system", CODE[0])
     for tools in (TOOLS, None):
         assert gauge.occupancy(messages, tools) == pytest.approx(provider.prompt_tokens(messages, tools), rel=0.1)

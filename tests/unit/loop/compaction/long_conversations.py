@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -200,8 +200,13 @@ class Stage:
 
     async def on_disk(self, conversation: LiveSession) -> View:
         """The view of a session as the next life would read it."""
-        of = conversation
-        return await self.world.database.read(lambda connection: read_view(connection, of.id, of.prompt, of.agent))
+        of, prompt = conversation, conversation.own_prompt.prompt
+        return await self.world.database.read(lambda connection: read_view(connection, of.id, prompt, of.agent))
+
+
+def set_prompt(session: LiveSession, prompt: str) -> None:
+    """Give the session's own agent this prompt."""
+    session.prompts[session.agent] = replace(session.own_prompt, prompt=prompt)
 
 
 def paired(sent: Sequence[bytes]) -> None:

@@ -18,6 +18,7 @@ from tests.unit.loop.compaction.long_conversations import (
     marked,
     prose,
     say,
+    set_prompt,
     tokens,
 )
 from tests.unit.loop.people import no_card
@@ -33,7 +34,7 @@ async def test_a_large_prompt_leaves_little_room_and_less_of_it_is_kept(tmp_path
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
         found = await world.conversations.find_or_create("operator", stage.session)
-        found.prompt = prose(1000)
+        set_prompt(found, prose(1000))
         turns = [await say(stage, 120) for _ in range(24)]
         assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         begun = {marker.tail_start_id for marker in await marked(world, turns[0].session.id)}
@@ -47,7 +48,7 @@ async def test_results_are_shown_as_far_as_half_of_the_room_goes(tmp_path: Path)
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
         found = await world.conversations.find_or_create("operator", stage.session)
-        found.prompt = prose(800)
+        set_prompt(found, prose(800))
         fixed = tokens(prose(800).encode())
         turn = await say(stage, 3, Calls((("read", 5000),)), Says(7))
         [marker] = await marked(world, turn.session.id)

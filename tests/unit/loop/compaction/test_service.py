@@ -29,6 +29,7 @@ from tests.unit.loop.compaction.long_conversations import (
     paired,
     prose,
     say,
+    set_prompt,
     states,
     tokens,
 )
@@ -146,7 +147,7 @@ async def test_a_prompt_that_fills_the_window_is_not_compacted_away(tmp_path: Pa
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
         found = await world.conversations.find_or_create("operator", stage.session)
-        found.prompt = prose(2600)
+        set_prompt(found, prose(2600))
         turns = [await say(stage, 20) for _ in range(10)]
         assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         assert len(model.told) <= 4

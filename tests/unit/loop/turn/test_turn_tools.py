@@ -37,11 +37,11 @@ class Shelf:
         return ()
 
     def toolbox(self, order: Sequence[str]) -> TurnTools:
-        return TurnTools(ToolRegistry([], self), order, Authority, self.kept.append)
+        return TurnTools(ToolRegistry([], self).snapshot(order, Authority()), order, Authority, self.kept.append)
 
 
 def shown(box: TurnTools) -> list[str]:
-    return [spec.name for spec in box.specs]
+    return [spec.name for spec in box.toolset.specs]
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=6))
