@@ -153,7 +153,7 @@ async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock
 async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     """Open fleet and listener. The fleet closes first, because its runtimes sign off from the listener."""
     guard: AccessGuard = app.state.guard
-    bond = FleetBridge(
+    bridge = FleetBridge(
         work.fleet,
         guard,
         settings=work.settings,
@@ -161,22 +161,22 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
         clock=work.clock,
         bound=work.mediation,
     )
-    await bond.listener.open()
-    stack.push_async_callback(bond.listener.close)
+    await bridge.listener.open()
+    stack.push_async_callback(bridge.listener.close)
     guard.add_revocation_callback(partial(_end_connections, app))
     await work.fleet.open()
-    await bond.reconcile()
+    await bridge.reconcile()
     stack.push_async_callback(work.fleet.close)
-    stack.push_async_callback(bond.close)
+    stack.push_async_callback(bridge.close)
     if work.settings.restart:
-        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bond.is_fenced(workspace))
+        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bridge.is_fenced(workspace))
         stack.push_async_callback(supervisor.close)
     retention = LedgerRetention(
         work.database, work.clock, PruningLimits(work.settings.retention_days, work.settings.retention_rows)
     )
     stack.push_async_callback(retention.close)
     retention.start()
-    app.state.fleet, app.state.listener = work.fleet, bond.listener
+    app.state.fleet, app.state.listener = work.fleet, bridge.listener
 
 
 async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:

@@ -87,7 +87,7 @@ class Settings(BaseModel):
     workspace_mb: int = Field(default=10_240, ge=1)
     """MiB that the workspace may hold."""
     confinement: Literal["auto", "required", "off"] = "auto"
-    """How commands and skills are held: best rung there is, refuse to start without one, or bare."""
+    """Confine commands and skills: as well as this machine allows, or else refuse to start, or not at all."""
     watchdog: str = "reference"
     """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/reference/tools.md)."""
     max_iterations: int = Field(default=20, ge=1, le=500)

@@ -41,16 +41,16 @@ def format_time(ms: int) -> str:
 
 def bound_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
     """Return the notes that fit, each cut to size, with a warning if some were left out."""
-    fitting: list[Note] = []
+    kept: list[Note] = []
     left = NOTES_CAP
     for number, note in enumerate(notes):
         left -= min(len(note.text), NOTE_CAP)
         if number >= MAX_NOTES or left < 0:
-            fitting.append(Note("warning", "there was more to note here than fits"))
+            kept.append(Note("warning", "there was more to note here than fits"))
             break
         cut = len(note.text) > NOTE_CAP
-        fitting.append(Note(note.kind, f"{note.text[:NOTE_CAP]} [cut]", note.source) if cut else note)
-    return tuple(fitting)
+        kept.append(Note(note.kind, f"{note.text[:NOTE_CAP]} [cut]", note.source) if cut else note)
+    return tuple(kept)
 
 
 def notes_block(notes: Sequence[Note]) -> str:

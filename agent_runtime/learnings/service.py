@@ -190,10 +190,10 @@ class LearningService:
     def _store_notes(self, queue: _NotesQueue, notes: Sequence[FailureNote | CorrectionNote]) -> None:
         """Add the notes to the file. Raises ToolFailure."""
         data = _read_bytes(queue.safe_path)
-        notebook = NotesFile.parse(queue.head if data is None else _decode(data))
-        notebook.add(to_entry(note, self._redactor) for note in notes)
-        notebook.trim()
-        changed = notebook.render().encode(errors="surrogateescape")
+        notes_file = NotesFile.parse(queue.head if data is None else _decode(data))
+        notes_file.add(to_entry(note, self._redactor) for note in notes)
+        notes_file.trim()
+        changed = notes_file.render().encode(errors="surrogateescape")
         if len(changed) > MAX_FILE_BYTES:
             raise _too_large_error(queue.safe_path)
         queue.safe_path.write_atomically(changed)

@@ -25,15 +25,15 @@ def import_session(settings: Settings, path: str) -> str:
     database = Database(home.database, MIGRATIONS)
 
     async def store(file: BinaryIO) -> str:
-        parcel = transfer.validate_export(file)
+        export = transfer.validate_export(file)
         home.prepare()
         now = SystemClock().now_ms()
         database.open()
         try:
-            await database.write(lambda connection: transfer.store_session(connection, file, parcel, now), durable=True)
+            await database.write(lambda connection: transfer.store_session(connection, file, export, now), durable=True)
         finally:
             database.close()
-        return parcel.session_id
+        return export.session_id
 
     try:
         with Path(path).open("rb") as file:

@@ -53,15 +53,17 @@ class StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
         room, cleaner = settings.workspace_mb * 2**20, redactor(settings)
         locks, backups = PathLocks(), FileBackups(clock, max_bytes=min(MAX_BACKUP_BYTES, room // 10))
-        ration = WriteQuota(confinement, home.workspace, room)
-        shelf = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), ration)
+        write_quota = WriteQuota(confinement, home.workspace, room)
+        file_service = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), write_quota)
         learnings = register_closable(LearningService(home.workspace, clock, cleaner))
-        diary = register_closable(
-            DailyLogWriter(home, clock, locks, ration.require_space, days=settings.daily_log_days, redactor=cleaner)
+        daily_log = register_closable(
+            DailyLogWriter(
+                home, clock, locks, write_quota.require_space, days=settings.daily_log_days, redactor=cleaner
+            )
         )
         model = settings.embedding_model
         meaning = EmbeddingSearch(database, mesh, model, clock) if model is not None else None
         memory = register_closable(MemoryService(database, home, clock, cleaner, embeddings=meaning))
-        for keeper in (learnings, diary, memory):
+        for keeper in (learnings, daily_log, memory):
             keeper.start()
-        return cls(locks, backups, shelf, learnings, diary, memory)
+        return cls(locks, backups, file_service, learnings, daily_log, memory)

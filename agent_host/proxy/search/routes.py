@@ -25,5 +25,5 @@ class Wanted(SearchRequest):
 @router.post("/v1/search")
 async def search(request: Request, wanted: Wanted, caller: Annotated[HostCaller, Depends(identify)]) -> SearchResults:
     """Search the web."""
-    desk: SearchService = request.app.state.search
-    return SearchResults(results=list(await desk.search(caller.agent_id, wanted)))
+    search_service: SearchService = request.app.state.search
+    return SearchResults(results=list(await search_service.search(caller.agent_id, wanted)))

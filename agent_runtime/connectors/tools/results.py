@@ -28,11 +28,11 @@ def result_data(result: CallToolResult) -> Any:
         raise ToolFailure(text.strip()[:ERROR_LIMIT] or "the tool failed and does not say why")
     others = [block for block in result.content if block.type != "text"]
     structured = result.structured_content
-    bare = cast("dict[str, Any]", structured)["result"] if _is_wrapped(structured) else structured
-    if not others and (structured is None or text == bare):
+    unwrapped = cast("dict[str, Any]", structured)["result"] if _is_wrapped(structured) else structured
+    if not others and (structured is None or text == unwrapped):
         return text
     found: dict[str, Any] = {}
-    if text and not _repeats(texts, bare):
+    if text and not _repeats(texts, unwrapped):
         found["text"] = text
     if structured is not None:
         found["structured"] = structured

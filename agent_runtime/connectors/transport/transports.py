@@ -91,7 +91,7 @@ class ConnectorDeps:
         found = await asyncio.to_thread(find_installation, target, self.data_dir, os.environ)
         own = (target.cwd,) if target.cwd and target.cwd != self.workspace else ()
         readable = (*found.folders, *target.read, *own)
-        box = SandboxSpec(
+        sandbox_spec = SandboxSpec(
             # Not the workspace, which the agent can write: interpreters load code from their working directory.
             target.cwd or Path("/"),
             writable=(self.workspace,) if target.write else (),
@@ -102,7 +102,7 @@ class ConnectorDeps:
             quotas=(Quota.for_size(self.workspace, limits.workspace, "the workspace"),) if target.write else (),
             network=network,
         )
-        return await self.confinement.spawn(found.argv, box, line_limit=MESSAGE_LIMIT)
+        return await self.confinement.spawn(found.argv, sandbox_spec, line_limit=MESSAGE_LIMIT)
 
     async def advice(self, server: ServerConfig) -> list[str]:
         """Return the faults that a local server will have in its confinement, each with its fix."""

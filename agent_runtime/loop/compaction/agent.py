@@ -158,7 +158,7 @@ class SummarizerAgent:
         prompts = {manifest.name: AgentPrompt(manifest.prompt, digest(manifest.prompt), ())}
         agent_session = LiveSession(conversation.id, conversation.principal, manifest.name, model, prompts)
         message_id = ids.new("msg")
-        books = self._parent.budget if self._parent is not None else None
+        parent_budget = self._parent.budget if self._parent is not None else None
         seconds = (
             TIMEOUT_SECONDS
             if self._parent is None
@@ -184,7 +184,7 @@ class SummarizerAgent:
                 parent=self._parent,
                 temperature=self._temperature,
             ),
-            budget=UsageBudget(limits, caller_budget=books, recorded_separately=conversation.stored),
+            budget=UsageBudget(limits, caller_budget=parent_budget, recorded_separately=conversation.stored),
             model=model,
         )
 

@@ -78,5 +78,5 @@ def _picked(labels: Sequence[str], text: str) -> str | None:
 
 
 def _refused(turn: Turn, why: str) -> Conflict:
-    ways = f"POST /chat/{turn.request.session_name}/answer; on_busy: queue has the message wait its turn"
-    return Conflict(f"{why} ({ways})", code="not_an_answer", pending=turn.pending())
+    advice = f"POST /chat/{turn.request.session_name}/answer; on_busy: queue has the message wait its turn"
+    return Conflict(f"{why} ({advice})", code="not_an_answer", pending=turn.pending())

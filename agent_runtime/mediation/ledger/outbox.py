@@ -106,9 +106,9 @@ class Outbox:
 
     async def acknowledge_soon(self, request_id: str) -> None:
         """Record the same without waiting for the disk, unless too many acknowledgements wait already."""
-        settled = self._settling.submit(request_id)
+        recorded = self._settling.submit(request_id)
         if self._settling.pending_count > MAX_PENDING_ACKNOWLEDGEMENTS:
-            await asyncio.shield(settled)
+            await asyncio.shield(recorded)
 
     async def find(self, request_id: str) -> ledger.WorkEntry | None:
         """Return the ledger's entry; None if there is none. Raises StoreError."""

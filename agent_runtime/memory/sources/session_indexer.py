@@ -117,15 +117,15 @@ class SessionIndexer:
 
     async def _save_progress(self, todo: _NextBatch) -> None:
         """Store how far the index is, and which messages to read again; write nothing if nothing is new."""
-        settled = set(todo.again) - set(todo.batch.unfinished)
+        completed = set(todo.again) - set(todo.batch.unfinished)
         new = set(todo.batch.unfinished) - set(todo.again)
 
         def note(connection: sqlite3.Connection) -> None:
-            connection.executemany("DELETE FROM memory_unsettled WHERE message = ?", [(row,) for row in settled])
+            connection.executemany("DELETE FROM memory_unsettled WHERE message = ?", [(row,) for row in completed])
             connection.executemany("INSERT OR IGNORE INTO memory_unsettled VALUES (?)", [(row,) for row in new])
             set_state(connection, _PROGRESS_KEY, str(todo.batch.last))
 
-        if settled or new or todo.batch.last > todo.reached:
+        if completed or new or todo.batch.last > todo.reached:
             await self._database.write(note)
 
 

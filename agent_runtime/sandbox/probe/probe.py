@@ -63,8 +63,8 @@ async def _run_checks(
     async with AsyncExitStack() as stack:
         neighbour: SandboxProcess | None = None
         if backend.name != "bubblewrap":  # its sandboxes have their own processes
-            box = SandboxSpec(other, (other,), env={"SECRET": "x"})
-            neighbour = await stack.enter_async_context(await confinement.spawn(NEIGHBOUR, box))
+            sandbox_spec = SandboxSpec(other, (other,), env={"SECRET": "x"})
+            neighbour = await stack.enter_async_context(await confinement.spawn(NEIGHBOUR, sandbox_spec))
             try:
                 await asyncio.wait_for(neighbour.stdout.readline(), PROBE_SECONDS)
             except TimeoutError:

@@ -51,18 +51,18 @@ def _tree_fault(root: int, limits: SandboxLimits) -> str | None:
 
 async def watch_folders(root: int, allowances: Sequence[Allowance]) -> str:
     """Watch the folders that a command writes to, and its deleted but open files."""
-    hoard = DeletedFileUsage(allowances)
+    deleted_files = DeletedFileUsage(allowances)
     while True:
         await asyncio.sleep(FOLDER_INTERVAL)
         if fault := await _folder_fault(allowances):
             return fault
-        if hoard.exceeds_limit():  # or others wrote it, or a folder has grown
+        if deleted_files.exceeds_limit():  # or others wrote it, or a folder has grown
             for allowance in allowances:
                 await allowance.refresh()
             if fault := await _folder_fault(allowances):
                 return fault
-            if hoard.exceeds_limit(await asyncio.to_thread(process_tree.written_bytes, root)):
-                return hoard.message
+            if deleted_files.exceeds_limit(await asyncio.to_thread(process_tree.written_bytes, root)):
+                return deleted_files.message
 
 
 async def _folder_fault(allowances: Sequence[Allowance]) -> str | None:

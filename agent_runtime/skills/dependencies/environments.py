@@ -136,7 +136,7 @@ class Environments:
                 place = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
                 way = unix_socket_proxy(Path(place, "proxy"), _allow_any_host, self._index, uid=self._confinement.uid)
                 socket = await stack.enter_async_context(way)
-            box = SandboxSpec(
+            sandbox_spec = SandboxSpec(
                 new,
                 writable=(new,),
                 env={"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1"},
@@ -144,7 +144,7 @@ class Environments:
                 quotas=(Quota.for_size(new, ENVIRONMENT_BYTES, "the environment of a skill"),),
                 network=socket,
             )
-            return await self._confinement.run(argv, box, timeout=INSTALL_SECONDS)
+            return await self._confinement.run(argv, sandbox_spec, timeout=INSTALL_SECONDS)
 
 
 async def _allow_any_host(_host: str, _port: int, _agent: str) -> str | None:

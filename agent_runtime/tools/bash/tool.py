@@ -70,10 +70,10 @@ def bash_tool(
         seconds = arguments["timeout_ms"] / 1000 if "timeout_ms" in arguments else timeout
         _check_command(arguments["command"])
         async with command_proxy.open(context) as socket:
-            box = replace(_sandbox_spec(arguments.get("workdir", "."), context, space), network=socket)
+            sandbox_spec = replace(_sandbox_spec(arguments.get("workdir", "."), context, space), network=socket)
             done = await confinement.run(
                 ("bash", "-c", arguments["command"]),
-                box,
+                sandbox_spec,
                 timeout=seconds,
                 spill=lambda: create_output_file(context.scratch, ".txt"),
             )

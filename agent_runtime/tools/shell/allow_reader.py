@@ -158,13 +158,13 @@ def _parse_word(raw: str) -> Word:
     if _SAFE_WORD.fullmatch(raw):
         return Word(raw, raw)
     value: list[str] = []
-    bare: list[str] = []
+    unquoted_pieces: list[str] = []
     for piece in _piece_pattern().finditer(raw):
         kind = piece.lastgroup or ""
         text = piece[kind]
         value.append(_ESCAPED.sub(lambda one: one[1].removeprefix("\n"), text) if kind == "double" else text)
-        bare.append(text if kind == "bare" else "\0" * len(piece[0]))
-    unquoted = "".join(bare)
+        unquoted_pieces.append(text if kind == "bare" else "\0" * len(piece[0]))
+    unquoted = "".join(unquoted_pieces)
     if _TILDE.search(unquoted):
         raise NotLiteral(f"`~` in `{raw[:40]}` stands for a folder")
     if "{" in unquoted and ("," in raw or ".." in raw):

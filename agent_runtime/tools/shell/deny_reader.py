@@ -162,8 +162,8 @@ class _Notes:
         if more:
             piped.append((outer, texts[-1]))
         elif piped:
-            ways = ([*(one for one, _ in piped), outer], [*(one for _, one in piped), texts[0]])
-            self.pipelines += dict.fromkeys(" | ".join(way) for way in ways)
+            orders = ([*(one for one, _ in piped), outer], [*(one for _, one in piped), texts[0]])
+            self.pipelines += dict.fromkeys(" | ".join(order) for order in orders)
             piped.clear()
 
     def add_substitutions(self, text: str) -> None:

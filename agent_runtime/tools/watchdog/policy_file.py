@@ -201,13 +201,13 @@ def pattern_fault(pattern: str) -> str | None:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return f"is not a regular expression: {error}"
-    ways, before = 1, ""
+    branches, before = 1, ""
     start = 4 if pattern.startswith("(?i)") else 0
     for token in _TOKEN.finditer(pattern, start):
         if wrong := _complexity_fault(token, before):
             return wrong
-        ways *= _branch_count(token)
-        if ways > MAX_PATTERN_COST:
+        branches *= _branch_count(token)
+        if branches > MAX_PATTERN_COST:
             return (
                 f"could match in more than {MAX_PATTERN_COST} ways at one place; use narrower bounds or several rules"
             )

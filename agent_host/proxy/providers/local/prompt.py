@@ -38,11 +38,11 @@ def call_choices(payload: dict[str, Any]) -> Choices:
         return {}
     asked = _last_question(messages)
     names = list(dict.fromkeys(_NAME.findall(asked)))[:_MOST_NAMES]
-    fitting: Choices = {"read": {"path": names}} if names else {}
+    candidates: Choices = {"read": {"path": names}} if names else {}
     if _FILES.search(asked):
-        fitting["glob"] = {"pattern": ["**/*"]}
+        candidates["glob"] = {"pattern": ["**/*"]}
     offered = {as_object(tool.get("function")).get("name") for tool in object_list(payload.get("tools"))}
-    return {tool: argument for tool, argument in fitting.items() if tool in offered}
+    return {tool: argument for tool, argument in candidates.items() if tool in offered}
 
 
 def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:

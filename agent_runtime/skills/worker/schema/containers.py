@@ -63,8 +63,8 @@ def _any_of(forms: list[Form]) -> dict[str, Any]:
     about = others[0].get("description") if len(others) == 1 else None  # in X | None, that of X describes the whole
     if about is None:
         return {"anyOf": schemas}
-    bare = [{name: value for name, value in one.items() if name != "description"} for one in schemas]
-    return {"anyOf": bare, "description": about}
+    undescribed = [{name: value for name, value in one.items() if name != "description"} for one in schemas]
+    return {"anyOf": undescribed, "description": about}
 
 
 def _first_that_fits(forms: Sequence[Form]) -> Reader:

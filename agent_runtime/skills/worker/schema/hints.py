@@ -42,5 +42,5 @@ def resolve_hint(hint: Any, names: Mapping[str, Any]) -> Any:
     try:
         return typing.get_type_hints(bearer, dict(names), include_extras=True)["one"]
     except Exception as error:  # noqa: BLE001 - a hint may be any expression
-        bare = str(hint).strip("'\"")
-        raise NoSchema(f"its hint {bare} cannot be resolved here: {error}; import or define it above") from None
+        unquoted = str(hint).strip("'\"")
+        raise NoSchema(f"its hint {unquoted} cannot be resolved here: {error}; import or define it above") from None
