@@ -110,7 +110,7 @@ def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
 _WAY_BACK = "docs/reference/storage.md explains how to restore a backup"
 _RESTORE = """\
 Its newest backup is {backup}, made {made}. What came later is not in it. To put it back:
-1. Stop whatever else uses the database.
+1. Stop all other programs that use the database.
 2. Move the damaged files aside, all of them:
 {moves}
 3. Copy the backup to its place:
@@ -122,7 +122,7 @@ If you have a copy elsewhere, move the damaged files aside, put the copy in plac
 server begins anew after this; what can be saved, `sqlite3 FILE .recover` reads from the file that was moved aside:
 {moves}"""
 _STRAY = """\
-{database} is a backup that was put back, but the log of the database that was there before still lies beside it, and
+{database} is a backup that was put back, but the log of the previous database is still beside it, and
 would be written into it. Move that log aside, then start the server again:
 {moves}"""
 
