@@ -1,9 +1,9 @@
 """The one writer of the ledger. Rows that are submitted at the same moment share one commit (group commit).
 
 Rows are read from memory when a commit begins, so a request that changes twice meanwhile is written once. One thread
-writes; the event loop never waits for the disk. After a crash a commit is there as a whole or not at all, and no caller
-was told of it before. Rows that no caller waits for (the audit trail above all) go along with the next that one waits
-for, at the latest about `GATHER_SECONDS` later; a host that is killed before has lost nothing that it had promised.
+writes; the event loop never waits for the disk. After a crash a commit is complete or absent, and no caller was
+notified before it. Rows without a waiting caller (mostly the audit trail) share the next commit that a caller waits
+for, or are written about `GATHER_SECONDS` later; a host killed before that loses nothing that it had acknowledged.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def check_loose_request(request: WorkRequest) -> None:
     ]
     found = [*(f"bounds.{name}" for name in names), *(["principal.authorization_scope"] if scope else [])]
     if found:
-        why = "cannot be told to an agent that speaks the loose dialect; leave it out"
+        why = "cannot be sent to an agent that speaks the loose dialect; leave it out"
         raise InvalidRequest(f"{found[0]} {why}", faults=[(f"request.{name}", why) for name in found])
 
 
