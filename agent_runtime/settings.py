@@ -19,7 +19,7 @@ from agent_common.telemetry import LogFormat
 
 PREFIX = "AGENT_"
 DEFAULT_CONTEXT = 128_000
-"""Tokens of a window that nobody has told us about."""
+"""Tokens of a window of unknown size."""
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -29,7 +29,7 @@ def _default_data_dir() -> Path:
 
 
 class Settings(BaseModel):
-    """What an operator may set. Immutable once the process has started."""
+    """The settings of a runtime, which do not change while it runs."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
@@ -51,7 +51,7 @@ class Settings(BaseModel):
     """Days without activity after which a session is deleted with all that belongs to it, at least 7; 0: never
     (docs/reference/storage.md)."""
     retention_rows: int = Field(default=5_000_000, ge=0)
-    """Parts of messages that are kept; beyond them the sessions go that were idle for longest; 0: all."""
+    """Parts of messages that are kept; beyond them the sessions that were idle for longest are deleted; 0 keeps all."""
     token: SecretStr | None = Field(default=None, min_length=1, validate_default=True)
     """Bearer token callers must send; none means loopback only."""
     mesh_url: str = "http://127.0.0.1:8420"
@@ -59,8 +59,8 @@ class Settings(BaseModel):
     mesh_token: SecretStr | None = Field(default=None, min_length=1)
     """Bearer token for the mesh and the model endpoint."""
     egress_url: str | None = None
-    """Forward proxy for what web_fetch fetches, shown the mesh's token (not `https://`, else as AGENT_MESH_URL); unset
-    the runtime goes out by itself."""
+    """Forward proxy for web_fetch, which gets the mesh's token (a URL as for AGENT_MESH_URL, but not `https://`); unset
+    the runtime connects directly."""
     llm_base_url: str | None = None
     """OpenAI-compatible endpoint, with the same kinds of URL; unset it is {AGENT_MESH_URL}/v1."""
     model: str = Field(default="default", min_length=1)
@@ -87,7 +87,8 @@ class Settings(BaseModel):
     workspace_mb: int = Field(default=10_240, ge=1)
     """MiB that the workspace may hold."""
     confinement: Literal["auto", "required", "off"] = "auto"
-    """Confine commands and skills: as well as this machine allows, or else refuse to start, or not at all."""
+    """How commands and skills are confined: `auto` takes the best backend there is, `required` refuses to start without
+    one, `off` confines nothing."""
     watchdog: str = "reference"
     """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/reference/tools.md)."""
     max_iterations: int = Field(default=20, ge=1, le=500)
@@ -117,12 +118,13 @@ class Settings(BaseModel):
     context_limit: int | None = Field(default=None, ge=1024)
     """Tokens of the model's window; unset it is the model catalog's, else 128000."""
     compaction: CompactionPolicy = Field(default_factory=CompactionPolicy)
-    """How long conversations are made to fit, as JSON: reserve_tokens, tail_turns, tail_budget_pct, model,
+    """How long conversations are compacted, as JSON: reserve_tokens, tail_turns, tail_budget_pct, model,
     retry_on_transient, smart_recovery{prune_tool_outputs, chunked_summarize, drop_middle}."""
     mediation_url: str | None = None
     """The host's mediation listener: vsock://2:2048, unix:/path or tcp://host:port; unset there is no channel."""
     mediation_required: bool = False
-    """Without the channel nothing takes effect, and mutating routes answer only callers on loopback."""
+    """Whether the channel is required: without it no call has side effects, and mutating routes answer only callers on
+    loopback."""
     mediation_key_file: Path | None = None
     """File with the key that answers the host's challenge; read at each attachment."""
     mediation_dialect: Literal["strict", "loose"] = "strict"
@@ -133,11 +135,11 @@ class Settings(BaseModel):
     mediation_grace: float = Field(default=30, ge=0, le=86_400, allow_inf_nan=False)
     """Seconds that work is held while a required channel is broken, before it ends as yielded."""
     mediation_max_line: int = Field(default=1 << 20, ge=1024, le=16 << 20)
-    """Bytes of the longest line that is taken from the channel."""
+    """Bytes of the longest line that is accepted from the channel."""
     constraints_file: Path | None = None
     """JSON file with the constraints that the image has (docs/reference/mediation.md)."""
     drain_grace: float = Field(default=10, ge=0)
-    """Seconds running steps get when the server is told to stop."""
+    """Seconds that running steps get when the server stops."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious log line that is written."""
     log_format: LogFormat = "auto"

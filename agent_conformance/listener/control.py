@@ -149,7 +149,7 @@ async def unproven_displaces_nothing(guest: TesterGuest) -> str:
     if first.link.peer_ended is not None:
         raise RuleBroken(f"the session was ended ({first.link.peer_ended})")
     await guest.run_request(first.link)
-    return "the session lives on"
+    return "the session continues"
 
 
 async def _attach_with_challenge(guest: TesterGuest) -> TesterAttachment:
@@ -204,7 +204,7 @@ async def _send_result(guest: TesterGuest, attachment: TesterAttachment, request
     await link.send(guest.result_frame(request), guest.signal_frame("completed", request_id=name))
     await guest.run_request(link)
     if any(is_request(frame, name) for frame in link.frames):
-        raise RuleBroken("it was given anew")
+        raise RuleBroken("it was given again")
 
 
 def _verdict(attachment: TesterAttachment, request: Frame) -> str | None:

@@ -107,7 +107,7 @@ async def foreign(guest: TesterGuest) -> str:
     await link.send(guest.result_frame({"request_id": "somebody-elses"}))
     await guest.finish(link, request)
     await guest.run_request(link)
-    return "the session lives on"
+    return "the session continues"
 
 
 @WORK.rule("L25", "3", "quarantined from an agent changes nothing.")

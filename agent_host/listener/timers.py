@@ -1,4 +1,4 @@
-"""Timers of the listener: calls that can be put off, and that stop while an agent's machine is paused."""
+"""Timers of the listener, which can be rescheduled, and frozen while an agent's machine is paused."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Timer:
 
     @property
     def pending(self) -> bool:
-        """Whether it is going to call; False while it is frozen."""
+        """Whether the call is due; False while it is frozen."""
         return self._scheduled is not None
 
     def reschedule(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call `call` in `seconds` from now, in place of the call before. Works on a timer that has fired, too."""
+        """Call `call` in `seconds` from now, in place of the previous call. Works on a timer that has fired, too."""
         self.cancel()
         self._call, self._due = call, self._owner.clock.monotonic() + seconds
         self._scheduled = self._owner.clock.call_later(seconds, self._fire)
 
     def cancel(self) -> None:
-        """Do not call, now or after `thaw`."""
+        """Cancel the call, even if it is frozen."""
         self._seconds_left: float | None = None
-        """Seconds that were left when it was frozen; None: it is not frozen."""
+        """Seconds that were left when it was frozen; None if it is not."""
         self._call: Callable[[], None] | None = None
         if self._scheduled is not None:
             self._scheduled.cancel()

@@ -1,4 +1,4 @@
-"""The commands of `agent-runtime`. Kept on argparse: a microVM's cold start is a number that users feel."""
+"""The commands of `agent-runtime`. They use argparse because a microVM's cold start is a delay that users notice."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..errors import RequestError, StartError, StoreError, ToolFailure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit code is 0, or 1 when it could not be carried out."""
+    """Run one command. Return the exit code: 0, or 1 if it failed."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    gc.disable()  # a start makes no garbage worth looking for; the server turns it on again
+    gc.disable()  # a start makes little garbage; the server turns it on again
     given = _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
     try:
         if given.command == "import":
@@ -70,14 +70,14 @@ def _try_servers(name: str | None) -> bool:
     from ..settings import load_settings
 
     settings = load_settings()
-    configure("error")  # what goes wrong is printed with the server that it is about
+    configure("error")  # faults are printed with their server
     lines, good = asyncio.run(try_servers(settings, name))
     print("\n".join(lines))
     return good
 
 
 def _import(path: str) -> None:
-    """Stores an export while no server runs. Raises StartError, InvalidRequest, Conflict, StoreError."""
+    """Store an export while no server runs. Raises StartError, InvalidRequest, Conflict, StoreError."""
     from ..runtime import import_session
     from ..settings import load_settings
 
@@ -115,44 +115,44 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
     commands.add_parser(
         "serve",
         help="run the agent's server",
-        description="Runs the agent's server. It is set up by environment variables:",
+        description="Run the agent's server, which is configured by environment variables:",
         epilog=settings_help() if helping else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     running = commands.add_parser(
         "run",
         help="carry out one request from a file",
-        description="Carries out one request (a WorkRequest or a TaskAssignment as JSON) and writes its result. Run"
-        " again over the same AGENT_DATA_DIR it goes on where it was. Exit code 0: completed.",
+        description="Carry out one request (a WorkRequest or a TaskAssignment as JSON) and write its result. If it is"
+        " run again with the same AGENT_DATA_DIR, it continues where it stopped. Exit code 0: completed.",
     )
     running.add_argument("--input", type=Path, default=Path("input.json"), metavar="FILE", help="[input.json]")
     running.add_argument("--output", type=Path, default=Path("result.json"), metavar="FILE", help="[result.json]")
     importing = commands.add_parser(
         "import",
-        help="store a session that was exported",
-        description="Stores an exported session (JSON Lines) in AGENT_DATA_DIR while no server uses it, for exports"
+        help="store an exported session",
+        description="Store an exported session (JSON Lines) in AGENT_DATA_DIR while no server uses it, for exports"
         " that are too large for POST /sessions/import.",
     )
     importing.add_argument("file", metavar="FILE", help="the export")
     backup = commands.add_parser(
         "backup",
         help="copy the database while the server works",
-        description="Makes a checked copy of the database in {AGENT_DATA_DIR} and prints its path. A server may run.",
+        description="Make a checked copy of the database in {AGENT_DATA_DIR} and print its path. A server may run.",
     )
     backup.add_argument(
         "file",
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="a file that does not exist yet; unset it is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
+        help="a new file; the default is one in {AGENT_DATA_DIR}/backups, which keeps the newest two",
     )
     _add_skill(commands.add_parser("skill", help="try a skill, or allow it secrets and hosts"))
-    mcp = commands.add_parser("mcp", help="try the MCP servers that are configured")
+    mcp = commands.add_parser("mcp", help="try the configured MCP servers")
     trying = mcp.add_subparsers(dest="action", required=True).add_parser(
         "test",
         help="connect to them without a turn",
-        description="Connects to the MCP servers in AGENT_MCP_FILE (default: {AGENT_DATA_DIR}/mcp.json) and prints of"
-        " each its state, its tools, and its faults with their fixes. Exit code 0: all are ready.",
+        description="Connect to the MCP servers in AGENT_MCP_FILE (default: {AGENT_DATA_DIR}/mcp.json) and print each"
+        " one's state, tools, and faults with their fixes. Exit code 0: all are ready.",
     )
     trying.add_argument("name", nargs="?", metavar="NAME", help="only this server")
     return parser
@@ -163,16 +163,16 @@ def _add_skill(parser: argparse.ArgumentParser) -> None:
     testing = actions.add_parser(
         "test",
         help="try a plugin as the server would",
-        description="Imports a plugin in a confined process, installs what it depends on, runs its self_check and, with"
-        " --arguments, calls it. Needs no server and no model. Exit code 0: it would be taken into service.",
+        description="Import a plugin in a confined process, install its dependencies, run its self_check and, with"
+        " --arguments, call it. Needs no server and no model. Exit code 0: the server would offer it.",
     )
     testing.add_argument("--arguments", metavar="JSON", help="call it with these arguments, a JSON object")
-    testing.add_argument("--skill", metavar="NAME", help="which skill to call; unset it is the plugin's only one")
+    testing.add_argument("--skill", metavar="NAME", help="the skill to call; the default is the plugin's only one")
     allowing = actions.add_parser(
         "allow",
         help="let a plugin have secrets and reach hosts",
-        description="Lets a plugin have variables of the server's environment, and reach hosts, for as long as its code"
-        " does not change. Replaces what it was allowed before; without --secret and --host it is allowed nothing.",
+        description="Let a plugin have variables of the server's environment, and reach hosts, as long as its code does"
+        " not change. Replaces the previous grant; without --secret and --host the plugin is granted nothing.",
     )
     for action in (testing, allowing):
         action.add_argument("file", type=Path, metavar="FILE", help="the plugin: a Python file, or a package's folder")
@@ -181,7 +181,7 @@ def _add_skill(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_help() -> str:
-    """One entry for each setting: name, default, what it does."""
+    """Return one entry for each setting: name, default, description."""
     from ..settings import LOADER
 
     return "\n".join(LOADER.help(100))

@@ -1,4 +1,4 @@
-"""`agent-runtime run`: one request from a file, without a port. The workspace ends with it."""
+"""`agent-runtime run`: carry out one request from a file, without a port, then end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..settings import Settings
 
 
 def run(settings: Settings, source: Path, target: Path) -> bool:
-    """Whether the work was completed; the result is in `target`. Raises StartError."""
+    """Carry out the request in `source` and write its result to `target`. Return whether it was completed. Raises
+    StartError."""
     import uvloop
 
     return uvloop.run(_main(settings, source, target))
@@ -24,21 +25,21 @@ async def _main(settings: Settings, source: Path, target: Path) -> bool:
     if settings.mediation_url is not None:
         raise StartError("AGENT_MEDIATION_URL is set: work comes over that channel (serve), or from a file (run)")
     runtime = Runtime(settings)
-    told = asyncio.Event()
+    stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     try:
         runtime.open()
         await runtime.start()
         working = asyncio.create_task(runtime.run_file(source, target))
-        telling = asyncio.create_task(told.wait())
-        await asyncio.wait((working, telling), return_when=asyncio.FIRST_COMPLETED)
-        telling.cancel()
+        stopped = asyncio.create_task(stopping.wait())
+        await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
         if not working.done():
             working.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await working
-            raise StartError("stopped before the work was done: run it again to go on")
+            raise StartError("stopped before the work was done: run it again to continue")
         return await working
     finally:
         await runtime.drain()

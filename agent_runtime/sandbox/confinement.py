@@ -83,7 +83,6 @@ class Confinement:
 
         `helper` is for programs of the product, of which only the input comes from the model: they run even if there is
         no confinement. Raises ToolFailure if it cannot be started.
-        confinement where there is none. Raises ToolFailure if it cannot be started.
         """
         async with await self._start(argv, spec, helper=helper) as child:
             capture = Capture(output_limit, None if child.notice else spill)  # no space for output in a full folder

@@ -31,7 +31,7 @@ def check_database_file(database: Path, *, unclean: bool) -> None:
         if newest_backup(database) is not None:
             raise damaged_error(
                 database,
-                f"it is {_missing_or_empty(size)}, although there are backups of it (to begin anew, move those aside)",
+                f"it is {_missing_or_empty(size)}, although there are backups of it (to begin empty, move those aside)",
             )
         return
     if log and _restored(database):
@@ -68,9 +68,9 @@ def is_unreadable(error: Exception) -> bool:
 
 def is_broken(error: Exception) -> bool:
     """Return whether a part of the schema is missing, or a row contains invalid JSON."""
-    told = str(error)
+    text = str(error)
     plain = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_ERROR
-    return plain and told.startswith(("no such table", "no such column", "malformed JSON"))
+    return plain and text.startswith(("no such table", "no such column", "malformed JSON"))
 
 
 def broken_record_error(error: Exception) -> StoreError:
@@ -110,7 +110,7 @@ def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
 _WAY_BACK = "docs/reference/storage.md explains how to restore a backup"
 _RESTORE = """\
 Its newest backup is {backup}, made {made}. What came later is not in it. To put it back:
-1. Stop whatever else uses the database.
+1. Stop all other programs that use the database.
 2. Move the damaged files aside, all of them:
 {moves}
 3. Copy the backup to its place:
@@ -119,10 +119,10 @@ Its newest backup is {backup}, made {made}. What came later is not in it. To put
 _NO_BACKUP = """\
 There is no backup of it in {folder}.
 If you have a copy elsewhere, move the damaged files aside, put the copy in place and start again. Without one the
-server begins anew after this; what can be saved, `sqlite3 FILE .recover` reads from the file that was moved aside:
+server then starts with an empty database; `sqlite3 FILE .recover` can read what is left in the damaged file:
 {moves}"""
 _STRAY = """\
-{database} is a backup that was put back, but the log of the database that was there before still lies beside it, and
+{database} is a backup that was put back, but the log of the previous database is still beside it, and
 would be written into it. Move that log aside, then start the server again:
 {moves}"""
 

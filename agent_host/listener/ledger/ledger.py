@@ -1,6 +1,7 @@
-"""The durable ledger of work. Each request id ends with exactly one recorded result, or a record that says why not.
+"""The durable ledger of work. Each request id ends with exactly one recorded result, or the reason why there is none.
 
-The rows are the truth after a crash. While the host runs, the active ones are in memory and the database follows them.
+After a crash the rows are authoritative. While the host runs, the open ones are in memory, and changes are written to
+the database.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from .work import LedgerRecord, OpenWork, fingerprint
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192
-"""Requests that are over and whose workspace is still known without asking the database."""
+"""Finished requests whose workspace is kept in memory."""
 
 
 class LedgerFull(RequestError):
-    """The ledger holds as much open work as it may; try again later."""
+    """The ledger holds the maximum of open work."""
 
     status = 429
     code = "queue_full"
 
 
 class WorkLedger:
-    """Work that is not over, in memory by id; work that is over is read from the database."""
+    """Holds open work in memory by id, and reads finished work from the database."""
 
     def __init__(
         self,
@@ -56,13 +57,13 @@ class WorkLedger:
         self._admissions: dict[str, asyncio.Future[Any]] = {}
         self._recent_owners: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
-        """Of the open requests."""
+        """Size of the open requests."""
 
-    # ---------------------------------------------------------------- in
+    # ---------------------------------------------------------------- admission
 
     async def load(self) -> list[OpenWork]:
-        """The work that an earlier process has left open. Work that was sent counts as lost until its agent tells what
-        became of it."""
+        """Load and return the work that an earlier process has left open. Work that was sent counts as lost until its
+        agent reports its state."""
         query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
         rows = await self._ledger_writer.run(lambda connection: list(connection.execute(query).mappings()))
         for row in rows:
@@ -82,13 +83,13 @@ class WorkLedger:
         expires_ms: int,
         enqueue: Callable[[OpenWork], None],
     ) -> tuple[LedgerRecord, bool]:
-        """Store the work; the same work again returns its record, and True.
+        """Store the work and return its record. For work that is already known, return its record and True.
 
         `enqueue` is called with new work before it is on the disk, so that writing and sending share a commit.
         Raises InvalidRequest, Conflict for other work under the same id, LedgerFull, Unavailable.
         """
         if not request.principal.verified:
-            why = "is false: agents refuse work of principals that nobody has checked"
+            why = "is false: agents refuse work of unverified principals"
             raise InvalidRequest(f"principal.verified {why}", faults=[("request.principal.verified", why)])
         digest = fingerprint(request, workspace, pinned=pinned)
         known = self.active.get(request.request_id)
@@ -112,7 +113,7 @@ class WorkLedger:
         too_many = len(self.active) >= self._limits.most_work
         if too_many or self._bytes + len(request.content) > self._limits.most_bytes:
             raise LedgerFull(
-                f"{len(self.active)} requests are open, and that is as much as the ledger holds; try again later",
+                f"{len(self.active)} requests are open, which is the maximum of the ledger; try again later",
                 headers={"retry-after": "5"},
             )
         if self._ledger_writer.is_full(workspace):
@@ -120,7 +121,7 @@ class WorkLedger:
             raise Unavailable(text, code="audit_full")
 
     def _on_admitted(self, work: OpenWork, ended: asyncio.Future[Any]) -> None:
-        """Runs before the coroutines that wait for the admission."""
+        """Update the state of new work; runs before the coroutines that wait for the admission."""
         self._admissions.pop(work.id, None)
         if ended.cancelled() or ended.exception() is not None or ended.result() is not None:
             work.refused = True
@@ -178,13 +179,13 @@ class WorkLedger:
         self._ledger_writer.save(work, callback)
 
     async def flush(self) -> None:
-        """Return once all that was handed in before is on the disk, or the database fails."""
+        """Return once all rows submitted before are on disk, or the database fails."""
         await self._ledger_writer.flush()
 
     # ---------------------------------------------------------------- ends
 
     def _log_failure(self, work: OpenWork) -> None:
-        """Warn of work that did not end well. The audit trail has the end of all work."""
+        """Log a warning about work that failed. The audit trail has the end of all work."""
         answered = work.result.status if work.result is not None else None
         if answered == "completed" or work.status == "cancelled":
             return
@@ -202,8 +203,8 @@ class WorkLedger:
         error: str | None = None,
         on_saved: Callable[[], None] | None = None,
     ) -> None:
-        """End the request, once. When the end is durable `on_saved` is called, and then the watchers are notified. Work
-        that is not known yet to be new ends once that is known."""
+        """End the request, once. When the end is durable, call `on_saved`, then notify the watchers. Work whose
+        admission is pending ends after it."""
         admission = self._admissions.get(work.id)
         if admission is not None:
             admission.add_done_callback(
@@ -246,7 +247,7 @@ class WorkLedger:
             self._recent_owners.popitem(last=False)
 
     async def owner(self, request_id: str) -> str | None:
-        """The workspace of a request, also of one that is over; None if there is no such request."""
+        """Return the workspace of a request, open or finished; None if there is no such request."""
         known = self._recent_owners.get(request_id)
         if known is not None:
             return known
@@ -254,17 +255,17 @@ class WorkLedger:
         return await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
 
     def find_open(self, request_id: str) -> OpenWork | None:
-        """Work that was taken and is not over; None if there is none."""
+        """Return admitted work that is still open; None if there is none."""
         work = self.active.get(request_id)
         return work if work is not None and work.active and request_id not in self._admissions else None
 
     async def read(self, request_id: str) -> LedgerRecord:
-        """The record of a request as it is now. Raises NotFound."""
+        """Return the current record of a request. Raises NotFound."""
         known = self.active.get(request_id)
         if known is not None and request_id not in self._admissions:
             if known.active:
                 return known.to_record()
-            await self._ledger_writer.flush()  # an end is reported only once it is on the disk
+            await self._ledger_writer.flush()  # an end is reported only once it is on disk
             if known.recorded:
                 return known.to_record()
         query = select(table).where(table.c.request_id == request_id)
@@ -278,10 +279,10 @@ class WorkLedger:
         return record_from_row(row)
 
     async def current_record(self, work: OpenWork) -> LedgerRecord:
-        """The record of work that the caller holds: what was just written need not be read from the disk."""
+        """Return the record of work that the caller holds, without reading the disk if it is in memory."""
         return work.to_record() if work.recorded else await self.read(work.id)
 
     def mark_delivered(self, record: LedgerRecord) -> None:
-        """Store that a caller has got the end of the request."""
+        """Store that a caller has received the end of the request."""
         if record.is_finished:
             self._ledger_writer.mark_delivered(record.request_id, self._clock.now_ms())

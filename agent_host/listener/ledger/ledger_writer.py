@@ -1,9 +1,9 @@
-"""The one writer of the ledger. Rows that are handed in at the same moment share one commit (group commit).
+"""The one writer of the ledger. Rows that are submitted at the same moment share one commit (group commit).
 
 Rows are read from memory when a commit begins, so a request that changes twice meanwhile is written once. One thread
-writes; the event loop never waits for the disk. After a crash a commit is there as a whole or not at all, and no caller
-was told of it before. Rows that no caller waits for (the audit trail above all) go along with the next that one waits
-for, at the latest about `GATHER_SECONDS` later; a host that is killed before has lost nothing that it had promised.
+writes; the event loop never waits for the disk. After a crash a commit is complete or absent, and no caller was
+notified before it. Rows without a waiting caller (mostly the audit trail) share the next commit that a caller waits
+for, or are written about `GATHER_SECONDS` later; a host killed before that loses nothing that it had acknowledged.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 GATHER_SECONDS = 0.05
-"""How long unawaited rows may wait."""
+"""Seconds that rows without a waiting caller may wait."""
 RETRY_SECONDS = 1.0
 
 
 class LedgerWriter:
-    """Takes rows, writes them in order, and calls back when they are on the disk."""
+    """Writes rows in the order of submission, and calls back when they are on disk."""
 
     def __init__(self, database: HostDatabase) -> None:
         self._database, self._connection = database, database.open_connection()
         self._thread = ThreadPoolExecutor(1, "work-journal")
         self._waiting = WaitingRows()
         self._task: asyncio.Task[None] | None = None
-        """Commits as long as rows wait; None when there are none."""
+        """Commits while rows wait; None if none wait."""
         self._urgent, self._closing = asyncio.Event(), asyncio.Event()
         self.failure: str | None = None
         """Why the last write failed; None if it did not."""
         self.commits = 0
 
     def is_full(self, workspace: str) -> bool:
-        """Whether so much of the workspace's trail is unwritten that it gets no new work."""
+        """Return whether so much of the workspace's audit trail is unwritten that it gets no new work."""
         return self._waiting.audit_counts.get(workspace, 0) >= MOST_UNWRITTEN
 
     def is_behind(self, workspace: str) -> bool:
-        """Whether its agent should not be listened to until more of its trail is written."""
+        """Return whether reading from its agent should pause until more of its audit trail is written."""
         return self._waiting.is_behind(workspace)
 
     def admit(self, work: OpenWork) -> asyncio.Future[Row | None]:
-        """Write new work. The future is done once it is durable; it gives None, or the row that has the id already, and
-        then nothing was written. It raises Unavailable when the database refuses."""
+        """Write new work. Once it is durable, the future's result is None; if the id is taken, it is the existing row
+        and nothing is written. The future raises Unavailable if the database fails."""
         future: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
         self._waiting.new[work.id] = work, future
         self._schedule(urgent=True)
@@ -90,7 +90,7 @@ class LedgerWriter:
         self._schedule(urgent=True)
 
     async def run(self, unit: Callable[[Connection], T]) -> T:
-        """Run `unit` in a transaction of its own, after all rows that were handed in before. Raises Unavailable."""
+        """Run `unit` in a transaction of its own, after all rows submitted before. Raises Unavailable."""
         await self.flush()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.run, unit)
@@ -98,14 +98,14 @@ class LedgerWriter:
             raise _unavailable(error) from error
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
-        """Read what is on the disk, without waiting for rows that are not. Raises Unavailable."""
+        """Read what is on disk, without waiting for rows that are not. Raises Unavailable."""
         try:
             return await self._database.run(unit)
         except Exception as error:
             raise _unavailable(error) from error
 
     async def flush(self) -> None:
-        """Return once all that was handed in before is on the disk, or the database fails."""
+        """Return once all rows submitted before are on disk, or the database fails."""
         if self._task is not None and self.failure is None:
             written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.flushes.append(written)
@@ -155,7 +155,7 @@ class LedgerWriter:
             await asyncio.sleep(0)
 
     async def _commit(self) -> bool:
-        """Write what waits. False: the database fails."""
+        """Write the waiting rows. Return False if the database fails."""
         written, self._waiting = self._waiting, WaitingRows()
         loop = asyncio.get_running_loop()
         try:

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, make_url, text
 from ...errors import StartError
 
 _ADVISORY = 0x6D65642F31
-"""`med/1` in hex; any number that no other program uses would do."""
+"""`med/1` in hex; the key of the lock, which no other program should use."""
 
 
 @contextmanager

@@ -27,18 +27,18 @@ _LOADED_COLUMNS = (
     "error",
     "updated_at",
 )
-"""Columns of a row that is not over, as fields of OpenWork."""
+"""Columns of an open row that are fields of OpenWork."""
 
 
 def work_from_row(row: RowMapping) -> OpenWork:
-    """The work of a row that is not over."""
+    """Return the work of an open row."""
     work = OpenWork(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in _LOADED_COLUMNS})
     work.next_is_attempt = work.attempts == 0
     return work
 
 
 def record_from_row(row: RowMapping | dict[str, Any]) -> LedgerRecord:
-    """The record of any row."""
+    """Return the record of a row."""
     result = row["result"]
     return LedgerRecord(
         row["request_id"],

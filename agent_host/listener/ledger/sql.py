@@ -29,24 +29,24 @@ Run = Callable[[Callable[[Connection], dict[str, Row]]], dict[str, Row]]
 
 log = structlog.get_logger(__name__)
 _CHUNK_SIZES = (256, 64, 32, 16, 8, 4, 2, 1)
-"""How many rows a statement takes; few sizes, so that each is prepared once."""
+"""Numbers of rows of a statement; few sizes, so that each is prepared once."""
 _MOST_IDS = 500
 _REFUSED = (DataError, IntegrityError, ArithmeticError)
-"""The database does not take a value, or has the id already."""
+"""Errors for a value that the database refuses, or an id that is taken."""
 
 
 class _Write:
     """One statement, for one row or many."""
 
     def __init__(self, statement: UpdateBase, names: Iterable[str], sqlite: str) -> None:
-        """`names`: of the values of a row. `sqlite`: the statement, where `{}` stands for the rows of VALUES; elsewhere
-        rows are written one by one, as columns of VALUES would need types."""
+        """`names` are those of a row's values. `sqlite` is the statement for SQLite, with `{}` for the rows of VALUES;
+        other databases write rows one by one, because columns of VALUES would need types."""
         self._statement, self._names = statement, tuple(names)
         blank = f"({', '.join('?' * len(self._names))})"
         self._texts = {rows: sqlite.format(", ".join([blank] * rows)) for rows in _CHUNK_SIZES}
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
-        """Write the rows. Each has a value for each of the names, in their order."""
+        """Write the rows, each with a value for each of the names, in order."""
         if connection.dialect.name != "sqlite":
             connection.execute(self._statement, [dict(zip(self._names, row, strict=True)) for row in rows])
             return
@@ -97,7 +97,7 @@ _WRITES = {
 
 
 def write_batch(run: Run, batch: Batch) -> dict[str, Row]:
-    """Write the batch, and return the rows that had the ids of new work before.
+    """Write the batch, and return the existing rows with ids of new work.
 
     Nearly all ids are new, so they are looked up only when the first try fails. A value that no database takes must
     hold up no other row: at last each row is written by itself, and bad ones are left out.
@@ -129,7 +129,7 @@ def _apply(connection: Connection, batch: Batch, *, check_known: bool) -> dict[s
 
 
 def _existing_rows(connection: Connection, rows: Sequence[Values]) -> dict[str, Row]:
-    """The rows in the table with the same ids, by id."""
+    """Return the existing rows with the same ids, by id."""
     known: dict[str, Row] = {}
     ids = [row[0] for row in rows]
     for begin in range(0, len(ids), _MOST_IDS):

@@ -1,4 +1,4 @@
-"""The states of a request in the host's ledger, and which may follow which. Pure: no database, no clock, no sockets."""
+"""The states of a request in the host's ledger, and the allowed transitions. Pure: no database, clock or sockets."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SENT: frozenset[Status] = frozenset({"dispatched", "accepted"})
 
 
 class IllegalTransition(AssertionError):
-    """The ledger was about to record something impossible; an internal error."""
+    """The ledger was about to record an impossible transition, which is an internal error."""
 
 
 def check_transition(before: Status, after: Status) -> None:
-    """Raise IllegalTransition if the one may not follow the other."""
+    """Raise IllegalTransition if the transition is not allowed."""
     if after not in TRANSITIONS[before]:
         raise IllegalTransition(f"a request that is {before} cannot become {after}")
 
 
 def public_status(status: Status) -> ShownStatus:
-    """The status as callers see it, without retries and without whether the result was read."""
+    """Return the status as callers see it, which hides retries and whether the result was read."""
     if status == "retry_wait":
         return "queued"
     return "resulted" if status == "delivered" else status

@@ -1,4 +1,4 @@
-"""Wait for work and follow it, from memory, once its end is on the disk."""
+"""Wait for work and follow its changes from memory; its end is reported once it is on disk."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .ledger import WorkLedger
 from .work import LedgerRecord, OpenWork
 
 MOST_NEWS = 256
-"""Changes that a reader may be behind; older ones are dropped."""
+"""Changes that are queued for a slow reader; older ones are dropped."""
 MOST_TEXT = 1 << 20
-"""Characters of progress that a reader may be behind."""
+"""Characters of progress that are queued for a slow reader."""
 
 
 async def read_as_delivered(ledger: WorkLedger, request_id: str) -> LedgerRecord:
-    """The record as it is now; an end counts as delivered. Raises NotFound."""
+    """Return the current record; an end that is read counts as delivered. Raises NotFound."""
     record = await ledger.read(request_id)
     ledger.mark_delivered(record)
     return record
 
 
 async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRecord:
-    """The record once the work is over, or as it is when the time is up. Raises NotFound."""
+    """Return the record once the work is over, or the current one after the timeout. Raises NotFound."""
     work = ledger.find_open(request_id)
     if work is None:
         return await read_as_delivered(ledger, request_id)
@@ -55,7 +55,8 @@ async def wait(ledger: WorkLedger, request_id: str, seconds: float) -> LedgerRec
 
 
 async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRecord | Progress]:
-    """Each change of the record, and progress, until the work is over. Slow readers lose progress. Raises NotFound."""
+    """Yield each change of the record, and progress, until the work is over. Slow readers lose progress. Raises
+    NotFound."""
     news: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_NEWS)
     behind = 0
     """Characters in the queue."""
@@ -65,7 +66,7 @@ async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRe
         size = _size(progress)
         if progress is not None and (news.full() or behind + size > MOST_TEXT):
             return
-        if news.full():  # drop the oldest: without this change the reader would wait for the end for ever
+        if news.full():  # drop the oldest: a reader that missed the last change would wait forever
             behind -= _size(news.get_nowait())
         behind += size
         news.put_nowait(progress)

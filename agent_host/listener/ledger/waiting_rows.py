@@ -1,4 +1,4 @@
-"""Rows that wait for the next commit of the ledger, and those who wait for them."""
+"""Rows that wait for the next commit of the ledger, and the callbacks and futures that wait for them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .work import OpenWork
 Callback = Callable[[], None]
 
 MOST_AUDIT_ROWS = 50_000
-"""Waiting rows of the audit trail, above which workspaces with more than the average are not listened to."""
+"""Waiting rows of the audit trail, above which reading from workspaces with more than the average pauses."""
 MOST_SHARE = 4096
-"""Waiting rows of one workspace, above which it is not listened to."""
+"""Waiting rows of one workspace, above which reading from it pauses."""
 MOST_UNWRITTEN = 4 * MOST_SHARE
 """Waiting rows of one workspace, above which it gets no new work."""
 
 
 @dataclass(slots=True)
 class WaitingRows:
-    """What the next commit writes. Values are read from the objects when the commit begins."""
+    """The rows of the next commit. Values are read from the objects when the commit begins."""
 
     new: dict[str, tuple[OpenWork, asyncio.Future[Row | None]]] = field(
         default_factory=dict[str, tuple[OpenWork, asyncio.Future["Row | None"]]]
@@ -54,14 +54,14 @@ class WaitingRows:
         self.audit_counts[row[1]] += 1
 
     def is_behind(self, workspace: str) -> bool:
-        """Whether so many rows of the workspace wait that no more of them should come."""
+        """Return whether so many rows of the workspace wait that reading from it should pause."""
         mine = self.audit_counts.get(workspace, 0)
         return mine >= MOST_SHARE or (
             len(self.audit) >= MOST_AUDIT_ROWS and mine * len(self.audit_counts) >= len(self.audit)
         )
 
     def to_batch(self) -> Batch:
-        """The values of all rows as they are now."""
+        """Return the current values of all rows."""
         return {
             "admit": [work.row() for work, _ in self.new.values()],
             # Refused work has no row: the row with its id belongs to earlier work.

@@ -1,4 +1,4 @@
-"""One request that is not over yet: its row in the ledger, and its state in memory."""
+"""One open request: its row in the ledger, and its state in memory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of a new row, in the order of the table."""
 Watcher = Callable[["OpenWork", "Progress | None"], None]
-"""Called with None when the record changes, and with each progress."""
+"""Called with None when the record changes, and with each progress report."""
 
 
 @dataclass(slots=True, eq=False)
 class OpenWork:
-    """A row of the ledger while it is active."""
+    """A row of the ledger while the request is open."""
 
     request: WorkRequest
     workspace: str
@@ -39,13 +39,13 @@ class OpenWork:
     """Whether the caller has named the version of the constraints."""
     submitted_at: int
     expires_at: int
-    """Epoch milliseconds, like the one above."""
+    """Epoch milliseconds, like `submitted_at`."""
     status: Status = "queued"
     attempts: int = 0
     deliveries: int = 0
     epoch: int = 0
     version: int | None = None
-    """Of the constraints, as the request was sent last; the guest knows the request by it. None before it was sent."""
+    """The constraints' version in the request as last sent, by which the guest knows it; None before it was sent."""
     not_before: int | None = None
     """Epoch milliseconds."""
     cancel_reason: str | None = None
@@ -54,25 +54,25 @@ class OpenWork:
     updated_at: int = 0
     finished_at: int | None = None
 
-    # Not in the row: a new process of the host finds these out again.
+    # Not in the row: a new process of the host determines these again.
     expires_monotonic: float | None = None
     """`expires_at` on the monotonic clock, in seconds; None before it was first needed."""
     lost: bool = False
-    """The connection broke; the next attachment tells what has become of the work."""
+    """Whether the connection broke; the next attachment reports the state of the work."""
     begun: bool = False
-    """The guest has accepted this attempt."""
+    """Whether the guest has accepted this attempt."""
     next_is_attempt: bool = True
-    """The next delivery counts as a further attempt."""
+    """Whether the next delivery counts as a further attempt."""
     abandoned: bool = False
-    """This attempt was given up: the guest must not continue it."""
+    """Whether this attempt was given up: then the guest must not continue it."""
     refused: bool = False
-    """The ledger did not take the work."""
+    """Whether the ledger refused the work."""
     recorded: bool = False
-    """The end of the work is on the disk."""
+    """Whether the end of the work is on disk."""
     timer: Timer | None = None
     watchers: list[Watcher] = field(default_factory=list[Watcher])
     id: str = field(init=False)
-    """Of the request."""
+    """The request's id."""
 
     def __post_init__(self) -> None:
         self.id = self.request.request_id
@@ -86,7 +86,7 @@ class OpenWork:
         return len(self.request.content) + 1024
 
     def set_status(self, status: Status, now: int) -> None:
-        """Raises IllegalTransition."""
+        """Set the status and disarm the deadline. Raises IllegalTransition."""
         check_transition(self.status, status)
         self.status, self.updated_at = status, now
         self.disarm()
@@ -96,7 +96,7 @@ class OpenWork:
             self.timer.cancel()
 
     def arm(self, timers: Timers, seconds: float, call: Callable[[], None]) -> None:
-        """Set the one deadline that the work has; it replaces the one before."""
+        """Set the work's only deadline in place of the previous one."""
         if self.timer is None:
             self.timer = timers.call_later(max(0.0, seconds), call)
         else:
@@ -108,23 +108,23 @@ class OpenWork:
             watcher(self, progress)
 
     def audit_ref(self) -> str:
-        """The text that joins the records of both ends, with the attempt's number, for which there is no field."""
+        """Return the text that joins the records of both ends, with the attempt's number, which has no field."""
         ref = self.request.audit_ref
         return ref if self.attempts < 2 else f"{ref[:480]};attempt={self.attempts}"
 
     def outgoing(self, version: int) -> WorkRequest:
-        """The request as it is sent now."""
+        """Return the request as it is sent now."""
         return self.request.model_copy(update={"constraints_version": version, "audit_ref": self.audit_ref()})
 
     def changed_values(self) -> tuple[Any, ...]:
-        """A value for each of CHANGING_COLUMNS."""
+        """Return a value for each of CHANGING_COLUMNS."""
         return (
             self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before,
             self.cancel_reason, self.error, _json(self.result), self.updated_at, self.finished_at,
         )  # fmt: skip
 
     def row(self) -> tuple[Any, ...]:
-        """A value for each of COLUMNS."""
+        """Return a value for each of COLUMNS."""
         return (
             self.id, self.workspace, self.fingerprint, _json(self.request), self.pinned, self.status, self.attempts,
             self.deliveries, self.epoch, self.version, self.not_before, self.expires_at, self.cancel_reason,
@@ -147,7 +147,7 @@ class LedgerRecord(NamedTuple):
     attempts: int
     result: WorkResult | None
     error: str | None
-    """Why there is no result: a code, a colon and words."""
+    """Why there is no result: a code, a colon and a text."""
     submitted_at: int
     """Epoch milliseconds."""
     finished_at: int | None
@@ -162,19 +162,19 @@ def _json(message: WorkRequest | WorkResult | None) -> str | None:
 
 
 def check_loose_request(request: WorkRequest) -> None:
-    """Raise InvalidRequest for limits that loose requests have no field for and only the agent could keep."""
+    """Raise InvalidRequest for limits that only the agent can enforce and the loose dialect has no field for."""
     bounds, scope = request.bounds, request.principal.authorization_scope
     names = [
         name for name in ("max_tokens", "max_tool_calls") if bounds is not None and getattr(bounds, name) is not None
     ]
     found = [*(f"bounds.{name}" for name in names), *(["principal.authorization_scope"] if scope else [])]
     if found:
-        why = "cannot be told to an agent that speaks the loose dialect; leave it out"
+        why = "cannot be sent to an agent that speaks the loose dialect; leave it out"
         raise InvalidRequest(f"{found[0]} {why}", faults=[(f"request.{name}", why) for name in found])
 
 
 def fingerprint(request: WorkRequest, workspace: str, *, pinned: bool) -> str:
-    """SHA-256 over the fields that tell work apart, without a version that the host has filled in."""
+    """Return the SHA-256 of the fields that distinguish work, without a version that the host has filled in."""
     same = {"principal", "content", "content_kind", "bounds"} | ({"constraints_version"} if pinned else set[str]())
     said = request.__pydantic_serializer__.to_json(request, include=same, exclude_none=True)
     return hashlib.sha256(b"%b\n%b" % (workspace.encode(), said)).hexdigest()

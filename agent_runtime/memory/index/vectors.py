@@ -42,9 +42,9 @@ class Vector:
         if not 0 < length < math.inf or len(values) > MAX_DIMENSIONS:
             raise ValueError(f"{len(values)} numbers of length {length}")
         numbers = array("b", (round(value / length * 127) for value in values))
-        signs = "".join("1" if number > 0 else "0" for number in numbers)
-        signs += "0" * (-len(signs) % 8)
-        return cls(int(signs, 2).to_bytes(len(signs) // 8), numbers.tobytes())
+        bits = "".join("1" if number > 0 else "0" for number in numbers)
+        bits += "0" * (-len(bits) % 8)
+        return cls(int(bits, 2).to_bytes(len(bits) // 8), numbers.tobytes())
 
     def similarity(self, numbers: bytes) -> float:
         """Return the cosine, from -1 to 1; 0 for a vector of other dimensions, which is another model's."""

@@ -161,14 +161,14 @@ class EmbeddingSearch:
             return True
         return False
 
-    async def _reset(self, anew: EmbeddingProgress) -> EmbeddingProgress:
+    async def _reset(self, progress: EmbeddingProgress) -> EmbeddingProgress:
         """Delete the vectors of another model. After a crash the next process continues."""
         self._queries.clear()
         self._complete_to = 0
         while await self._database.write(lambda connection: vectors.delete_vectors(connection, DELETE_BATCH)):
             pass
-        await self._database.write(lambda connection: set_state(connection, _PROGRESS_KEY, str(anew)))
-        return anew
+        await self._database.write(lambda connection: set_state(connection, _PROGRESS_KEY, str(progress)))
+        return progress
 
     async def _embed(self, texts: Sequence[str], seconds: float) -> list[Vector]:
         """Return the texts' vectors. Raises MeshUnavailable, also for an invalid answer."""

@@ -103,7 +103,7 @@ def environment(spec: SandboxSpec) -> dict[str, str]:
 
 
 def lower_priority(spec: SandboxSpec) -> tuple[str, ...]:
-    """Return the launcher that gives a command the lowest priority, behind the server's."""
+    """Return the launcher that gives a command the lowest priority, below the server's."""
     return () if spec.lowers_own_priority else (find_program("nice"), "-n", "39")
 
 

@@ -22,7 +22,7 @@ Calls = Mapping[str, tuple[int | None, int | None]]
 
 NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
 FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
-SETID_BITS = 0o6000  # a program with one of these bits runs as its owner or group, whoever starts it
+SETID_BITS = 0o6000  # a program with one of these bits runs as its owner or group
 CREATE_FLAGS = 0o20000100  # O_TMPFILE's own bit and O_CREAT: only with one of them open looks at a mode
 X32 = 0x40000000  # the same calls under other numbers, on x86_64
 

@@ -98,7 +98,7 @@ class FolderMeter:
         age = time.monotonic() - self._measured_at
         if gone.exceeds(slack):
             return age > self._cost
-        # Even if more space is free than before: a loss in one folder may hide behind a gain in another.
+        # Even if more space is free than before: a gain in one folder may hide a loss in another.
         return self.has_changed and age > max(FRESH_SECONDS, MEASURE_SHARE * self._cost)
 
     @property

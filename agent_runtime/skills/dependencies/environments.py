@@ -188,6 +188,6 @@ def _failure_message(requirements: Sequence[str], done: CommandResult) -> str:
     names = ", ".join(requirements)
     if done.timed_out:
         return f"dependencies ({names}) were not installed within {INSTALL_SECONDS:g} s"
-    told = " ".join((done.stopped or done.stderr).split())[-600:]
-    hint = "; AGENT_SKILL_INDEX names another index, if this one cannot be reached" if "Failed to fetch" in told else ""
-    return f"dependencies ({names}) cannot be installed: {told}{hint}"
+    text = " ".join((done.stopped or done.stderr).split())[-600:]
+    hint = "; AGENT_SKILL_INDEX names another index, if this one cannot be reached" if "Failed to fetch" in text else ""
+    return f"dependencies ({names}) cannot be installed: {text}{hint}"

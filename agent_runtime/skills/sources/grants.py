@@ -64,7 +64,7 @@ class Grant:
 
 class Grants:
     """The grants in one file, by plugin: `{"weather.py": {"sha256": ..., "secrets": [...], "hosts": [...]}}`. It is
-    read anew for every build."""
+    read again for every build."""
 
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = file, environment

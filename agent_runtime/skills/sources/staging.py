@@ -1,6 +1,6 @@
 """Copy each build to a folder of its own that nothing changes afterwards.
 
-Every worker imports the code that was validated, whatever has been saved since. The folder is emptied at start; a copy
+Every worker imports the code that was validated, not a later save. The folder is emptied at start; a copy
 is deleted when nothing refers to it any more, not even a turn that began before the last save.
 """
 

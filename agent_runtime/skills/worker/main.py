@@ -27,7 +27,7 @@ from .process_state import LeftoverState, ProcessSnapshot
 MAX_ERROR_LENGTH = 10_000
 """Characters of an error that are sent; the server keeps fewer."""
 LOWEST_PRIORITY = 39
-"""Added to the niceness: the lowest priority, whatever it was before."""
+"""Added to the niceness, which gives the lowest priority from any start."""
 
 
 class SkillWorker:

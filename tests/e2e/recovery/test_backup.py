@@ -179,7 +179,7 @@ def test_a_backup_copied_beside_an_old_log_is_not_mixed_with_it(start: Start) ->
     assert (agent.data_dir / "agent.db-wal").stat().st_size > 0
     (agent.data_dir / "agent.db").write_bytes(backup.read_bytes())
     said = refused(agent.data_dir)
-    assert "still lies beside it" in said
+    assert "is still beside it" in said
     follow_the_steps(said)
     agent.start()
     assert agent.sql("SELECT count(*) FROM chat_messages")[0][0] == 2
