@@ -38,7 +38,17 @@ class Acceptor:
             self._server = await loop.create_unix_server(self._connect, sock=bound, backlog=self._backlog)
 
     def close(self) -> None:
-        """Stop accepting connections. Accepted connections stay open."""
+        """Stop accepting connections. Accepted connections stay open.
+
+        asyncio hands an accepted connection over in the event loop's next iteration, and its server forgets one that
+        comes after its end without closing it. So the server ends an iteration after the last connection.
+        """
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listening.sock)
+        self._listening.unlink()
+        loop.call_soon(self._close_sockets)
+
+    def _close_sockets(self) -> None:
         if self._server is not None:
             self._server.close()
         self._listening.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import socket
 from pathlib import Path
 
 import pytest
 
-from agent_common.net import Unix, listen_at
+from agent_common.net import Tcp, Unix, listen_at
 from agent_host.errors import Conflict
 
 from .conftest import Room
@@ -67,3 +70,23 @@ async def test_an_address_that_was_missing_at_the_start_is_had_later(room: Room,
     await room.listener.resume("b")
     assert (folder / "b.sock").is_socket()
     await room.listener.resume("b")
+
+
+@pytest.mark.parametrize("moments", range(5))
+async def test_a_connection_that_comes_while_an_address_closes_is_closed(room: Room, moments: int) -> None:
+    """asyncio takes a connection in several moments; between any two of them the address may close."""
+    await room.enrol("b", listen="tcp://127.0.0.1:0")
+    address = room.listener.address_of("b")
+    assert isinstance(address, Tcp)
+    with socket.create_connection((address.host, address.port)):
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        room.listener.close_address("b")
+        await room.until(lambda: not _accepts(address))
+    await room.until(lambda: room.count("connections") == room.count("probes"))
+    gc.collect()  # a socket that was left open is a warning now
+
+
+def _accepts(address: Tcp) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address.host, address.port)) == 0
