@@ -106,6 +106,8 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         except InvalidReply as error:
             self._fault = f"{error},"
             self.close()
+        if self.unsolicited:
+            self.close()
         if self.waiting_bytes > HIGH_WATER >= waited and self._open:
             self._transport.pause_reading()
         self._wake()
@@ -114,12 +116,6 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         self._open = False
         self.done = self.done or self.until_close
         self._wake()
-
-    # httptools' callbacks
-
-    def on_message_begin(self) -> None:
-        if self.done:  # an unsolicited reply follows the expected one
-            self.close()
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:

@@ -26,13 +26,15 @@ class ReplyParser:
         self.waiting_bytes = 0
         """Bytes of these pieces."""
         self.done = True
+        self.unsolicited = False
+        """Whether another reply follows the expected one."""
         self.keep_alive = False
 
     def expect_reply(self) -> None:
         """Forget the reply before."""
         self._parser = httptools.HttpResponseParser(self)
         self.status, self.headers, self.pieces, self.waiting_bytes = 0, {}, [], 0
-        self.done = self.keep_alive = False
+        self.done = self.unsolicited = self.keep_alive = False
         self._head_bytes = 0
 
     def feed(self, data: bytes) -> None:
@@ -52,6 +54,9 @@ class ReplyParser:
         return bool(self.status) and not self.headers.keys() & {"content-length", "transfer-encoding"}
 
     # httptools' callbacks
+
+    def on_message_begin(self) -> None:
+        self.unsolicited = self.done
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.status:  # a trailer is no header

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+
+from agent_common.protocol import ModelCard
 
 from .models import EncodingName, encoding_of
 
@@ -72,15 +74,16 @@ class TokenCalibrations:
     """The calibrations of all models in use. Callers choose the names, so their number is bounded: the one that was
     used longest ago goes."""
 
-    def __init__(self, upstream_of: Callable[[str], str | None] = lambda _: None, max_models: int = 64) -> None:
-        """`upstream_of` returns the provider's own name of a model, None where that is not known."""
-        self._upstream_of, self._max_models = upstream_of, max_models
+    def __init__(self, known_cards: Mapping[str, ModelCard], max_models: int = 64) -> None:
+        """`known_cards` has the models as they are now, by name; a card may tell the provider's own name."""
+        self._known_cards, self._max_models = known_cards, max_models
         self._by_model: dict[str, TokenCalibration] = {}
 
     def for_model(self, model: str) -> TokenCalibration:
         """Return the calibration of that model."""
         calibration = self._by_model.pop(model, None) or TokenCalibration(model)
-        calibration.encoding = encoding_of(self._upstream_of(model) or model)
+        card = self._known_cards.get(model)
+        calibration.encoding = encoding_of((card.upstream if card is not None else None) or model)
         if len(self._by_model) >= self._max_models:
             del self._by_model[next(iter(self._by_model))]
         self._by_model[model] = calibration

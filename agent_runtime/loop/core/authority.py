@@ -36,7 +36,9 @@ class AuthorityResolver:
         above = self.resolve(turn.request.parent) if turn.request.parent is not None else self._operator_authority()
         if turn.request.external_work is not None and turn.request.external_work.layer is not None:
             above = above.with_layer(turn.request.external_work.layer)
-        return above.with_layer(self._agent_layer(self.manifest(turn), turn))
+        layer = self.manifest(turn).layer
+        rules = (*(layer.rules or ()), *self.project.rules, *turn.session.rules)
+        return above.with_layer(replace(layer, rules=rules))
 
     def resolve_standalone(self, manifest: Manifest) -> Authority:
         """Return what the agent may do in a turn of its own, without the rules of a session or a caller."""
@@ -46,7 +48,3 @@ class AuthorityResolver:
     def _operator_authority(self) -> Authority:
         ceiling, host = Layer(self.project.ceiling), self.host_layer()
         return Authority((ceiling,)) if host is None else Authority((ceiling, host))
-
-    def _agent_layer(self, manifest: Manifest, turn: Turn) -> Layer:
-        rules = (*(manifest.layer.rules or ()), *self.project.rules, *turn.session.rules)
-        return replace(manifest.layer, rules=rules)

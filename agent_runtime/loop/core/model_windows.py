@@ -16,7 +16,7 @@ class ModelWindows:
         """`configured` returns a model's window as far as settings and mesh tell; `known_cards` has the mesh's models
         as they are now, by name."""
         self.configured, self.known_cards = configured, known_cards
-        self.calibrations = TokenCalibrations(self._upstream_name)
+        self.calibrations = TokenCalibrations(known_cards)
 
     def window(self, model: str) -> ContextWindow:
         """Return the model's window. A refused request may have shown it to be smaller than configured."""
@@ -25,8 +25,3 @@ class ModelWindows:
     def usable(self, model: str) -> int:
         """Return how many tokens of the window a conversation may take before it is compacted."""
         return self.window(model).usable
-
-    def _upstream_name(self, model: str) -> str | None:
-        """Return the provider's own name for a model; None where it is not known."""
-        card = self.known_cards.get(model)
-        return card.upstream if card is not None else None

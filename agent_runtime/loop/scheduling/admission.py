@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from agent_common.telemetry import logger
 
 from ...errors import Busy, Conflict, NotReady
 from ...ports import Events
 from ...store import Database, Unit
-from ..core.limits import TurnOutcome
 from ..core.live_sessions import LiveSession
 from ..core.steering import SessionQueue
 from ..core.turn_state import StopReason, Turn
@@ -254,7 +253,7 @@ class Admission:
 
     def _remove(self, turn: Turn) -> None:
         self.queues.remove(turn)
-        self._schedule_next(turn.session.id)
+        self._fill()
 
     def _schedule_next(self, session_id: str) -> None:
         """Start turns if possible, after a session has changed."""
@@ -316,18 +315,15 @@ class Admission:
     def _on_ended(self, turn: Turn) -> None:
         if turn.end.outcome is not None:
             log_end(turn)
-            if turn.end.outcome.in_error:
+            failed, cancelled = turn.end.outcome.in_error, turn.end.outcome.status == "cancelled"
+            if failed:
                 self.queues.paused.add(turn.session.id)
-            self._events.emit("turn-finished", turn.session.principal, **_finished_event(turn, turn.end.outcome))
+            facts = {"reason": "abort" if cancelled else "error" if failed else "finish", "pending_approval": False}
+            self._events.emit("turn-finished", turn.session.principal, **turn.public_ids(), **facts)
         elif turn.admission.done:
             turn.stream.interrupt()
         turn.mark_ended()
         self._remove(turn)
-
-
-def _finished_event(turn: Turn, outcome: TurnOutcome) -> dict[str, Any]:
-    reason = "abort" if outcome.status == "cancelled" else "error" if outcome.in_error else "finish"
-    return {**turn.public_ids(), "reason": reason, "pending_approval": False}
 
 
 async def _wait_for_admissions(turns: Iterable[Turn]) -> None:

@@ -90,6 +90,7 @@ class TurnQueues:
         del self._by_message[turn.message_id]
         turn.session.use_count -= 1
         self.withhold(turn)
+        self.offer_head(turn.session.id)
 
     def offer_head(self, session_id: str) -> None:
         """Make the first turn of a session startable, if it could start now."""

@@ -30,14 +30,9 @@ class _Change:
     """A copy of a part as of the start of a flush, because the writer's thread must not see later changes."""
 
     part: Part
-    data: dict[str, Any]
     added: str
     """Text that is in `data` but not yet in the row."""
-
-    @classmethod
-    def from_part(cls, part: Part) -> _Change:
-        added = part.flush_pending()
-        return cls(part, dict(part.data), added)
+    data: dict[str, Any]
 
     @property
     def grows(self) -> bool:
@@ -160,7 +155,7 @@ class Recorder:
     def _unit(self, metadata: dict[str, Any], now: int, *, whole: bool) -> Callable[[sqlite3.Connection], None]:
         """Return the write of all changes. Only a `whole` one writes the message's row: most flushes just extend a
         text, and the row would cost one more page in the log."""
-        changes = [_Change.from_part(part) for part in self._dirty.values()]
+        changes = [_Change(part, part.flush_pending(), dict(part.data)) for part in self._dirty.values()]
         self._dirty.clear()
         self._characters = 0
         total = Usage.model_validate(metadata.get("usage", {}))

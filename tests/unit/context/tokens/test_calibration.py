@@ -119,7 +119,7 @@ def test_learning_does_not_slow_down_with_what_was_learnt() -> None:
 
 
 def test_there_is_one_meter_for_a_model_and_a_bound_to_them() -> None:
-    meters = TokenCalibrations(max_models=3)
+    meters = TokenCalibrations({}, max_models=3)
     first = meters.for_model("a")
     assert meters.for_model("a") is first
     for name in ("b", "c"):
