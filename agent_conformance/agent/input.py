@@ -119,8 +119,8 @@ async def _check_not_started(host: TesterHost, make_line: MakeLine) -> str:
 
     if found := await link.wait_for(begun, host.options.quiet_seconds, mark):
         raise RuleBroken(f"came: {brief(found)}")
-    told = [frame for frame in link.frames[mark:] if is_ctl(frame, "nack") or is_result(frame, name)]
-    return ", ".join(map(brief, told)) or "silence"
+    replies = [frame for frame in link.frames[mark:] if is_ctl(frame, "nack") or is_result(frame, name)]
+    return ", ".join(map(brief, replies)) or "silence"
 
 
 def _max_line(session: TesterSession) -> int:

@@ -106,8 +106,8 @@ class VhostUserControl:
         (count,) = struct.unpack_from("<I", body)
         if count > MOST_REGIONS or count > len(files):
             raise BadMemory(f"{count} regions with {len(files)} files")
-        told = [struct.unpack_from("<QQQQ", body, 8 + 32 * number) for number in range(count)]
-        regions = [map_region(handle, *one) for handle, one in zip(files, told, strict=False)]
+        layouts = [struct.unpack_from("<QQQQ", body, 8 + 32 * number) for number in range(count)]
+        regions = [map_region(handle, *one) for handle, one in zip(files, layouts, strict=False)]
         self._device.set_memory(GuestMemory(regions))
 
     def _set_vring_num(self, body: bytes, _files: list[int]) -> None:
