@@ -24,16 +24,16 @@ async def _main(settings: Settings, source: Path, target: Path) -> bool:
     if settings.mediation_url is not None:
         raise StartError("AGENT_MEDIATION_URL is set: work comes over that channel (serve), or from a file (run)")
     runtime = Runtime(settings)
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
     try:
         runtime.open()
         await runtime.start()
         working = asyncio.create_task(runtime.run_file(source, target))
-        telling = asyncio.create_task(told.wait())
-        await asyncio.wait((working, telling), return_when=asyncio.FIRST_COMPLETED)
-        telling.cancel()
+        stopping = asyncio.create_task(stop_requested.wait())
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
         if not working.done():
             working.cancel()
             with contextlib.suppress(asyncio.CancelledError):

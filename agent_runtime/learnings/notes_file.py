@@ -193,8 +193,8 @@ def _parse_entry(block: list[str]) -> NoteEntry | None:
             last = ""
     while extra and not extra[-1].strip():
         extra.pop()
-    told = {name: " ".join(filter(None, pieces)) for name, pieces in fields.items()}
-    return NoteEntry(block[0][3:].strip(), told, extra) if told.get("text") else None
+    texts = {name: " ".join(filter(None, pieces)) for name, pieces in fields.items()}
+    return NoteEntry(block[0][3:].strip(), texts, extra) if texts.get("text") else None
 
 
 def _select_excess(groups: Iterable[deque[NoteEntry]], weigh: Callable[[NoteEntry], int], limit: int) -> set[int]:

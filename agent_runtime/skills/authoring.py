@@ -186,8 +186,8 @@ def _encode_code(code: str) -> bytes:
     try:
         return code.encode()
     except UnicodeEncodeError as error:
-        told = f"code: character {error.start} is half of a character; write it whole"
-        raise ToolFailure(told, kind="invalid") from error
+        fault = f"code: character {error.start} is half of a character; write it whole"
+        raise ToolFailure(fault, kind="invalid") from error
 
 
 def _parse_test(given: Any) -> SmokeTest | None:

@@ -68,9 +68,9 @@ def is_unreadable(error: Exception) -> bool:
 
 def is_broken(error: Exception) -> bool:
     """Return whether a part of the schema is missing, or a row contains invalid JSON."""
-    told = str(error)
+    message = str(error)
     plain = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_ERROR
-    return plain and told.startswith(("no such table", "no such column", "malformed JSON"))
+    return plain and message.startswith(("no such table", "no such column", "malformed JSON"))
 
 
 def broken_record_error(error: Exception) -> StoreError:

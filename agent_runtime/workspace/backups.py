@@ -60,8 +60,8 @@ class BackupCopy:
 
     def metadata(self) -> dict[str, Any]:
         """Return the metadata for a tool's result."""
-        told = {"backup": self.path, "backup_failed": self.failure}
-        return {name: value for name, value in told.items() if value is not None}
+        fields = {"backup": self.path, "backup_failed": self.failure}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(slots=True)

@@ -70,8 +70,8 @@ async def _run_checks(
             except TimeoutError:
                 return (f"a command did not start within {PROBE_SECONDS:.0f} s",)
         neighbours = ",".join(map(str, neighbour.processes() if neighbour else [0]))
-        told = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid), neighbours)
-        done = await confinement.run((*argv, *told), SandboxSpec(work, (work,)), timeout=PROBE_SECONDS, stdin=nonce)
+        args = (str(folder), str(port), str(os.getpid()), str(at), str(victim.pid), neighbours)
+        done = await confinement.run((*argv, *args), SandboxSpec(work, (work,)), timeout=PROBE_SECONDS, stdin=nonce)
         if neighbour is not None and SIGNAL_FAULT in done.stdout.splitlines():
             with contextlib.suppress(TimeoutError):  # on a busy machine a killed process takes a moment to end
                 await asyncio.wait_for(neighbour.wait(), END_SECONDS)

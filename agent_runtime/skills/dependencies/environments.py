@@ -133,8 +133,8 @@ class Environments:
         async with AsyncExitStack() as stack:
             socket = None
             if self._confinement.name == "bubblewrap":
-                place = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
-                way = unix_socket_proxy(Path(place, "proxy"), _allow_any_host, self._index, uid=self._confinement.uid)
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
+                way = unix_socket_proxy(Path(folder, "proxy"), _allow_any_host, self._index, uid=self._confinement.uid)
                 socket = await stack.enter_async_context(way)
             sandbox_spec = SandboxSpec(
                 new,
@@ -188,6 +188,6 @@ def _failure_message(requirements: Sequence[str], done: CommandResult) -> str:
     names = ", ".join(requirements)
     if done.timed_out:
         return f"dependencies ({names}) were not installed within {INSTALL_SECONDS:g} s"
-    told = " ".join((done.stopped or done.stderr).split())[-600:]
-    hint = "; AGENT_SKILL_INDEX names another index, if this one cannot be reached" if "Failed to fetch" in told else ""
-    return f"dependencies ({names}) cannot be installed: {told}{hint}"
+    why = " ".join((done.stopped or done.stderr).split())[-600:]
+    hint = "; AGENT_SKILL_INDEX names another index, if this one cannot be reached" if "Failed to fetch" in why else ""
+    return f"dependencies ({names}) cannot be installed: {why}{hint}"

@@ -73,5 +73,5 @@ def _explain_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        told = f"the folder of skills cannot be written here ({error.strerror}): only its owner can change skills"
-        raise ToolFailure(told, kind="unavailable") from error
+        message = f"the folder of skills cannot be written here ({error.strerror}): only its owner can change skills"
+        raise ToolFailure(message, kind="unavailable") from error
