@@ -62,8 +62,8 @@ class CommandWorkDriver:
             await process.wait()
             raise StartError(f"--drive: the command did not end within {_SECONDS:g} s") from None
         if process.returncode:
-            said = errors.decode("utf-8", "replace").strip()[-300:]
-            raise StartError(f"--drive: the command ended with {process.returncode}: {said}")
+            error_output = errors.decode("utf-8", "replace").strip()[-300:]
+            raise StartError(f"--drive: the command ended with {process.returncode}: {error_output}")
         lines = output.decode("utf-8", "replace").split()
         return lines[-1] if len(lines) == 1 else None
 

@@ -35,9 +35,9 @@ class BodyLimits:
     """Of one body."""
     shares: ShareCounter
     """Bytes of all bodies."""
-    no_room: str
-    """What a caller is told whose body finds no room."""
-    no_room_headers: Mapping[str, str]
+    refusal: str
+    """Why a body is refused for which the shared budget has too few bytes left."""
+    refusal_headers: Mapping[str, str]
     free_bytes: int = 0
     """Of each body that are not counted, so that a small one is never refused because of large ones."""
     seconds: float | None = None
@@ -92,7 +92,7 @@ class LimitedBody:
         more = max(0, self._received - limits.free_bytes) - self._counted
         if more and not limits.shares.acquire(self._holder, more):
             self.release()
-            raise BodyRefused(429, "too_many_bytes", limits.no_room, limits.no_room_headers)
+            raise BodyRefused(429, "too_many_bytes", limits.refusal, limits.refusal_headers)
         self._counted += more
 
     def release(self) -> None:

@@ -59,8 +59,8 @@ def validation_faults(error: ValidationError) -> list[Fault]:
 def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
     """Return at most MAX_FAULTS faults with shortened texts. If some are left out, the last entry has their number."""
     kept = faults if len(faults) <= MAX_FAULTS else faults[: MAX_FAULTS - 1]
-    told = [(_cut(field, _FIELD_CHARACTERS), _cut(message, _MESSAGE_CHARACTERS)) for field, message in kept]
-    return told if len(kept) == len(faults) else [*told, ("body", f"has {len(faults) - len(kept)} more faults")]
+    entries = [(_cut(field, _FIELD_CHARACTERS), _cut(message, _MESSAGE_CHARACTERS)) for field, message in kept]
+    return entries if len(kept) == len(faults) else [*entries, ("body", f"has {len(faults) - len(kept)} more faults")]
 
 
 def _message(kind: str, text: str) -> str:

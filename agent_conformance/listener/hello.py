@@ -24,9 +24,9 @@ async def silent_until_first_line(guest: TesterGuest) -> str:
     await guest.wait_for_listener()
     link = await guest.dial()
     await link.wait_for(lambda _: True, guest.options.quiet_seconds)
-    said = len(link.frames) + len(link.faults) + link.blank_lines
+    received = len(link.frames) + len(link.faults) + link.blank_lines
     await link.close()
-    if said:
+    if received:
         raise RuleBroken(f"it said {link.describe()}")
     return f"nothing in {guest.options.quiet_seconds:g} s"
 

@@ -164,10 +164,10 @@ class RunOnce:
             answer = host.request(method, path, json=body)
         except httpx2.TransportError as error:
             raise StartError(f"the host does not answer {method} {path}: {error}") from error
-        said: dict[str, Any] = answer.json()
-        if not answer.is_success and said.get("code") != accepted_code:
-            raise StartError(str(said.get("detail") or said))
-        return said
+        reply: dict[str, Any] = answer.json()
+        if not answer.is_success and reply.get("code") != accepted_code:
+            raise StartError(str(reply.get("detail") or reply))
+        return reply
 
     def _wait_until(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + self._timeout

@@ -78,10 +78,10 @@ class Fleet:
             if isinstance(runtime, ExternalRuntime):  # runs on without us; `open` of the next process finds it
                 watch.cancel()
         ids = [name for name in self._locks if not isinstance(self._running.get(name, (None,))[0], ExternalRuntime)]
-        ends = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
-        for workspace_id, end in zip(ids, ends, strict=True):
-            if isinstance(end, BaseException):
-                log.error("workspace_close_failed", workspace=workspace_id, why=str(end) or type(end).__name__)
+        outcomes = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
+        for workspace_id, outcome in zip(ids, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                log.error("workspace_close_failed", workspace=workspace_id, why=str(outcome) or type(outcome).__name__)
 
     async def create(self, workspace_id: str, driver: str | None = None) -> Workspace:
         """Create a workspace, stopped; with the driver `external` it counts as running.

@@ -33,8 +33,8 @@ def create_app(state: AppState, clock: Clock) -> FastAPI:
     app.state.app_state, app.state.clock = state, clock
     for path, route in chat.FAST_ROUTES.items():
         app.add_route(path, route, methods=["POST"], include_in_schema=False)
-    for room in (status, tasks, chat, turns, sessions, workspace):
-        app.include_router(room.router)
+    for router in (status.router, tasks.router, chat.router, turns.router, sessions.router, workspace.router):
+        app.include_router(router)
     problems.install_handlers(app)
     app.openapi = cache(partial(_describe, app))
     settings = state.settings

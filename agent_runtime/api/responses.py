@@ -68,11 +68,11 @@ def recorded_stream(reply: Message | None, error: str | None) -> Response:
 
 async def _follow(turn: Turn, admission: Admission, through_waits: bool) -> AsyncIterator[bytes]:
     if turn.state == "queued":
-        place = {
+        queue_position = {
             "position": admission.queues.count_ahead(turn),
             "pending": admission.queues.pending(turn),
             **turn.public_ids(),
         }
-        yield c.DataChunk(type="data-queue", data=place, transient=True).to_sse()
+        yield c.DataChunk(type="data-queue", data=queue_position, transient=True).to_sse()
     async for events in turn.stream.follow(through_waits=through_waits):
         yield events

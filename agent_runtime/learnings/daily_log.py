@@ -136,17 +136,17 @@ class DailyLogWriter:
             self._lost = 0
 
     async def _write_lines(self, principal: str, day: date, lines: bytes) -> None:
-        place = resolve_for_principal(self._home, principal, f"{FOLDER}/{day}.md")
+        safe_path = resolve_for_principal(self._home, principal, f"{FOLDER}/{day}.md")
         try:
-            await self._reserve_space(place, len(lines))
-            if not await asyncio.to_thread(self._append, principal, place, day, lines):
+            await self._reserve_space(safe_path, len(lines))
+            if not await asyncio.to_thread(self._append, principal, safe_path, day, lines):
                 raise ToolFailure(f"the day's file would have more than {MAX_FILE_BYTES // 1024} KiB")
         except ToolFailure as failure:
             if self._last_error != failure.message:
-                log.warning("the daily log cannot be written", file=place.shown, reason=failure.message)
+                log.warning("the daily log cannot be written", file=safe_path.shown, reason=failure.message)
             self._last_error = failure.message
         except Exception:  # a bug here must not end the writing task
-            log.exception("lines of the daily log are lost", file=place.shown)
+            log.exception("lines of the daily log are lost", file=safe_path.shown)
         else:
             self._last_error = None
 

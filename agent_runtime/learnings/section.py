@@ -33,11 +33,11 @@ def render_section(corrections: NotesFile, errors: NotesFile, principal: str) ->
     Angle brackets are escaped, so that no note can look like a tag.
     """
     user = principal_label(principal)
-    told = _render_block(
+    corrected = _render_block(
         "corrections", _share_budget(_corrections(corrections, user), CORRECTIONS_BUDGET), _count_all(corrections, user)
     )
     failed = _render_block("errors", _share_budget([_errors(errors, user)], ERRORS_BUDGET), _count_all(errors, user))
-    blocks = [block for block in (told, failed) if block]
+    blocks = [block for block in (corrected, failed) if block]
     return "\n".join((INTRODUCTION, *blocks)) if blocks else ""
 
 
@@ -79,8 +79,8 @@ def _entries_for(notes: NotesFile, user: str) -> list[NoteEntry]:
 def _render_correction(entry: NoteEntry) -> str:
     facts = _joined(_escape(entry.get("from"), 60) or "person, by hand", entry.last[:10], _times(entry))
     text = _escape(entry.get("text"), MAX_CORRECTION_LENGTH)
-    told = ((name, entry.get(name)) for name in ("instead of", "where", "answer to"))
-    asides = [f"{name}: {_escape(aside, MAX_DETAIL_LENGTH)}" for name, aside in told if aside]
+    details = ((name, entry.get(name)) for name in ("instead of", "where", "answer to"))
+    asides = [f"{name}: {_escape(aside, MAX_DETAIL_LENGTH)}" for name, aside in details if aside]
     return f"- [{facts}] {text}" + (f" ({'; '.join(asides)})" if asides else "")
 
 
@@ -108,8 +108,8 @@ def _share_budget(queues: Sequence[Sequence[str]], budget: int) -> list[str]:
     left = budget
     for most in (budget // len(queues), budget):
         for queue, mine in zip(queues, taken, strict=True):
-            room = min(left, most - sum(map(len, mine.values())) - len(mine))
-            fits = dict(_lines_within(queue, mine, room))
+            remaining = min(left, most - sum(map(len, mine.values())) - len(mine))
+            fits = dict(_lines_within(queue, mine, remaining))
             left -= sum(map(len, fits.values())) + len(fits)
             mine.update(fits)
     return [mine[at] for mine in taken for at in sorted(mine)]

@@ -130,8 +130,8 @@ class AgentToolsBuilder:
 
     def _connectors(self) -> ConnectorManager:
         """The MCP servers that the operator has named. Raises StartError."""
-        ground = connector_deps(self.settings, self.home, self.confinement)
-        return self.register_closable(ConnectorManager(named_servers(self.settings, self.home), ground))
+        deps = connector_deps(self.settings, self.home, self.confinement)
+        return self.register_closable(ConnectorManager(named_servers(self.settings, self.home), deps))
 
     @property
     def _sandbox_limits(self) -> SandboxLimits:

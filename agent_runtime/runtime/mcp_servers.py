@@ -53,9 +53,9 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
     home.prepare()
     confinement = await choose_confinement(settings.confinement, home.data_dir)
     home = home.with_owner(confinement.uid, by_path=confinement.by_path)
-    ground = connector_deps(settings, home, confinement)
+    deps = connector_deps(settings, home, confinement)
     seconds = Timeouts().connect * (1 + len(wanted) // MAX_CONCURRENT_STARTS)
-    connectors = ConnectorManager(servers, ground, Timeouts(first_wait=seconds))
+    connectors = ConnectorManager(servers, deps, Timeouts(first_wait=seconds))
     try:
         await connectors.ready(Authority((Layer(tools=tuple(f"mcp:{server.name}:*" for server in wanted)),)))
         states = {state.name: state for state in connectors.servers()}
@@ -69,5 +69,5 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
             lines.append(f"  {state.error}")
         elif state.state == "ready":
             lines.append(f"  {len(state.tools)} tools: {', '.join(state.tools)}")
-            lines += [f"  note: {line}" for line in await ground.advice(server)]
+            lines += [f"  note: {line}" for line in await deps.advice(server)]
     return lines, all(states[server.name].state == "ready" for server in wanted if server.enabled)

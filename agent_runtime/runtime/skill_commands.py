@@ -60,13 +60,15 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     if not secrets and not hosts:
         return f"{source.file} may have no secrets and reach no hosts"
     named = ", ".join((*secrets, *hosts))
-    told = [
+    lines = [
         f"{source.file} ({source.build_digest[:12]}) may have {named}, until its code or a file beside it changes",
         "A server that runs takes that up when the plugin is saved again, or at its next start",
     ]
     if file.resolve().parent != settings.skills_path.resolve():
-        told.append(f"Once the plugin is in {settings.skills_path}, where it has other files beside it, allow it again")
-    return "\n".join(told)
+        lines.append(
+            f"Once the plugin is in {settings.skills_path}, where it has other files beside it, allow it again"
+        )
+    return "\n".join(lines)
 
 
 def _has_grant(settings: Settings, source: PluginSource) -> bool:

@@ -51,9 +51,9 @@ class StorageServices:
         mesh: Mesh,
     ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
-        room, cleaner = settings.workspace_mb * 2**20, redactor(settings)
-        locks, backups = PathLocks(), FileBackups(clock, max_bytes=min(MAX_BACKUP_BYTES, room // 10))
-        write_quota = WriteQuota(confinement, home.workspace, room)
+        workspace_bytes, cleaner = settings.workspace_mb * 2**20, redactor(settings)
+        locks, backups = PathLocks(), FileBackups(clock, max_bytes=min(MAX_BACKUP_BYTES, workspace_bytes // 10))
+        write_quota = WriteQuota(confinement, home.workspace, workspace_bytes)
         file_service = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), write_quota)
         learnings = register_closable(LearningService(home.workspace, clock, cleaner))
         daily_log = register_closable(

@@ -20,12 +20,12 @@ class TurnLimitPolicy:
     def window(self, model: str) -> ContextWindow:
         """What the operator says of the agent's own model counts; of any other model he only sets the most."""
         card, most = self._catalog.cards.get(model), self._settings.context_limit
-        told = card.context_limit if card else None
-        if most is not None and told is not None and model != self._settings.model:
-            most = min(most, told)
-        limit = most or told or DEFAULT_CONTEXT
+        card_limit = card.context_limit if card else None
+        if most is not None and card_limit is not None and model != self._settings.model:
+            most = min(most, card_limit)
+        limit = most or card_limit or DEFAULT_CONTEXT
         reserve = self._settings.compaction.reserve_tokens
-        known = most is not None or told is not None
+        known = most is not None or card_limit is not None
         return ContextWindow.from_limit(limit, card.max_output_tokens if card else None, reserve, known=known)
 
     def chat(self) -> TurnLimits:

@@ -149,10 +149,10 @@ def _limit_to_quotas(spec: SandboxSpec, allowances: Sequence[Allowance] | None) 
     if not spec.quotas:
         return spec
     if allowances is None:
-        room = max(quota.bytes for quota in spec.quotas)
+        bytes_left = max(quota.bytes for quota in spec.quotas)
     else:
-        room = 0 if any(one.is_full for one in allowances) else max(one.bytes for one in allowances)
-    return replace(spec, limits=replace(spec.limits, file_size=min(spec.limits.file_size, room)))
+        bytes_left = 0 if any(one.is_full for one in allowances) else max(one.bytes for one in allowances)
+    return replace(spec, limits=replace(spec.limits, file_size=min(spec.limits.file_size, bytes_left)))
 
 
 async def _communicate(child: SandboxProcess, capture: Capture, deadline: float, stdin: bytes) -> int | None:

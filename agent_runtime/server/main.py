@@ -60,10 +60,10 @@ def serve(settings: Settings) -> None:
 
 
 async def _main(settings: Settings, listening: socket.socket, connections: int) -> None:
-    entrance, told = StartupApp(), asyncio.Event()
+    entrance, stop_requested = StartupApp(), asyncio.Event()
     server = _Server(_config(entrance, connections))
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     runtime: Runtime | None = None
     try:
@@ -73,12 +73,12 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
         mediated = settings.mediation_url is not None  # then work comes that way, and need not wait for the routes
         if not mediated:
             entrance.set_app(await asyncio.to_thread(runtime.create_http_app))
-        if await _start_runtime(runtime, told):
+        if await _start_runtime(runtime, stop_requested):
             if mediated:
                 entrance.set_app(await asyncio.to_thread(runtime.create_http_app))
             tune_interpreter()
             _announce(settings, listening)
-            await _wait_for_either(serving, told)
+            await _wait_for_either(serving, stop_requested)
             await runtime.drain()
     finally:
         server.should_exit = True

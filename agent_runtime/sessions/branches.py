@@ -135,9 +135,9 @@ def rewind(
     if message.steered:
         fault = ("message_id", "it is part of the reply that it joined: rewind to the message which that answers")
         raise InvalidRequest("a message that steered cannot be rewound to", faults=[fault])
-    place = {"session": session_id, "created": message.created_at, "id": message.id}
+    position = {"session": session_id, "created": message.created_at, "id": message.id}
     at = _next_hiding(connection, session_id, now)
-    found = connection.execute(_HIDE, {**place, "at": at, "now": now})
+    found = connection.execute(_HIDE, {**position, "at": at, "now": now})
     if free_id:
         connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (message.id,))
     _touch(connection, session_id, now)

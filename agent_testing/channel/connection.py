@@ -254,11 +254,11 @@ async def accept_peers(
             streams = await opener(sock=opened)
             on_peer(PeerConnection(*streams, f"connection {count}", new_lines() if new_lines else None))
 
-    with listen_at(endpoint) as place:
-        place.sock.setblocking(False)
-        task = asyncio.create_task(accept(place.sock), name="accept peers")
+    with listen_at(endpoint) as listening:
+        listening.sock.setblocking(False)
+        task = asyncio.create_task(accept(listening.sock), name="accept peers")
         try:
-            yield place.endpoint
+            yield listening.endpoint
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

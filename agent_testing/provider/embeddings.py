@@ -14,11 +14,11 @@ DIMENSIONS = 64
 
 def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
     """Return a unit vector: each word adds one to a dimension chosen by its checksum. Empty text counts as one word."""
-    places = [0.0] * dimensions
+    counts = [0.0] * dimensions
     for word in re.findall(r"\w+", text.lower()) or [""]:
-        places[zlib.crc32(word.encode()) % dimensions] += 1.0
-    length = math.sqrt(sum(place * place for place in places))
-    return [place / length for place in places]
+        counts[zlib.crc32(word.encode()) % dimensions] += 1.0
+    length = math.sqrt(sum(count * count for count in counts))
+    return [count / length for count in counts]
 
 
 def embeddings(body: dict[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,6 @@ class DecodedBody:
         return self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail
 
     def _append(self, data: bytes) -> None:
-        room = self._limit - len(self.data)
-        self.data += data[:room]
-        self.truncated = self.truncated or len(data) > room
+        remaining = self._limit - len(self.data)
+        self.data += data[:remaining]
+        self.truncated = self.truncated or len(data) > remaining

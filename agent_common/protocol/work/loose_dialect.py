@@ -64,8 +64,8 @@ def to_loose(frame: BaseModel) -> BaseModel | dict[str, Any]:
         case WorkRequest():
             return {"request_id": frame.request_id, "principal": frame.principal.name, "content": _content(frame)}
         case WorkResult():
-            said = {"request_id": frame.request_id, "ok": frame.status == "completed", "content": frame.content or ""}
-            return said if frame.error is None else {**said, "error": frame.error}
+            result = {"request_id": frame.request_id, "ok": frame.status == "completed", "content": frame.content or ""}
+            return result if frame.error is None else {**result, "error": frame.error}
         case LifecycleSignal():
             return frame.model_dump(include={"signal", "request_id", "detail", "error"}, exclude_none=True)
         case _:

@@ -101,9 +101,9 @@ class ContainerRuntime:
                         raise StartFailed(f"the container ended: {(await self.console())[-2000:]}")
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            said = (await self.console())[-2000:]
+            output = (await self.console())[-2000:]
             raise StartFailed(
-                f"the container was not ready within {seconds:g} s (MESH_START_TIMEOUT): {said}"
+                f"the container was not ready within {seconds:g} s (MESH_START_TIMEOUT): {output}"
             ) from None
 
     async def wait(self) -> str:
@@ -124,9 +124,9 @@ class ContainerRuntime:
         await self._clean_up(abruptly=at_once)
 
     async def _clean_up(self, *, abruptly: bool) -> None:
-        async with AsyncExitStack() as ends:  # runs all steps, even if one fails
-            ends.callback(_delete_secrets, self._socket_dir.folder / "secrets")
-            ends.push_async_callback(self._host_sockets.close, self._socket_dir, abruptly=abruptly)
+        async with AsyncExitStack() as stack:  # runs all steps, even if one fails
+            stack.callback(_delete_secrets, self._socket_dir.folder / "secrets")
+            stack.push_async_callback(self._host_sockets.close, self._socket_dir, abruptly=abruptly)
             await self.remove()
 
     async def remove(self) -> None:
@@ -135,10 +135,10 @@ class ContainerRuntime:
         gone = await self._run_engine("rm", "--force", self.name)
         if gone.code == 0:
             return
-        program, said = self._settings.engine[0], gone.stderr.strip()[-_MOST_QUOTED:]
+        program, message = self._settings.engine[0], gone.stderr.strip()[-_MOST_QUOTED:]
         left = await self._run_engine("ps", "--all", "--quiet", "--filter", f"name=^{self.name}$")
         if left.code != 0 or left.stdout.strip():
-            raise StartFailed(f"the container {self.name} may still be there: {program} rm: {said}")
+            raise StartFailed(f"the container {self.name} may still be there: {program} rm: {message}")
 
     async def _run_engine(self, *arguments: str, seconds: float | None = _COMMAND_SECONDS) -> CommandOutcome:
         return await run_engine(self._settings.engine, *arguments, seconds=seconds, check=False)
@@ -146,18 +146,18 @@ class ContainerRuntime:
     async def status(self) -> Status:
         shape = "{{.State.Running}} {{.State.Pid}}"
         try:
-            said = (await run_engine(self._settings.engine, "inspect", "--format", shape, self.name)).stdout.split()
+            fields = (await run_engine(self._settings.engine, "inspect", "--format", shape, self.name)).stdout.split()
         except StartFailed as error:
             return Status(False, str(error))
-        running = said[:1] == ["true"]
-        return Status(running, "runs" if running else "ended", int(said[1]) if running and len(said) > 1 else None)
+        running = fields[:1] == ["true"]
+        return Status(running, "runs" if running else "ended", int(fields[1]) if running and len(fields) > 1 else None)
 
     async def console(self) -> str:
         try:
-            said = await run_engine(self._settings.engine, "logs", "--tail", "500", self.name)
+            output = await run_engine(self._settings.engine, "logs", "--tail", "500", self.name)
         except StartFailed as error:
             return str(error)
-        return (said.stdout + said.stderr)[-CONSOLE_BYTES:]
+        return (output.stdout + output.stderr)[-CONSOLE_BYTES:]
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         return await run_engine(self._settings.engine, "exec", self.name, *argv, seconds=timeout, check=False)

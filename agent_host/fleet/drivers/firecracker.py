@@ -141,8 +141,8 @@ async def send_requests(monitor: Path, requests: list[ApiRequest]) -> None:
             except httpx2.TransportError as error:
                 raise ConnectionError(f"firecracker does not answer {method} {path}: {error}") from error
             if not answer.is_success:
-                said = answer.text[:_LONGEST_FAULT]
-                raise StartFailed(f"firecracker refuses {method} {path}: {answer.status_code} {said}")
+                fault = answer.text[:_LONGEST_FAULT]
+                raise StartFailed(f"firecracker refuses {method} {path}: {answer.status_code} {fault}")
 
 
 def jailer_command(

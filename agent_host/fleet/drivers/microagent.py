@@ -87,17 +87,17 @@ class MicroagentRuntime:
         return Status(state in ("running", "paused", "starting"), state)
 
     async def console(self) -> str:
-        said = await run_engine(self._program, "logs", self._name, seconds=_QUICK, check=False)
-        return said.stdout[-CONSOLE_BYTES:]
+        output = await run_engine(self._program, "logs", self._name, seconds=_QUICK, check=False)
+        return output.stdout[-CONSOLE_BYTES:]
 
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         try:
-            said = await run_json(self._program, "exec", self._name, "--", *argv, seconds=timeout)
+            reply = await run_json(self._program, "exec", self._name, "--", *argv, seconds=timeout)
         except StartFailed as error:
             raise OSError(str(error)) from error
-        code = said.get("exit_code")
+        code = reply.get("exit_code")
         return CommandOutcome(
-            code if isinstance(code, int) else None, str(said.get("stdout", "")), str(said.get("stderr", ""))
+            code if isinstance(code, int) else None, str(reply.get("stdout", "")), str(reply.get("stderr", ""))
         )
 
     async def quarantine(self) -> None:
@@ -115,13 +115,13 @@ def _ready(seen: dict[str, Any]) -> bool:
 async def run_json(program: tuple[str, ...], verb: str, *arguments: str, seconds: float = _QUICK) -> dict[str, Any]:
     """Run a command of the program, and return the JSON object that it prints. Raises StartFailed if it fails."""
     # `--json` comes first, because the arguments may contain a command for the guest.
-    said = await run_engine(program, verb, "--json", *arguments, seconds=seconds)
-    if said.code is None:
-        raise StartFailed(said.stderr)
+    output = await run_engine(program, verb, "--json", *arguments, seconds=seconds)
+    if output.code is None:
+        raise StartFailed(output.stderr)
     try:
-        found = json.loads(said.stdout)
+        found = json.loads(output.stdout)
     except ValueError as error:
-        raise StartFailed(f"{program[0]} {verb} answers no JSON: {said.stdout[:200]!r}") from error
+        raise StartFailed(f"{program[0]} {verb} answers no JSON: {output.stdout[:200]!r}") from error
     if not isinstance(found, dict):
         raise StartFailed(f"{program[0]} {verb} answers no object")
     return cast("dict[str, Any]", found)

@@ -39,10 +39,10 @@ async def ask_guest(uds: Path, question: dict[str, Any], seconds: float, port: i
 async def guest_exec(uds: Path, argv: Sequence[str], seconds: float) -> CommandOutcome:
     """Run a command in the guest as the runtime's user. Raises OSError if the guest does not answer."""
     question = {"do": "exec", "argv": list(argv), "timeout": seconds}
-    said = await ask_guest(uds, question, seconds + 5)
-    code = said.get("code")
+    reply = await ask_guest(uds, question, seconds + 5)
+    code = reply.get("code")
     return CommandOutcome(
-        code if isinstance(code, int) else None, str(said.get("stdout", "")), str(said.get("stderr", ""))
+        code if isinstance(code, int) else None, str(reply.get("stdout", "")), str(reply.get("stderr", ""))
     )
 
 

@@ -59,10 +59,10 @@ async def _run(*command: str) -> None:
     except FileNotFoundError as error:
         raise StartFailed(f"there is no {command[0]}; install e2fsprogs") from error
     try:
-        said, _ = await asyncio.wait_for(made.communicate(), _MAKE_SECONDS)
+        output, _ = await asyncio.wait_for(made.communicate(), _MAKE_SECONDS)
     except BaseException:
         if made.returncode is None:
             made.kill()
         raise
     if made.returncode:
-        raise StartFailed(f"{command[0]} failed: {said.decode(errors='replace').strip()[:500]}")
+        raise StartFailed(f"{command[0]} failed: {output.decode(errors='replace').strip()[:500]}")

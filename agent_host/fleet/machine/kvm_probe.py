@@ -45,15 +45,15 @@ class KvmProbe:
         machine = ("q35,accel=kvm", "-cpu", "host", "-m", "128", "-kernel", str(kernel), "-initrd", str(initrd))
         line = ("-append", "console=ttyS0 quiet reboot=t panic=-1 agent.probe=1", "-serial", "stdio")
         child = await MonitorProcess.spawn("the KVM probe", (*command, *machine, *line), output=asyncio.subprocess.PIPE)
-        said = b""
+        output = b""
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
-                    while _MARK not in said and (part := await child.output.read(4096)):
-                        said = (said + part)[-8192:]
+                    while _MARK not in output and (part := await child.output.read(4096)):
+                        output = (output + part)[-8192:]
         finally:
             await child.kill()
-        return _MARK in said
+        return _MARK in output
 
     def _read(self) -> dict[str, object]:
         try:

@@ -60,15 +60,15 @@ class MachineRuntime:
         return bool(self._children) and all(child.running for child in self._children)
 
     async def wait(self) -> str:
-        ends = {asyncio.create_task(child.wait()): child for child in self._children}
+        waits = {asyncio.create_task(child.wait()): child for child in self._children}
         try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in ends:
+            for task in waits:
                 task.cancel()
         first = done.pop()
         await self._console.close()
-        return f"{first.result()} ({ends[first].name}); {self._last_init_line()}"
+        return f"{first.result()} ({waits[first].name}); {self._last_init_line()}"
 
     async def stop(self, *, at_once: bool = False) -> None:
         if not at_once and self.running:
@@ -77,11 +77,11 @@ class MachineRuntime:
             with contextlib.suppress(TimeoutError):  # data is on its disk only after it has ended
                 async with asyncio.timeout(self._grace + ASK_SECONDS):
                     await self.wait()
-        async with AsyncExitStack() as ends:  # runs all steps, even if one fails
-            ends.callback(self.socket_dir.clear)
-            ends.push_async_callback(self._console.close)
+        async with AsyncExitStack() as stack:  # runs all steps, even if one fails
+            stack.callback(self.socket_dir.clear)
+            stack.push_async_callback(self._console.close)
             for child in self._children:
-                ends.push_async_callback(child.kill)
+                stack.push_async_callback(child.kill)
             await self._close_sockets(abruptly=at_once)
 
     async def status(self) -> Status:
@@ -99,9 +99,9 @@ class MachineRuntime:
 
     async def _close_sockets(self, *, abruptly: bool) -> None:
         """Cut the guest off from the host: kill the process that carries the vsock, then close the sockets."""
-        async with AsyncExitStack() as ways:
-            ways.push_async_callback(self._host_sockets.close, self.socket_dir, abruptly=abruptly)
-            ways.callback(self.socket_dir.uds.unlink, missing_ok=True)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._host_sockets.close, self.socket_dir, abruptly=abruptly)
+            stack.callback(self.socket_dir.uds.unlink, missing_ok=True)
             if self._children:
                 await self._children[0].kill()
 

@@ -237,12 +237,12 @@ class Mux:
         flags = packet.NO_MORE_RECEIVE | packet.NO_MORE_SEND if op == packet.SHUTDOWN else 0
         stream.last_fwd_cnt = stream.fwd_cnt
         guest, host = stream.key
-        ends = (packet.HOST_CID, self._cid, host, guest)
-        return packet.HEADER.pack(*ends, length, packet.STREAM, op, flags, STREAM_BUFFER_BYTES, stream.fwd_cnt)
+        addresses = (packet.HOST_CID, self._cid, host, guest)
+        return packet.HEADER.pack(*addresses, length, packet.STREAM, op, flags, STREAM_BUFFER_BYTES, stream.fwd_cnt)
 
     def _reset_packet(self, key: Key) -> bytes:
-        ends = (packet.HOST_CID, self._cid, key[1], key[0])
-        return packet.HEADER.pack(*ends, 0, packet.STREAM, packet.RST, 0, 0, 0)
+        addresses = (packet.HOST_CID, self._cid, key[1], key[0])
+        return packet.HEADER.pack(*addresses, 0, packet.STREAM, packet.RST, 0, 0, 0)
 
     # ---------------------------------------------------------------- the streams
 

@@ -72,9 +72,9 @@ def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
 
 def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, str | None]:
     """Return `request_id` and `audit_ref` of a frame, each None if frames of its kind have no such field."""
-    said: Any = frame
+    untyped: Any = frame
     request_id, audit_ref = _ref_fields(type(frame))
-    return said.request_id if request_id else None, said.audit_ref if audit_ref else None
+    return untyped.request_id if request_id else None, untyped.audit_ref if audit_ref else None
 
 
 @cache

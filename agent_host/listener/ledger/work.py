@@ -176,5 +176,5 @@ def check_loose_request(request: WorkRequest) -> None:
 def fingerprint(request: WorkRequest, workspace: str, *, pinned: bool) -> str:
     """Return the SHA-256 of the fields that distinguish work, without a version that the host has filled in."""
     same = {"principal", "content", "content_kind", "bounds"} | ({"constraints_version"} if pinned else set[str]())
-    said = request.__pydantic_serializer__.to_json(request, include=same, exclude_none=True)
-    return hashlib.sha256(b"%b\n%b" % (workspace.encode(), said)).hexdigest()
+    serialized = request.__pydantic_serializer__.to_json(request, include=same, exclude_none=True)
+    return hashlib.sha256(b"%b\n%b" % (workspace.encode(), serialized)).hexdigest()

@@ -70,8 +70,8 @@ class DemoProvider:
             return ProviderAnswer(200, wire.JSON_HEADERS, wire.body_parts([to_json(embed(payload))]))
         move, tool_call = decide(payload), None
         if move.tool is not None:  # the same id for the same conversation, another at every step of it
-            place = to_json([len(payload["messages"]), payload["messages"][-1], move.tool, move.arguments])
-            name = f"call_{hashlib.sha256(place).hexdigest()[:24]}"
+            id_source = to_json([len(payload["messages"]), payload["messages"][-1], move.tool, move.arguments])
+            name = f"call_{hashlib.sha256(id_source).hexdigest()[:24]}"
             tool_call = wire.ProviderToolCall(name, move.tool, move.arguments)
         completion = wire.make_completion(payload, move.text, tool_call, self._clock.now_ms() // 1000)
         return wire.to_answer(payload, call.streamed, completion)
@@ -135,9 +135,9 @@ def _use(payload: dict[str, Any], turn: list[dict[str, Any]], move: DemoMove) ->
 def _introduce(text: str) -> DemoMove:
     listing = "list files (`list files`)"
     more = f", {listing}, and {', '.join(ability for _, ability in _scripts)}" if _scripts else f" and {listing}"
-    said = f"You said: {_short(text) or 'nothing'!r}. I can run a command (`run: ls`){more}."
+    echo = f"You said: {_short(text) or 'nothing'!r}. I can run a command (`run: ls`){more}."
     return DemoMove(
-        f"{NOTE} I am a demo model: I follow a script and do not think. {said} "
+        f"{NOTE} I am a demo model: I follow a script and do not think. {echo} "
         "For answers that mean something, start the host with OPENAI_API_KEY or OPENAI_BASE_URL set."
     )
 
@@ -148,17 +148,17 @@ def _short(text: str) -> str:
 
 def embed(payload: dict[str, Any]) -> dict[str, Any]:
     """Return OpenAI's embeddings answer: floats, or base64 of little-endian float32. Texts that share words lie close
-    together: each word counts for one place, by its checksum. Four bytes are a token. Raises ProviderFailed."""
+    together: each word counts for one dimension, by its checksum. Four bytes are a token. Raises ProviderFailed."""
     inputs, asked = as_list(payload["input"]) or [payload["input"]], payload.get("dimensions")
     size: int = asked if isinstance(asked, int) and asked > 0 else _DIMENSIONS
     if len(inputs) > _MOST_TEXTS or size > _MOST_DIMENSIONS:
         raise ProviderFailed(f"the demo model embeds at most {_MOST_TEXTS} texts in {_MOST_DIMENSIONS} dimensions")
     data: list[dict[str, Any]] = []
     for index, text in enumerate(map(str, inputs)):
-        places = [0.0] * size
+        counts = [0.0] * size
         for word in re.findall(r"\w+", text.lower()) or [""]:
-            places[zlib.crc32(word.encode("utf-8", "replace")) % size] += 1.0
-        vector: Any = [place / math.hypot(*places) for place in places]
+            counts[zlib.crc32(word.encode("utf-8", "replace")) % size] += 1.0
+        vector: Any = [count / math.hypot(*counts) for count in counts]
         if payload.get("encoding_format") == "base64":
             vector = base64.b64encode(struct.pack(f"<{size}f", *vector)).decode()
         data.append({"object": "embedding", "index": index, "embedding": vector})

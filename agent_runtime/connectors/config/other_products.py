@@ -71,8 +71,8 @@ def _translate_value(value: Any, where: str, folders: Mapping[str, str], faults:
 
 def _translate_text(text: str, where: str, folders: Mapping[str, str], faults: list[str]) -> str:
     """Translate variables to our form, `${NAME}`."""
-    for name, place in folders.items():
-        text = text.replace(f"${{{name}}}", place)
+    for name, folder in folders.items():
+        text = text.replace(f"${{{name}}}", folder)
     text = _ENV_VARIABLE.sub(lambda found: f"${{{found[1] or found[2]}}}", text)
     for found in _INPUT_VARIABLE.finditer(text):
         name = re.sub(r"\W", "_", found[1]).upper()

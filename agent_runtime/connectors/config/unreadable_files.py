@@ -16,11 +16,11 @@ def find_unreadable(given: Iterable[tuple[str, Path]], uid: int | None, *, by_pa
     """
     user = os.geteuid() if uid is None else uid
     for field, path in given:
-        for place in (*reversed(path.parents if by_path else ()), path):
-            lacking = _missing_rights(place, user, "x" if place != path else "rx" if path.is_dir() else "r")
+        for current in (*reversed(path.parents if by_path else ()), path):
+            lacking = _missing_rights(current, user, "x" if current != path else "rx" if path.is_dir() else "r")
             if lacking:
-                fix = f"run chmod o+{lacking} {place}, or give it to that user"
-                yield f"{field}: {place} is closed to user {user}, whom servers run as; {fix}"
+                fix = f"run chmod o+{lacking} {current}, or give it to that user"
+                yield f"{field}: {current} is closed to user {user}, whom servers run as; {fix}"
                 break
 
 

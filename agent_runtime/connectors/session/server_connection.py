@@ -161,16 +161,18 @@ class ServerConnection:
     async def _attempt(self) -> bool:
         """Run one connection from its start to its end. Returns whether to open another one."""
         self._began_at = self._now()
-        ends = ConnectionState(self._wakeup)
+        connection_state = ConnectionState(self._wakeup)
         try:
-            await self._connect(ends)
+            await self._connect(connection_state)
             return self._open_calls > 0  # a call came while it was being closed
         except Exception as error:  # noqa: BLE001  any error means not connected, and is reported as the reason
             if type(_root_cause(error)).__name__ == "ConnectionDropped" and isinstance(self.server.target, LocalServer):
                 self._probe = False
                 return True  # retry at once with the request that older servers expect
             self._probe = True
-            self.reason = "; ".join((self._explain_error(error, ends), *await self._deps.advice(self.server)))
+            self.reason = "; ".join(
+                (self._explain_error(error, connection_state), *await self._deps.advice(self.server))
+            )
         finally:
             lasted = self._now() - self._began_at if self._session is not None else 0.0
             self._session = None

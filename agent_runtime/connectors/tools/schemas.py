@@ -168,10 +168,10 @@ class _Reduction:
 
     def _description(self, schema: Schema) -> Schema:
         text = schema.get("description")
-        told = plain_text(text) if isinstance(text, str) else ""
+        description = plain_text(text) if isinstance(text, str) else ""
         if isinstance(pattern := schema.get("pattern"), str):
-            told = f"{told} (pattern: {plain_text(pattern, PATTERN_LIMIT)})".strip()
-        return {"description": told} if told else {}
+            description = f"{description} (pattern: {plain_text(pattern, PATTERN_LIMIT)})".strip()
+        return {"description": description} if description else {}
 
     def _object_keywords(self, schema: Schema, depth: int, above: tuple[str, ...]) -> Schema:
         found: Schema = {}

@@ -41,18 +41,18 @@ async def stdio_streams(
 ) -> AsyncGenerator[Streams]:
     """Yield the session's streams over a program, which is ended with the block. `connection_state` receives the reason
     when the program ends, or has not read its input for `unread_seconds`."""
-    talk = _StdioPipes(child, connection_state, unread_seconds)
+    pipes = _StdioPipes(child, connection_state, unread_seconds)
     send_in, receive_in = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     send_out, receive_out = anyio.create_memory_object_stream["SessionMessage"](MAX_BUFFERED)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(talk.read, send_in)
-        tasks.start_soon(talk.write, receive_out)
-        tasks.start_soon(talk.read_stderr)
+        tasks.start_soon(pipes.read, send_in)
+        tasks.start_soon(pipes.write, receive_out)
+        tasks.start_soon(pipes.read_stderr)
         try:
             yield receive_in, send_out
         finally:
             with anyio.CancelScope(shield=True):
-                await talk.close()
+                await pipes.close()
             tasks.cancel_scope.cancel()
             for stream in (send_in, receive_in, send_out, receive_out):
                 stream.close()

@@ -40,8 +40,8 @@ class ActiveWork:
     def outgoing_progress(self, frame: Progress, redactor: Redactor) -> Iterator[Progress]:
         """Yield the frames to send for this one, numbered and in order."""
         if frame.kind == "text":
-            said, self._held_text = redactor.split_releasable(self._held_text + (frame.text or ""))
-            yield self._numbered(frame, text=said)
+            released, self._held_text = redactor.split_releasable(self._held_text + (frame.text or ""))
+            yield self._numbered(frame, text=released)
             return
         if self._held_text:
             rest, self._held_text = self._held_text, ""

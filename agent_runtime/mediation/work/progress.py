@@ -31,9 +31,9 @@ async def follow_progress(request_id: str, live: TurnStream, usage: Callable[[],
                     yield Progress(request_id=request_id, seq=0, kind="tool", text=str(chunk["toolName"])[:200])
                 ended = ended or kind == "finish-step"
             if text:
-                said = "".join(text)[:MAX_TEXT_CHARACTERS]
+                joined = "".join(text)[:MAX_TEXT_CHARACTERS]
                 text.clear()
-                yield Progress(request_id=request_id, seq=0, kind="text", text=said)
+                yield Progress(request_id=request_id, seq=0, kind="text", text=joined)
             if ended:
                 yield Progress(request_id=request_id, seq=0, kind="step", usage=usage())
             await asyncio.sleep(EVERY_SECONDS)

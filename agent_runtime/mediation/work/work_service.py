@@ -140,11 +140,11 @@ class WorkService:
         """Use the connection for results from now on. `verdicts` are the host's decisions after its welcome; None: only
         results that were never sent are sent."""
         self.outbox.sender, self.outbox.extended = sender, verdicts is not None
-        said = verdicts.verdicts if verdicts is not None else None
-        if said is not None:
-            self._apply_verdicts(said)
+        decisions = verdicts.verdicts if verdicts is not None else None
+        if decisions is not None:
+            self._apply_verdicts(decisions)
         self._stop_resending()
-        self._resending = self._spawn(self.outbox.deliver_unacknowledged(said), "mediation outbox")
+        self._resending = self._spawn(self.outbox.deliver_unacknowledged(decisions), "mediation outbox")
 
     def detach(self) -> None:
         self.outbox.sender, self.outbox.extended = None, False

@@ -110,7 +110,9 @@ def _visible_messages(
     if any(session == session_id for session, _ in shown.values()):
         seen_from = spoken_messages.view_start(connection, session_id)
         in_view = {one.source_id for one in spoken if (one.at, one.source_id) >= seen_from}
-        return {place: who for place, who in shown.items() if who[0] != session_id or place not in in_view}
+        return {
+            message_id: who for message_id, who in shown.items() if who[0] != session_id or message_id not in in_view
+        }
     return shown
 
 

@@ -186,10 +186,10 @@ def _store_part(connection: Connection, scope: int, path: str, at: int, changes:
     """Store the changes. Return whether some passages did not fit."""
     for entry, what in changes.gone:
         index.delete_entry(connection, scope, entry, what)
-    room = MAX_PASSAGES - connection.execute("SELECT entries FROM memory_scopes WHERE id = ?", (scope,)).fetchone()[0]
-    for what, line in changes.new[: max(0, room)]:
+    left = MAX_PASSAGES - connection.execute("SELECT entries FROM memory_scopes WHERE id = ?", (scope,)).fetchone()[0]
+    for what, line in changes.new[: max(0, left)]:
         index.add_entry(connection, scope, what, at, path, line)
-    return len(changes.new) > room
+    return len(changes.new) > left
 
 
 _KNOWN = """

@@ -108,7 +108,7 @@ class SessionIndexer:
     async def forget_messages(self, message_ids: Sequence[str]) -> None:
         """Remove messages from the index before they are deleted. Raises StoreError."""
         found = await self._database.read(
-            lambda connection: connection.execute(_SAID, (json.dumps(list(message_ids)),)).fetchall()
+            lambda connection: connection.execute(_ENTRIES_OF_MESSAGES, (json.dumps(list(message_ids)),)).fetchall()
         )
         for start in range(0, len(found), PASSAGES_PER_WRITE):
             some = found[start : start + PASSAGES_PER_WRITE]
@@ -161,7 +161,7 @@ def _delete_oldest(connection: sqlite3.Connection, scope: int, many: int) -> Non
             index.delete_entry(connection, scope, row["id"], IndexedEntry.from_text(row["text"]))
 
 
-_SAID = """
+_ENTRIES_OF_MESSAGES = """
 SELECT e.id, e.scope, e.text FROM json_each(?) asked
 JOIN chat_messages m ON m.id = asked.value
 JOIN chat_sessions s ON s.id = m.session_id

@@ -60,11 +60,11 @@ def _under_headings(text: str) -> Iterator[Passage]:
 
 def _add_titles(above: list[tuple[int, str]], block: list[tuple[int, str]]) -> Iterator[Passage]:
     titles = " > ".join(title for _, title in above if title)
-    said = False
+    has_text = False
     for passage in _pack_lines(iter(block)):
-        said = True
+        has_text = True
         yield Passage(f"{titles}\n{passage.text}" if titles else passage.text, passage.line)
-    if not said and titles:
+    if not has_text and titles:
         yield Passage(titles, block[0][0] if block else 1)  # a heading without text is a passage too
 
 

@@ -28,9 +28,9 @@ class CapturedStream:
 
     def feed(self, chunk: bytes) -> None:
         self.total += len(chunk)
-        room = self.limit - len(self.head)
-        self.head += chunk[:room]
-        self.tail += chunk[room:]
+        remaining = self.limit - len(self.head)
+        self.head += chunk[:remaining]
+        self.tail += chunk[remaining:]
         # Cut in large steps, because cutting at every chunk would copy the tail each time.
         if len(self.tail) > 2 * self.limit:
             del self.tail[: -self.limit]

@@ -120,12 +120,12 @@ class FolderMeter:
 
     async def _measure(self) -> None:
         self._began = began = time.monotonic()
-        room, before, gone = _free_space(self.folder), self.used, self.consumed()
+        free, before, gone = _free_space(self.folder), self.used, self.consumed()
         found, whole = await _measure_folder(self.folder)
         if not whole and before is not None:  # some folders are not readable: rely on the free space
             guess = before + gone
             found = DiskAmount(max(found.bytes, guess.bytes), max(found.files, guess.files))
-        self.used, self._free, self._measured_at = found, room, time.monotonic()
+        self.used, self._free, self._measured_at = found, free, time.monotonic()
         self._cost = self._measured_at - began
 
 

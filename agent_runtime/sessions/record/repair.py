@@ -41,9 +41,9 @@ def reopen_turn(connection: sqlite3.Connection, turn: history.TurnRow, ids: Ids,
     asked = completed_step_count(reply)
     begun = [index for index, part in enumerate(reply.parts) if part["type"] == "step-start"]
     if len(begun) > asked:
-        said = reply.parts[begun[asked] + 1 :]
+        interrupted = reply.parts[begun[asked] + 1 :]
         _close(connection, turn.reply_id, first_broken=begun[asked], now=now)
-        if said and said[-1]["type"] != RETRY:
+        if interrupted and interrupted[-1]["type"] != RETRY:
             data = {"type": RETRY, "data": {"attempt": 0, "error": BROKEN_CALL}}
             part = rows.PartRow(ids.new("prt"), turn.reply_id, turn.session_id, len(reply.parts), data, now)
             rows.upsert_part(connection, part)

@@ -242,8 +242,8 @@ def _part_fault(part: dict[str, Any]) -> str | None:
     if kind in ("text", "reasoning"):
         return None if isinstance(part.get("text"), str) else "text is missing"
     if kind == NOTICE:
-        said = part.get("data")
-        return None if is_object(said) and isinstance(said.get("text"), str) else "data.text is missing"
+        data = part.get("data")
+        return None if is_object(data) and isinstance(data.get("text"), str) else "data.text is missing"
     if kind == STEER:
         return None if _is_steer_data(part.get("data")) else "data.parts is missing"
     if kind == "dynamic-tool" and not isinstance(part.get("toolName"), str):

@@ -84,18 +84,18 @@ def copy_files(files: Sequence[PackageFile], source: SafePath, target: SafePath)
 
     Raises ToolFailure if one cannot be written: commands may have put something in its way.
     """
-    missing, room = 0, MAX_COPY_BYTES
+    missing, bytes_left = 0, MAX_COPY_BYTES
     for file in files:
         try:
             with _child_path(source, file.path).open() as opened:
-                data = opened.read(room + 1)
+                data = opened.read(bytes_left + 1)
         except ToolFailure:
             missing += 1
             continue
-        if len(data) > room:  # the file has grown since it was listed
+        if len(data) > bytes_left:  # the file has grown since it was listed
             missing += 1
             continue
-        room -= len(data)
+        bytes_left -= len(data)
         _child_path(target, file.path).write_atomically(data, mode=0o755 if file.executable else 0o644, durable=False)
     return missing
 

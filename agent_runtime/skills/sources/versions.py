@@ -172,14 +172,14 @@ def diff_files(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
         if before == after:
             continue
         lines = [data.decode(errors="replace").splitlines() for data in (before, after)]
-        start, ends = _changed_range(*lines)
-        size = max(ends) - start
+        start, stops = _changed_range(*lines)
+        size = max(stops) - start
         if max(len(before), len(after)) > MAX_COMPARED_BYTES or b"\0" in before + after or size > left:
             pieces.append(f"{name}: {len(before)} bytes became {len(after)}\n")
             continue
         left -= size
         labels = [name if data else "/dev/null" for data in (before, after)]
-        parts = [one[start:end] for one, end in zip(lines, ends, strict=True)]
+        parts = [one[start:stop] for one, stop in zip(lines, stops, strict=True)]
         changes = difflib.unified_diff(parts[0], parts[1], labels[0], labels[1], n=CONTEXT_LINES, lineterm="")
         pieces += [f"{_shift_hunk(line, start)}\n" for line in changes]
     text = "".join(pieces)

@@ -89,8 +89,8 @@ def _stdlib_functions(modules: Mapping[str, object]) -> tuple[tuple[dict[str, An
     kinds = (FunctionType, BuiltinFunctionType)
     return tuple(
         (vars(module), name, value)
-        for place, module in modules.items()
-        if type(module) is ModuleType and place.partition(".")[0] in sys.stdlib_module_names
+        for module_name, module in modules.items()
+        if type(module) is ModuleType and module_name.partition(".")[0] in sys.stdlib_module_names
         for name, value in list(vars(module).items())
         if not name.startswith("_") and type(value) in kinds
     )

@@ -127,9 +127,9 @@ def _hidden_path_reason(texts: Sequence[str], commands: script.ScriptCommands, c
 
 def _subject_aliases(commands: script.ScriptCommands) -> tuple[tuple[str, ...], ...]:
     """Return further texts that deny rules are matched against; nested commands go with the first subject."""
-    bare = [(script.strip_program_folder(text),) for text in commands.texts]
+    stripped = [(script.strip_program_folder(text),) for text in commands.texts]
     inner = tuple(one for text in commands.nested for one in (text, script.strip_program_folder(text)))
-    return ((*bare[0], *inner), *bare[1:]) if bare else ()
+    return ((*stripped[0], *inner), *stripped[1:]) if stripped else ()
 
 
 def _program_requirement(text: str, commands: script.ScriptCommands) -> Program:

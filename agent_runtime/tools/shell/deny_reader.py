@@ -72,10 +72,10 @@ class SeenCommands:
 
 def find_commands(script: str) -> SeenCommands:
     """Name the commands in a script. Never raises."""
-    notes, room = _Notes([script]), MAX_READ_LENGTH
-    while notes.waiting and notes.tokens and room > 0:
+    notes, characters_left = _Notes([script]), MAX_READ_LENGTH
+    while notes.waiting and notes.tokens and characters_left > 0:
         now = notes.waiting.pop()
-        room -= len(now) + 1
+        characters_left -= len(now) + 1
         _read_script(now, notes)
     anything = notes.anything or bool(notes.waiting) or not notes.tokens
     return SeenCommands(tuple(notes.texts), tuple(notes.pipelines), tuple(notes.writes), anything)

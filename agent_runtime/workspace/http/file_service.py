@@ -90,15 +90,15 @@ class FileService:
     def open(self, principal: str, path: str) -> OpenedFile | None:
         """Open a file; None if the path is a folder."""
         with failures_as_http(path):
-            place = resolve_for_principal(self._home, principal, path)
-            found = place.lstat()
+            safe_path = resolve_for_principal(self._home, principal, path)
+            found = safe_path.lstat()
             if found is None and not (principal != OPERATOR and holds_personal(split_path(path))):
                 raise NotFound(f"there is no {path} in the workspace", code="unknown_path")
             if found is None or stat.S_ISDIR(found.st_mode):
                 return None
             if stat.S_ISLNK(found.st_mode):
                 raise NotAllowed(f"{path} is a link, and links are not followed", code="link")
-            return _opened(place)
+            return _opened(safe_path)
 
     def listing(self, principal: str, path: str, after: str | None, limit: int) -> WorkspaceListing:
         """Return one page of a folder."""
@@ -145,20 +145,21 @@ class FileService:
     async def put(self, principal: str, path: str, data: bytes, conditions: Preconditions) -> StoredFile:
         """Replace a whole file. It is on disk when this returns."""
         with failures_as_http(path):
-            place = self._writable_path(principal, path)
+            safe_path = self._writable_path(principal, path)
             _check_depth(path)
             _check_cap(path, data)
-            async with self._locks.async_lock(place.path):
-                await asyncio.to_thread(self._check, place, conditions)  # before a possible error about missing space
-                await self._write_quota.require_space(place, len(data))
-                return await asyncio.to_thread(self._put, principal, place, data, conditions)
+            async with self._locks.async_lock(safe_path.path):
+                # The conditions are checked first, before a possible error about missing space.
+                await asyncio.to_thread(self._check, safe_path, conditions)
+                await self._write_quota.require_space(safe_path, len(data))
+                return await asyncio.to_thread(self._put, principal, safe_path, data, conditions)
 
     async def remove(self, principal: str, path: str, conditions: Preconditions) -> None:
         """Delete a file after backing it up."""
         with failures_as_http(path):
-            place = self._writable_path(principal, path)
-            async with self._locks.async_lock(place.path):
-                await asyncio.to_thread(self._remove, place, conditions)
+            safe_path = self._writable_path(principal, path)
+            async with self._locks.async_lock(safe_path.path):
+                await asyncio.to_thread(self._remove, safe_path, conditions)
 
     def _writable_path(self, principal: str, path: str) -> SafePath:
         parts = split_path(path)

@@ -74,22 +74,22 @@ def _levels(home: Home) -> Iterator[Path]:
 
 def _read_folder(folder: Path, source: str) -> Iterator[BootstrapFile]:
     for name in INSTRUCTION_NAMES:
-        place = SafePath(folder, folder / name, name)
-        if source == "operator" and place.path.is_symlink():
-            log.warning("instructions are not read: a link is not followed", path=str(place.path))
-        file = read_prompt_file(place, name, CAP, source)
+        safe_path = SafePath(folder, folder / name, name)
+        if source == "operator" and safe_path.path.is_symlink():
+            log.warning("instructions are not read: a link is not followed", path=str(safe_path.path))
+        file = read_prompt_file(safe_path, name, CAP, source)
         if file is not None and not _IMPORTS.fullmatch(file.text.strip()):
             yield file
 
 
 def _unique_files(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:
     """Return the files without duplicates. The first of equal ones stays: the operator's, and AGENTS.md."""
-    said: set[str] = set()
+    seen: set[str] = set()
     kept: list[BootstrapFile] = []
     for file in files:
         text = file.text.strip()
-        if text not in said:
-            said.add(text)
+        if text not in seen:
+            seen.add(text)
             kept.append(file)
     return tuple(kept)
 

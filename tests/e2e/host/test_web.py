@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,15 +48,17 @@ def test_in_a_network_of_its_own() -> None:
         pytest.skip("it is in there")
     for program in ("unshare", "nsenter", "ip"):
         wanted(program)
-    done = subprocess.run(
-        (wanted("unshare"), "--net", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__),
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, INSIDE: "yes"},
-        cwd=Path(__file__).parents[3],
-        timeout=110,
-    )
+    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    with tempfile.TemporaryDirectory(prefix="net-") as folder:  # two runs would clear each other's old folders
+        done = subprocess.run(
+            (wanted("unshare"), "--net", *pytest_command, "--basetemp", folder, __file__),
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, INSIDE: "yes"},
+            cwd=Path(__file__).parents[3],
+            timeout=110,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

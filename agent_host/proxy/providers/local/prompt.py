@@ -96,8 +96,10 @@ def _message(role: str, content: str) -> dict[str, str]:
 
 def _last_question(messages: list[dict[str, Any]]) -> str:
     """Return the user's last message, cut to `_MOST_TEXT`."""
-    said = [without_notes(text_of(message.get("content"))) for message in messages if message.get("role") == "user"]
-    return next(filter(None, reversed(said)), "")[:_MOST_TEXT]
+    user_texts = [
+        without_notes(text_of(message.get("content"))) for message in messages if message.get("role") == "user"
+    ]
+    return next(filter(None, reversed(user_texts)), "")[:_MOST_TEXT]
 
 
 def _tool_results(messages: list[dict[str, Any]]) -> str | None:

@@ -81,8 +81,8 @@ class LocalProvider:
         if chosen is None:
             raise ProviderFailed("the local model did not finish its tool call")
         tool_call = wire.ProviderToolCall(f"call_{secrets.token_hex(12)}", *chosen)
-        said = self._reply(payload, tool_call, made["usage"])
-        return wire.to_answer(payload, streamed, said)
+        completion = self._reply(payload, tool_call, made["usage"])
+        return wire.to_answer(payload, streamed, completion)
 
     async def _with_notice(self, payload: dict[str, Any], body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield wire.chunk(self._reply(payload), {"role": "assistant", "content": NOTICE})

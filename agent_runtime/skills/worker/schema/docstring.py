@@ -44,10 +44,12 @@ def parse(text: str | None) -> Doc:
     first, *sections = _sections(inspect.cleandoc(text or "").splitlines())
     arguments: dict[str, str] = {}
     for section in sections:
-        for names, said in _entries(section):
+        for names, description in _entries(section):
             for name in names:
-                arguments.setdefault(name, said)
-    return Doc("\n".join(first.lines).strip(), {name: said for name, said in arguments.items() if said})
+                arguments.setdefault(name, description)
+    return Doc(
+        "\n".join(first.lines).strip(), {name: description for name, description in arguments.items() if description}
+    )
 
 
 def _sections(lines: Sequence[str]) -> list[_Section]:
@@ -88,11 +90,11 @@ def _entries(section: _Section) -> Iterator[tuple[list[str], str]]:
     if section.entry is None:
         return
     names: list[str] = []
-    said: list[str] = []
+    pieces: list[str] = []
     for line in inspect.cleandoc("\n" + "\n".join(section.lines)).splitlines():
         if not line[:1].isspace() and (entry := section.entry.fullmatch(line)):
-            yield names, " ".join(said)
-            names, said = re.findall(r"\w+", entry[1]), [entry[2].strip()] if entry[2] else []
+            yield names, " ".join(pieces)
+            names, pieces = re.findall(r"\w+", entry[1]), [entry[2].strip()] if entry[2] else []
         elif line.strip():
-            said.append(line.strip())
-    yield names, " ".join(said)
+            pieces.append(line.strip())
+    yield names, " ".join(pieces)
