@@ -133,8 +133,8 @@ class Environments:
         async with AsyncExitStack() as stack:
             socket = None
             if self._confinement.name == "bubblewrap":
-                place = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
-                way = unix_socket_proxy(Path(place, "proxy"), _allow_any_host, self._index, uid=self._confinement.uid)
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-packages-"))
+                way = unix_socket_proxy(Path(folder, "proxy"), _allow_any_host, self._index, uid=self._confinement.uid)
                 socket = await stack.enter_async_context(way)
             sandbox_spec = SandboxSpec(
                 new,

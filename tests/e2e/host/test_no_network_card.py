@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -45,15 +46,17 @@ def test_in_a_network_of_its_own() -> None:
         pytest.skip("it is in there")
     for program in ("unshare", "nsenter", "ip"):
         wanted(program)
-    done = subprocess.run(
-        (wanted("unshare"), "--net", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__),
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, INSIDE: "yes"},
-        cwd=ROOT,
-        timeout=170,
-    )
+    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    with tempfile.TemporaryDirectory(prefix="net-") as folder:  # two runs would clear each other's old folders
+        done = subprocess.run(
+            (wanted("unshare"), "--net", *pytest_command, "--basetemp", folder, __file__),
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, INSIDE: "yes"},
+            cwd=ROOT,
+            timeout=170,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
