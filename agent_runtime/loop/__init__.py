@@ -5,14 +5,14 @@ from .compaction.service import CompactionService
 from .core.authority import AuthorityResolver
 from .core.counters import Counters
 from .core.events import EventBus
-from .core.limits import ERROR_STATUSES, TurnLimits, TurnOutcome, UsageBudget
 from .core.live_sessions import MAIN_ALIAS, LiveSession, LiveSessions
 from .core.model_windows import ModelWindows
-from .core.session_cost import PriceCheck
 from .core.turn_state import ExternalWork, Turn, WorkRecorder
 from .core.turn_stream import StreamInterrupted, TurnStream
 from .execution.finalizer import TurnFinalizer
 from .execution.runner import TurnRunner
+from .limits.limits import ERROR_STATUSES, TurnLimits, TurnOutcome, UsageBudget
+from .limits.session_cost import PriceCheck
 from .notes.memory import MemoryNotes
 from .notes.warnings import Warnings
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of

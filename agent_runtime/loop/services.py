@@ -15,8 +15,8 @@ from .core.authority import AuthorityResolver
 from .core.counters import Counters
 from .core.events import EventBus
 from .core.live_sessions import LiveSessions
-from .core.session_cost import PriceCheck
 from .core.turn_state import Turn
+from .limits.session_cost import PriceCheck
 from .scheduling.admission import Admission
 
 

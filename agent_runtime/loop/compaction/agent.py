@@ -13,11 +13,11 @@ from ...context import CompactionHistory, ContextUsage, ContextWindow, digest
 from ...errors import ModelError, ModelErrorCode
 from ...ports import ToolContext
 from ...sessions import AgentPrompt, text_of
-from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
+from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
 from .summary_strategies import Summary

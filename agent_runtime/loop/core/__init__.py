@@ -1,1 +1,1 @@
-"""State that all parts of the loop share: turns, live sessions, limits, events, authority."""
+"""State that all parts of the loop share: turns, live sessions, events, authority."""

@@ -14,7 +14,7 @@ from ...agents import DEFAULT
 from ...context import sent_note
 from ...ports import Note
 from ...store import Unit
-from .limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from .live_sessions import LiveSession
 from .pending_requests import PendingRequest
 from .turn_stream import TurnStream

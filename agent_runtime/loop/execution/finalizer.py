@@ -13,9 +13,9 @@ from ...errors import StoreError
 from ...ports import Clock
 from ...sessions import Recorder, history, interrupt_turn, rows
 from ...store import Database
-from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..core.steering import SessionQueue
 from ..core.turn_state import Turn, TurnHook
+from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 
 log = logger(__name__)
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0)

@@ -20,11 +20,11 @@ from ...sessions import Message, MessageParts, MessageRow, Recorder, history, ma
 from ...store import Unit
 from ..core.authority import UnknownAgent
 from ..core.corrections import detect_correction
-from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
-from ..core.model_meter import TurnMeter
 from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
+from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
+from ..limits.model_meter import TurnMeter
 from ..notes.compose import compose_notes
 from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
 from ..services import LoopServices

@@ -31,9 +31,9 @@ from ...sessions import (
     unknown_session,
 )
 from ...store import Unit
-from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import MAIN_ALIAS, LiveSession
 from ..core.turn_state import ExternalWork, Turn, TurnRequest
+from ..limits.limits import TurnLimits, UsageBudget
 from ..services import LoopServices
 from ..sessions.session_service import close_session
 from .human_answers import HumanAnswers

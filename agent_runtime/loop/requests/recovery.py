@@ -17,11 +17,11 @@ from agent_common.telemetry import logger
 from ...context import notes_of
 from ...errors import BrokenRecord, NotFound
 from ...sessions import Message, TurnRow, history, interrupt_turn, reopen_turn, replay_parts, rows
-from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn, TurnRequest
 from ..execution.runner import waiting_end
+from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..services import LoopServices
 from . import tasks
 from .tasks import TaskService

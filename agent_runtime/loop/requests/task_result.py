@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
 
 from ...sessions import text_of, tool_name
-from ..core.limits import TurnOutcome
+from ..limits.limits import TurnOutcome
 
 _RESULT_CONTRACT = """\
 When the work is done, answer with one JSON object and nothing else: \

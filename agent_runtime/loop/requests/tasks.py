@@ -14,8 +14,8 @@ from ...agents import DEFAULT
 from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
-from ..core.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
+from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..services import LoopServices
 from .task_result import finished_record, task_message
 

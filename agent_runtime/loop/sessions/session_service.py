@@ -33,7 +33,7 @@ from ...errors import Conflict, StoreError
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
 from ..compaction.service import CompactionService
 from ..core.live_sessions import LiveSession
-from ..core.session_cost import FindCard, cost_of
+from ..limits.session_cost import FindCard, cost_of
 from ..services import LoopServices
 from . import serializers
 from .session_status import compute_session_status

@@ -10,8 +10,8 @@ from typing import Any
 
 from agent_common.protocol import SessionStatus
 
-from ..core.limits import ERROR_STATUSES
 from ..core.turn_state import Turn
+from ..limits.limits import ERROR_STATUSES
 
 
 def compute_session_status(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus:

@@ -19,11 +19,11 @@ from ...sessions import NewTurn, branches, rows, text_of
 from ...store import Unit
 from ...tools import Output
 from ..core.authority import UnknownAgent
-from ..core.limits import TurnLimits, UsageBudget
 from ..core.live_sessions import LiveSession
 from ..core.parent_call import ParentCall, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
+from ..limits.limits import TurnLimits, UsageBudget
 from ..notes.compose import caller_notes
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets

@@ -11,8 +11,8 @@ from agent_common.protocol.authority import Authority
 from ...context import View
 from ...learnings import NoLearnings
 from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
-from ..core.session_cost import PriceCheck
 from ..core.turn_state import Turn
+from ..limits.session_cost import PriceCheck
 from .context_budget import ContextBudget, NoCompaction
 from .resume_state import ResumeState
 from .turn_tools import TurnTools

@@ -23,9 +23,9 @@ from ...ports import (
     ToolResult,
 )
 from ...sessions import RETRY, STEP_COUNT
-from ..core.limits import LimitReached, TurnOutcome
 from ..core.pending_requests import QUESTION_TOOL
 from ..core.turn_state import Turn
+from ..limits.limits import LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
 from .tool_calls import parse_arguments

@@ -15,8 +15,8 @@ from agent_common.protocol.authority import Authority
 
 from ...context import Step, ToolCallRecord, error_envelope
 from ...ports import HumanRequest, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
-from ..core.egress_meter import TurnEgress
-from ..core.model_meter import CallMeter
+from ..limits.egress_meter import TurnEgress
+from ..limits.model_meter import CallMeter
 from .chunk_writer import ChunkWriter
 from .repeat_guard import RepeatGuard
 from .resume_state import EGRESS_KEY, MODEL_USAGE_KEY

@@ -23,8 +23,8 @@ from ...context import Step, ToolCallRecord, error_envelope, runtime_message_tex
 from ...errors import BrokenRecord, ModelError, StoreError
 from ...sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
 from ..core.authority import UnknownAgent
-from ..core.limits import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
 from ..core.turn_state import Turn
+from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
 from .model_call import ModelCall

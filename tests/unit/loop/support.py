@@ -39,8 +39,8 @@ from agent_runtime.loop import (
     TurnRunner,
     UsageBudget,
 )
-from agent_runtime.loop.core.session_cost import FindCard
 from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
+from agent_runtime.loop.limits.session_cost import FindCard
 from agent_runtime.loop.turn.deps import NoSteering, TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools
