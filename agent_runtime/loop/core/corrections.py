@@ -23,9 +23,9 @@ def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> No
     """
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
-    said, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
-    if answered is not None and is_correction(said, answered):
-        learnings.record_correction(_correction(turn, said, "person (message)", answered))
+    message, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
+    if answered is not None and is_correction(message, answered):
+        learnings.record_correction(_correction(turn, message, "person (message)", answered))
 
 
 def record_rejection(

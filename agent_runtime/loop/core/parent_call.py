@@ -62,12 +62,12 @@ def _insert_report(
         return
     at = max(now, last.last_ms + 1)
     outcome = "has finished" if status == "complete" else f"did not finish ({status})"
-    said = (
+    report = (
         f"[Agent {agent}, called in the background as session {child_id}, {outcome}.]\n\n{text[:MAX_REPORT_CHARACTERS]}"
     )
     metadata = {"subagent": {"session_id": child_id, "agent": agent, "status": status}, "schema_version": 1}
     message_id = ids.new("msg")
     rows.upsert_message(connection, MessageRow(message_id, session_id, "assistant", metadata, at, at))
-    parts = ({"type": "step-start"}, {"type": "text", "text": said, "state": "done"})
+    parts = ({"type": "step-start"}, {"type": "text", "text": report, "state": "done"})
     for index, data in enumerate(parts):
         rows.upsert_part(connection, rows.PartRow(ids.new("prt"), message_id, session_id, index, data, at))

@@ -268,8 +268,8 @@ class TurnRunner:
         """Record a failed end and publish it."""
         turn.end.outcome, why = outcome, outcome.error or ""
         metadata = {"finish_reason": "error", "outcome": outcome.json()}
-        said = recorder.current_parts()
-        closing = ChunkWriter(lambda _: None, said).close(why) if any(map(_is_open, said)) else ()
+        parts = recorder.current_parts()
+        closing = ChunkWriter(lambda _: None, parts).close(why) if any(map(_is_open, parts)) else ()
         last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=metadata))
         end = (*closing, *last)
         for chunk in end:

@@ -67,11 +67,11 @@ def _choice(question: dict[str, Any], text: str) -> list[str]:
 
 
 def _picked(labels: Sequence[str], text: str) -> str | None:
-    said = text.strip().lower()
+    answer = text.strip().lower()
     for label in labels:
-        if label.strip().lower() == said:
+        if label.strip().lower() == answer:
             return label
-    number = said.rstrip(".)")
+    number = answer.rstrip(".)")
     if number.isascii() and number.isdecimal() and len(number) < 3 and 0 < int(number) <= len(labels):
         return labels[int(number) - 1]
     return None

@@ -40,10 +40,10 @@ class MessageSizeCheck:
         sizes = await too_long(self.windows.calibrations.for_model(turn.model), view.messages, tools, limit)
         if sizes is None:
             return
-        tokens, room = sizes
+        tokens, available = sizes
         raise TooLarge(
             f"the message has {tokens} tokens and model {turn.model} takes {limit}, of which prompt and tools leave "
-            f"{room}: send less, put it into a file of the workspace, or choose a larger model",
+            f"{available}: send less, put it into a file of the workspace, or choose a larger model",
             code="message_too_long",
             message_tokens=tokens,
             window_tokens=limit,

@@ -24,8 +24,8 @@ from ...sessions import (
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
     """Return the position that an `after` names: a `next` or a session's id. Raises InvalidRequest."""
-    if (place := listing.parse_cursor(after)) is not None:
-        return place
+    if (cursor := listing.parse_cursor(after)) is not None:
+        return cursor
     row = listing.session(connection, after)
     if row is None or row.metadata["principal"] != principal:
         raise InvalidRequest("after is wrong", faults=[("after", "neither a `next` nor the id of a session")])
@@ -34,8 +34,8 @@ def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -
 
 def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) -> Cursor:
     """Return the position that an `after` names: a `next` or a message's id. Raises InvalidRequest."""
-    if (place := listing.parse_cursor(after)) is not None:
-        return place
+    if (cursor := listing.parse_cursor(after)) is not None:
+        return cursor
     message_id = branches.resolve_message_id(connection, session_id, after)
     if message_id is None:
         raise InvalidRequest("after is wrong", faults=[("after", "neither a `next` nor the id of a message")])

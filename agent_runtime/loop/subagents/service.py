@@ -277,6 +277,6 @@ def _result(turn: Turn, text: str, **more: Any) -> dict[str, Any]:
         limit = {"limit": outcome.limit} if outcome.limit else {}
         return {"output": text, **limit, **more}
     why = outcome.error if outcome and outcome.error else "it was stopped"
-    said = f"; so far it had said: {text[:2000]}" if text else ""
+    partial = f"; so far it had said: {text[:2000]}" if text else ""
     kind = "timeout" if outcome is not None and outcome.status == "timeout" else "backend"
-    raise ToolFailure(f"agent {turn.request.agent} did not finish: {why}{said}", kind=kind)
+    raise ToolFailure(f"agent {turn.request.agent} did not finish: {why}{partial}", kind=kind)
