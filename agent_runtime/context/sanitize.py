@@ -137,8 +137,8 @@ def wrap_data(tag: str, text: str, **about: str) -> str:
 
 def wrap_escaped(tag: str, escaped: str, **about: str) -> str:
     """Wrap a text that `escape_data` has made safe."""
-    said = "".join(f' {name}="{_attribute(value)}"' for name, value in about.items())
-    return f"<{tag}{said}>\n{escaped}\n</{tag}>"
+    attributes = "".join(f' {name}="{_attribute(value)}"' for name, value in about.items())
+    return f"<{tag}{attributes}>\n{escaped}\n</{tag}>"
 
 
 def escape_data(text: str) -> str:

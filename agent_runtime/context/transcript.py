@@ -140,6 +140,6 @@ def _collect_within_budget(found: Iterable[tuple[TranscriptEntry, int]], budget:
 
 def _fitted(entry: TranscriptEntry, share: float) -> TranscriptEntry:
     """Return the entry with about that share of its text, from its beginning and its end."""
-    room = max(1, int(len(entry.text) * share * 0.9))
+    length = max(1, int(len(entry.text) * share * 0.9))
     text = entry.text
-    return replace(entry, text=f"{text[: room * 2 // 3]}\n[... left out ...]\n{text[len(text) - room // 3 :]}")
+    return replace(entry, text=f"{text[: length * 2 // 3]}\n[... left out ...]\n{text[len(text) - length // 3 :]}")

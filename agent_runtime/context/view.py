@@ -108,11 +108,11 @@ class View:
 
     def results(self, start: CutPoint) -> Iterator[CallResult]:
         """Yield the tool results from that point on, as they are shown."""
-        places = [place for place in self.cut_points if place.index >= start.index]
-        for place, end in zip(places, [*(place.index for place in places[1:]), len(self._messages)], strict=True):
-            for message in map(from_json, self._messages[place.index : end]):
+        points = [point for point in self.cut_points if point.index >= start.index]
+        for point, end in zip(points, [*(point.index for point in points[1:]), len(self._messages)], strict=True):
+            for message in map(from_json, self._messages[point.index : end]):
                 if message["role"] == "tool":
-                    yield CallResult(place.message_id, message["tool_call_id"], message["content"])
+                    yield CallResult(point.message_id, message["tool_call_id"], message["content"])
 
     def marker_without_cut(self, shortened: tuple[Shortened, ...]) -> Marker | None:
         """Return a marker that keeps the current view except for these shortened results; None if the view does not

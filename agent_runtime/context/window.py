@@ -80,7 +80,7 @@ class Cut:
 def cut_for(cut_points: Sequence[CutPoint], costs: Sequence[int], *, turns: int, budget: int) -> Cut | None:
     """Return the cut that keeps the last `turns` turns, or fewer to stay within the budget; if even the last turn
     exceeds it, only its latest steps. `costs` are the tokens of each message. None if there is nothing to summarize."""
-    begun = [place for place in cut_points if place.step == 0]
+    begun = [point for point in cut_points if point.step == 0]
     tokens_from = list(accumulate(reversed(costs)))[::-1]  # sums from each message on, computed once
     for start in begun[-turns:]:
         cost = tokens_from[start.index]
@@ -104,11 +104,11 @@ def _inside(
 ) -> Cut | None:
     """Cut inside a turn: keep its message, which costs `message` tokens, and as many of its latest steps as the budget
     allows, but at least one."""
-    steps = [place for place in cut_points if place.step and place.index > turn.index]
+    steps = [point for point in cut_points if point.step and point.index > turn.index]
     earlier = turn.index > _first(cut_points)
     if not steps:
         return Cut(range(1, turn.index), turn, message) if earlier else None
-    start = next((place for place in steps if message + tokens_from[place.index] <= budget), steps[-1])
+    start = next((point for point in steps if message + tokens_from[point.index] <= budget), steps[-1])
     kept = message + tokens_from[start.index]
     if start is steps[0]:  # the whole turn is kept, so only earlier messages can be cut
         return Cut(range(1, turn.index), turn, kept) if earlier else None

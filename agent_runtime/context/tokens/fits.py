@@ -30,14 +30,14 @@ async def too_long(
     if estimated <= limit * SURE_SHARE:
         return None
     name = calibration.encoding or "o200k_base"
-    fixed, said = await asyncio.to_thread(_count, name, messages, tools)  # loading an encoding takes a while
-    whole = fixed + said if calibration.encoding else min(fixed + said, estimated)
+    fixed, others = await asyncio.to_thread(_count, name, messages, tools)  # loading an encoding takes a while
+    whole = fixed + others if calibration.encoding else min(fixed + others, estimated)
     return (whole - fixed, limit - fixed) if fixed < limit < whole else None
 
 
 def _count(name: EncodingName, messages: Sequence[bytes], tools: bytes | None) -> tuple[int, int]:
     """Count the tokens of prompt and tools, and those of the other messages."""
     count = encoder(name).count
-    prompt, *said = (message_tokens(one, count) for one in messages)
+    prompt, *others = (message_tokens(one, count) for one in messages)
     shown = count(tools.decode(errors="replace")) * MIN_TOOLS_SHARE if tools else 0
-    return REPLY + prompt + int(shown), sum(said)
+    return REPLY + prompt + int(shown), sum(others)
