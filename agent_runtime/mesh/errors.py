@@ -118,8 +118,8 @@ def _is_overflow(message: str) -> bool:
     worded = message.lower()
     if any(words in worded for words in _OVERFLOW_WORDS):
         return True
-    told = overflow_of(message) if any(word in worded for word in _PROMPT_WORDS) else None
-    return told is not None and told.limit is not None and told.actual is not None
+    overflow = overflow_of(message) if any(word in worded for word in _PROMPT_WORDS) else None
+    return overflow is not None and overflow.limit is not None and overflow.actual is not None
 
 
 def _retry_after(value: str | None) -> float | None:
