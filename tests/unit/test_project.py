@@ -286,7 +286,7 @@ RETIRED = (
 )
 """Private words of earlier versions, each of which has a word of the field in its place (docs/glossary.md)."""
 KEPT = {"lives", "ends_by_lifeline", "_ends_by_lifeline", "ends_at_margin", "_ENDS_IN_WORD", "_NO_ROOM"}
-"""A column of the database, names with `ends` as a verb, and errors of a disk that has no room: ordinary words."""
+"""A column of the database, names with the verb `ends`, and errors of a disk that has no room: ordinary words."""
 
 
 def defined_names(path: Path) -> Iterator[tuple[str, int]]:
