@@ -161,7 +161,7 @@ def test_a_command_can_hand_in_the_work(tmp_path: Path) -> None:
     process_of_listener = [sys.executable, "-c", LISTENS, str(tmp_path)]
     with LiveProcess(process_of_listener, cwd=ROOT) as listener:
         listener.wait_for_output("listening")
-        drive = f'printf "%s" "$WORK_CONTENT" > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/work'
+        drive = f'printf "%s" "$WORK_CONTENT" > {tmp_path}/new.$$ && mv {tmp_path}/new.$$ {tmp_path}/work.$$'
         argv = (
             "--listener",
             f"unix:{tmp_path}/s",
@@ -186,8 +186,8 @@ async def main(folder):
         print("listening", flush=True)
         while True:
             await asyncio.sleep(0.02)
-            if (folder / "work").exists():
-                listener.submit((folder / "work").read_text())
-                (folder / "work").unlink()
+            for work in folder.glob("work.*"):
+                listener.submit(work.read_text())
+                work.unlink()
 asyncio.run(main(pathlib.Path(sys.argv[1])))
 """
