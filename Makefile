@@ -17,7 +17,7 @@ IMAGE := .image
 IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_common agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-slow test-all coverage test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo serve mesh test test-all test-machine coverage test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,15 +69,14 @@ test: $(READY) $(CLIENT) ## Run the tests that a change should pass, in minutes 
 
 test-all: $(READY) $(CLIENT) ## Run all tests, with storms, kills, attacks and corpora
 	$(BIN)/$(PYTEST) -m "not machine" $(ARGS)
+	@$(MAKE) --no-print-directory test-machine
+
+test-machine: $(READY) $(CLIENT) ## Run the tests that need the machine for themselves
 	$(BIN)/pytest -m machine $(ARGS) || [ $$? -eq 5 ]  # 5: there is none of them in ARGS
 
-test-slow: $(READY) $(CLIENT) ## Run only what `make test` leaves out
-	$(BIN)/$(PYTEST) -m "slow and not machine" $(ARGS) || [ $$? -eq 5 ]
-	$(BIN)/pytest -m machine $(ARGS) || [ $$? -eq 5 ]
-
-coverage: $(READY) $(CLIENT) ## Run the tests of `make test` with the coverage gate
+coverage: $(READY) $(CLIENT) ## Run all tests but those of test-machine, with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m $(PYTEST) -m "not slow" $(ARGS)
+	$(BIN)/coverage run -m $(PYTEST) -m "not machine" $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
