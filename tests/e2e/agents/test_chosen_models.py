@@ -13,6 +13,8 @@ from tests.integration.host.live import Host, catalog
 from ..conftest import Start
 from ..live import Runtime, assert_problem, eventually, fresh, in_background
 
+pytestmark = pytest.mark.slow
+
 WRITE = Call("write", {"path": "a.txt", "content": "a"}, id="w")
 
 

@@ -20,6 +20,8 @@ import pytest
 from agent_testing import Hang, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 
+pytestmark = pytest.mark.slow
+
 SALES = Path(__file__).parents[3] / "examples/sales"
 TASK = {
     "workflow_id": "w",

@@ -12,6 +12,8 @@ import pytest
 from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import SERVE, eventually
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [*SERVE[:-1], "run"]
 
 

@@ -22,6 +22,8 @@ from tests.e2e.live import PATIENCE, TOKEN, Runtime, assert_problem, eventually
 
 from .host import Host, request
 
+pytestmark = pytest.mark.slow
+
 ADA = {"name": "ada", "kind": "user", "verified": True}
 SEED = Path(__file__).parent / "seed_listener.py"
 

@@ -13,6 +13,8 @@ from tests.e2e.live import Runtime, eventually
 
 from .host import Host, Peer, request
 
+pytestmark = pytest.mark.slow
+
 MARK = "ran.txt"
 
 

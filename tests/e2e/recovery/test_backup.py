@@ -12,11 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from agent_testing import Say, ScriptedProvider
 
 from ..conftest import Start
 from ..live import Runtime, eventually, fresh
 from ..server.test_start import refused
+
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "storage.md"
 BACKUP = [sys.executable, "-m", "agent_runtime", "backup"]

@@ -13,6 +13,8 @@ from ..conftest import Start
 from ..live import Runtime, assert_problem, eventually, fresh
 from ..server.test_start import refused
 
+pytestmark = pytest.mark.slow
+
 
 def change(agent: Runtime, statement: str, *values: object) -> None:
     """Writes into the database of an agent that does not run."""

@@ -14,6 +14,8 @@ from tests.integration.host.live import UP, Host
 
 from ..live import Runtime, eventually, fresh
 
+pytestmark = pytest.mark.slow
+
 KEY, MODEL = "sk-of-the-company", "company-large"
 CATALOG = """
 providers:

@@ -19,6 +19,8 @@ from ..narrow import Narrow, failing, prose, summary_of
 from ..node import PACKAGES, run_node
 from .test_compaction import WINDOW, fill, markers, narrow, said, seen, transcript
 
+pytestmark = pytest.mark.slow
+
 # ---------------------------------------------------------------- aborts and crashes
 
 

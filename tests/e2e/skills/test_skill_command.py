@@ -19,6 +19,8 @@ from tests.measured import MEASURED
 from ..conftest import Start
 from ..live import Runtime, eventually
 
+pytestmark = pytest.mark.slow
+
 COUNT = """
 @skill
 def count(text: str) -> int:

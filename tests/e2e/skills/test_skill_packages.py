@@ -14,6 +14,8 @@ from agent_testing import Call, Say, ScriptedProvider
 from ..conftest import Start
 from ..live import Runtime, fresh
 
+pytestmark = pytest.mark.slow
+
 PUBLISHED = Path(__file__).parents[2] / "fixtures" / "packages"
 CAREFUL = """---
 description: Deploys nothing.

@@ -15,6 +15,8 @@ from agent_testing import Call, Hang, Say, ScriptedProvider
 from ..conftest import Start
 from ..live import Runtime, assert_problem, assignment, eventually
 
+pytestmark = pytest.mark.slow
+
 DOLLAR = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
 """What a call of `priced` reports that costs one US dollar."""
 CENT = {"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10}

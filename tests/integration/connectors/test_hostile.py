@@ -14,6 +14,8 @@ from agent_runtime.connectors import Timeouts
 
 from .conftest import Grow, script, until
 
+pytestmark = pytest.mark.slow
+
 SERVER = """
 import json, sys, time
 

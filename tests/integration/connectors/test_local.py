@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 import psutil
+import pytest
 
 from agent_common.net import DirectUpstream
 from agent_common.protocol.authority import Authority, Layer
@@ -16,6 +17,8 @@ from agent_runtime.connectors import Timeouts
 from agent_runtime.tools import ToolGate
 
 from .conftest import Grow, demo, offspring, script, until
+
+pytestmark = pytest.mark.slow
 
 
 async def test_no_process_until_a_turn_may_use_it(grow: Grow) -> None:

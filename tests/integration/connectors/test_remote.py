@@ -24,6 +24,8 @@ from tests.unit.net.webs import LOOPBACK, Names
 
 from .conftest import HERE, Grow, until, web_demo_at
 
+pytestmark = pytest.mark.slow
+
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 
 

@@ -25,6 +25,8 @@ from tests.unit.net.webs import LOOPBACK, Names, page, web
 
 from .live import OPERATOR, PATIENCE, UP, Host, catalog, said
 
+pytestmark = pytest.mark.slow
+
 NAMES = Names({"a.test": "127.0.0.1"})
 
 

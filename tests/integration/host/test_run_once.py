@@ -14,6 +14,8 @@ import pytest
 
 from .live import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 RUN = [sys.executable, "-m", "agent_host", "run"]
 
 

@@ -15,6 +15,8 @@ from agent_runtime.mesh import MeshSearch
 
 from .live import Host, assert_openai_error
 
+pytestmark = pytest.mark.slow
+
 HITS = [{"title": "One", "url": "https://example.org/1", "snippet": "first"}]
 ASK = {"query": "anything", "session": "ses_1"}
 

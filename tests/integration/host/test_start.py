@@ -19,6 +19,8 @@ from agent_testing import Hang, LiveProcess, Say, ScriptedProvider
 
 from .live import PATIENCE, UP, Host, assert_problem, said
 
+pytestmark = pytest.mark.slow
+
 COMMAND = UP[:-1]
 
 

@@ -21,6 +21,8 @@ import pytest
 
 from .test_process_lifetime import SOURCES, living, wait_for
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 SECRET = "sk-do-not-tell"
 SERVER = """

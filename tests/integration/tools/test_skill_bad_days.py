@@ -13,6 +13,8 @@ from agent_runtime.sandbox import Confinement
 
 from .school import SEED, School, until, workers
 
+pytestmark = pytest.mark.slow
+
 BAD_DAYS = """
 import ctypes, os, sys, threading, time
 

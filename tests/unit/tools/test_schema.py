@@ -89,7 +89,7 @@ def test_a_schema_without_a_bottom_is_told() -> None:
 
 async def test_a_check_that_takes_for_ever_is_given_up() -> None:
     always = {"type": "array", "items": {"not": {"anyOf": [{"type": "null"}] * 500}}}
-    told = await check_arguments({"type": "object", "properties": {"a": always}}, {"a": [1] * 2000})
+    told = await check_arguments({"type": "object", "properties": {"a": always}}, {"a": [1] * 20_000})
     assert told == ["arguments: checking them took longer than 0.5 s; give fewer"]
 
 
@@ -112,8 +112,8 @@ async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
 
 
 async def test_a_check_ends_with_the_faults_that_are_told() -> None:
-    never = {"type": "array", "items": {"anyOf": [{"type": "null"}] * 500}}
-    told = await check_arguments({"type": "object", "properties": {"a": never}}, {"a": [1] * 2000})
+    never = {"type": "array", "items": {"anyOf": [{"type": "null"}] * 50}}
+    told = await check_arguments({"type": "object", "properties": {"a": never}}, {"a": [1] * 20_000})
     assert told == [f"a[{n}]: 1 is not valid under any of the given schemas" for n in range(5)]
 
 

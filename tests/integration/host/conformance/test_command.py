@@ -18,6 +18,8 @@ from tests.ports import free_port
 from .bench import failed, skipped, try_agent
 from .swift import run_swiftly
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 SEED = ROOT / "tests" / "e2e" / "mediation"
 STUB = "import asyncio, sys; from agent_testing import StubAgent; asyncio.run(StubAgent(sys.argv[1]).run())"
