@@ -1,4 +1,4 @@
-"""Servers under a memory limit, for attacks on them over real sockets. Each starts its own, so all are `slow`."""
+"""Servers under a memory limit, for attacks over real sockets. Answers to others are timed: nothing may run beside."""
 
 from __future__ import annotations
 
@@ -19,3 +19,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == FOLDER:
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.machine)
