@@ -190,7 +190,7 @@ CASES = (
             ),
         ),
         either(slowed, took_longer(8)),
-        attempted="agreed|0.7",
+        attempted="broke the protocol|0.7",
         held_bare="what a worker prints is bounded by the server itself",
         apart="quiet",
         pulse=True,

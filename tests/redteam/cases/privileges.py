@@ -333,7 +333,7 @@ CASES = (
     Case(
         "forged-answers",
         RAISE,
-        "break the agreement with the server: answers to calls that were not made, deep and broken JSON",
+        "break the protocol with the server: answers to calls that were not made, deep and broken JSON",
         (
             (
                 skill("""
@@ -352,7 +352,7 @@ CASES = (
             ),
         ),
         lambda scene: "" if scene.server_works() else "the server does not answer",
-        attempted="agreed",
+        attempted="broke the protocol",
         held_bare="the server reads answers strictly",
     ),
     Case(
