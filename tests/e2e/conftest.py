@@ -61,7 +61,8 @@ def _pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 def reuse(_pool: Pool, provider: ScriptedProvider) -> Iterator[Start]:
     """`reuse(AGENT_MAX_QUEUE=1)` gives a runtime that an earlier test may have used, without its sessions and files.
 
-    The database keeps rows of what was deleted: a test that reads whole tables, or stops the server, takes `start`.
+    A test takes `start` if it reads whole tables (the database keeps rows of what was deleted), counts learnings (those
+    of the test before may be written half a second late), or stops the server.
     """
     provider.script.replace(None)
     provider.clear()
