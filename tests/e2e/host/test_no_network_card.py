@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +19,7 @@ from agent_testing import Call, LiveProcess, Say, ScriptedProvider
 from tests.e2e.live import PATIENCE, SERVE, TOKEN, Runtime, eventually, fresh
 from tests.integration.host.live import Host, catalog
 
-from .test_web import HITS, INSIDE, SITE, site, wanted
+from .own_network import HITS, SITE, run_in_own_network, site, skip_outside
 
 pytestmark = pytest.mark.slow
 
@@ -42,22 +40,7 @@ ASK = "python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1],
 @pytest.mark.timeout(180)
 def test_in_a_network_of_its_own() -> None:
     """Runs the others where there is no network card."""
-    if INSIDE in os.environ:
-        pytest.skip("it is in there")
-    for program in ("unshare", "nsenter", "ip"):
-        wanted(program)
-    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    with tempfile.TemporaryDirectory(prefix="net-") as folder:  # two runs would clear each other's old folders
-        done = subprocess.run(
-            (wanted("unshare"), "--net", *pytest_command, "--basetemp", folder, __file__),
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, INSIDE: "yes"},
-            cwd=ROOT,
-            timeout=170,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_in_own_network(__file__, timeout=170)
 
 
 class Guest(Runtime):
@@ -103,8 +86,7 @@ def door(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, ScriptedProvider, Path]]:
-    if INSIDE not in os.environ:
-        pytest.skip("runs within test_in_a_network_of_its_own")
+    skip_outside()
     folder = tmp_path_factory.mktemp("mesh")
     (folder / "found.yaml").write_text(yaml.safe_dump({"queries": {}, "otherwise": HITS}))
     (folder / "site").mkdir()

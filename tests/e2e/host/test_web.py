@@ -2,92 +2,32 @@
 
 from __future__ import annotations
 
-import html
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 import yaml
 
-from agent_testing import Call, LiveProcess, Say, ScriptedProvider
-from tests.e2e.chat.test_injection_canary import CANARY, POISON, check
+from agent_testing import Call, Say, ScriptedProvider
+from tests.e2e.chat.test_injection_canary import CANARY, check
 from tests.integration.host.live import PATIENCE, Host, catalog
 
+from .own_network import HITS, POISONED, SITE, run_in_own_network, site, skip_outside
+
 pytestmark = pytest.mark.slow
-
-SITE = "93.184.216.34"
-"""An address that is public everywhere but here."""
-INSIDE = "NAMESPACE_OF_TESTS"
-"""Set for the run of these tests within the namespace."""
-TEXT = "<p>Something worth reading, said at some length.</p>" * 9
-PAGE = f"<html><body><article><h1>Hello</h1>{TEXT}</article></body></html>"
-POISONED = [{"title": POISON, "url": f"http://{SITE}:8080/poison.html", "snippet": POISON}]
-HITS = [{"title": "One", "url": f"http://{SITE}:8080/page.html", "snippet": "first"}]
-
-
-def wanted(program: str) -> str:
-    found = shutil.which(program)
-    if found is None or os.geteuid() != 0:
-        pytest.skip("needs root, and unshare, nsenter and ip")
-    return found
 
 
 @pytest.mark.timeout(120)
 def test_in_a_network_of_its_own() -> None:
     """Runs the others where a public address can be had."""
-    if INSIDE in os.environ:
-        pytest.skip("it is in there")
-    for program in ("unshare", "nsenter", "ip"):
-        wanted(program)
-    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    with tempfile.TemporaryDirectory(prefix="net-") as folder:  # two runs would clear each other's old folders
-        done = subprocess.run(
-            (wanted("unshare"), "--net", *pytest_command, "--basetemp", folder, __file__),
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, INSIDE: "yes"},
-            cwd=Path(__file__).parents[3],
-            timeout=110,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@contextmanager
-def site(folder: Path) -> Generator[None]:
-    """A web server in another namespace, at the end of a wire."""
-    (folder / "page.html").write_text(PAGE)
-    (folder / "poison.html").write_text(
-        f"<html><body><article><pre>{html.escape(POISON)}</pre>{TEXT}</article></body></html>"
-    )
-    (folder / "secret.txt").write_text("not for agents")
-    subprocess.run(("ip", "link", "set", "lo", "up"), check=True)
-    serve = (sys.executable, "-m", "http.server", "8080", "--bind", "0.0.0.0", "--directory", str(folder))  # noqa: S104
-    wire = (
-        *("ip link add here type veth peer name there netns {pid}", "ip addr add 93.184.216.1/24 dev here"),
-        *("ip link set here up", "nsenter -t {pid} -n ip addr add 93.184.216.34/24 dev there"),
-        "nsenter -t {pid} -n ip link set there up",
-    )
-    with LiveProcess(["unshare", "--net", *serve]) as server:
-        server.wait_for_output("Serving HTTP")
-        for command in wire:
-            subprocess.run(command.format(pid=server.pid).split(), check=True)
-        yield
+    run_in_own_network(__file__, timeout=110)
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, ScriptedProvider, Host]]:
-    if INSIDE not in os.environ:
-        pytest.skip("runs within test_in_a_network_of_its_own")
+    skip_outside()
     folder = tmp_path_factory.mktemp("mesh")
     (folder / "found.yaml").write_text(yaml.safe_dump({"queries": {"poison": POISONED}, "otherwise": HITS}))
     (folder / "site").mkdir()
