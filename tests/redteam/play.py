@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import httpx
 
-from agent_runtime.settings import Settings
 from agent_testing import Call, Recorded, Say, ScriptedProvider, Step
 from tests.pulse import Pulse
 
@@ -39,8 +38,6 @@ class Outcome:
     attempted: bool
     evidence: str
     """Of the breach; empty: it was held."""
-    expected: str
-    """Why a breach is no surprise; empty: it is."""
     held_bare: str
     seconds: float
     output: str
@@ -112,17 +109,9 @@ class Play:
         finally:
             self._clean_up()
         case = self.case
+        last = self.output[-LAST:]
         return Outcome(
-            *(
-                case.name,
-                case.category,
-                case.tries,
-                attempted,
-                evidence,
-                expected(case, self.world.ground),
-                case.held_bare,
-            ),
-            *(round(self.seconds, 2), self.output[-LAST:]),
+            case.name, case.category, case.tries, attempted, evidence, case.held_bare, round(self.seconds, 2), last
         )
 
     def _attack(self) -> None:
@@ -203,13 +192,6 @@ class Model:
 def mark(case: Case) -> str:
     """What the case's processes and messages carry."""
     return f"mark-{case.name}-end"
-
-
-def expected(case: Case, ground: Ground) -> str:
-    """Why this server cannot hold the case: a known hole, or a setting that is not there yet."""
-    if case.waits_for and case.waits_for not in Settings.model_fields:
-        return f"there is no setting {case.waits_for} yet"
-    return case.hole or (case.hole_as_user if ground.server == "user" else "")
 
 
 def _filled(call: Call, case: Case, target: Target) -> Call:

@@ -7,7 +7,6 @@ from agent_testing import Call
 from ..case import Case, bash, tool
 from ..criteria import planted
 
-SUBAGENTS = "max_subagents"
 ITSELF = "what an agent may do is worked out by the server"
 
 
@@ -31,7 +30,6 @@ def weak(name: str, tries: str, asked: Call, mark: str) -> Case:
         attempted=r"there is no tool '(bash|write)'|tried|bytes",
         held_bare=ITSELF,
         agent="weak",
-        needs=SUBAGENTS,
     )
 
 

@@ -22,7 +22,6 @@ def quota(
     workspace_mb: int = WORKSPACE_MB,
     on_disk: bool = False,
     apart: Apart = "room",
-    hole: str = "",
 ) -> Case:
     """A case by its name and what it tries, on a server with little room."""
     name, tries = named
@@ -36,9 +35,7 @@ def quota(
         held_bare="quotas are watched without confinement, too",
         apart=apart,
         settings={"AGENT_SCRATCH_MB": str(SCRATCH_MB), "AGENT_WORKSPACE_MB": str(workspace_mb)},
-        waits_for="scratch_mb",
         on_disk=on_disk,
-        hole=hole,
     )
 
 
