@@ -1,4 +1,4 @@
-"""Logs, traces, metrics. Used by all rooms, uses none."""
+"""Logs, traces, metrics. Used by all packages, uses none."""
 
 from .logs import LogFormat, Logger, configure, logger, structlog_to_logging
 from .seldom import Seldom

@@ -1,4 +1,4 @@
-"""The composition root: the only place where rooms meet."""
+"""The composition root: the only place that connects the packages."""
 
 from .app import Runtime
 from .mcp_servers import try_servers

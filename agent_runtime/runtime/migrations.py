@@ -1,4 +1,4 @@
-"""The schema of the one database: what each room has of its own, in the order of the numbers."""
+"""The schema of the one database: the tables of each package, in the order of the numbers."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class SessionsInUse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionData:
-    """What other rooms keep of sessions."""
+    """What other packages keep of sessions."""
 
     sessions_in_use: SessionsInUse
     home: Home

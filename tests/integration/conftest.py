@@ -1,4 +1,4 @@
-"""What several rooms of these tests stand on."""
+"""Fixtures that several folders of these tests share."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-# ---------------------------------------------------------------- faces
+# ---------------------------------------------------------------- public interfaces
 
 
 def imports(path: Path) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
@@ -49,9 +49,9 @@ def imports(path: Path) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]
                 yield node.lineno, tuple(alias.name.split(".")), ()
 
 
-def face(room: Path) -> set[str]:
-    """The names in the `__all__` of a room."""
-    for node in parse(room / "__init__.py").body:
+def public_names(package: Path) -> set[str]:
+    """The names in the `__all__` of a package."""
+    for node in parse(package / "__init__.py").body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
                 return set(ast.literal_eval(value))
@@ -61,20 +61,20 @@ def face(room: Path) -> set[str]:
 
 
 def breaches(path: Path) -> Iterator[str]:
-    """Imports that reach past the face of a room that the file does not live in."""
+    """Imports of names that are not in the public interface of another package."""
     for line, module, names in imports(path):
         if len(module) < 2 or module[0] not in PACKAGES or not (ROOT / module[0] / module[1]).is_dir():
             continue
-        room = ROOT / module[0] / module[1]
-        if path.is_relative_to(room):
+        package = ROOT / module[0] / module[1]
+        if path.is_relative_to(package):
             continue
-        wanted = module[2:3] or names  # a file that the face names is part of it
-        hidden = ", ".join(name for name in wanted if name not in face(room))
+        wanted = module[2:3] or names  # a file that `__all__` names is part of the interface
+        hidden = ", ".join(name for name in wanted if name not in public_names(package))
         if hidden or len(module) > 3:
-            yield f"{path.relative_to(ROOT)}:{line}: {hidden or module[-1]} is behind the face of {room.name}"
+            yield f"{path.relative_to(ROOT)}:{line}: {hidden or module[-1]} is not public in {package.name}"
 
 
-def test_no_room_is_reached_past_its_face() -> None:
+def test_packages_are_imported_by_their_public_interface() -> None:
     assert [breach for path in CALLERS for breach in breaches(path)] == []
 
 

@@ -1,4 +1,4 @@
-"""Stand-ins at the seams of the loop: a model that plays scripts, tools that do what they are told, and the rooms."""
+"""Test doubles around the loop: a model that plays scripts, and tools that do what they are told."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def no_checkpoint() -> None:
 
 @dataclass
 class Played:
-    """A turn that was run outside the rooms, and what it said."""
+    """A turn that was run without admission, and its chunks."""
 
     turn: Turn
     chunks: list[chunks.Chunk]
@@ -264,7 +264,7 @@ permissions: {"*": allow}
 
 
 class World:
-    """The rooms behind the doors, on a real database. `async with World(path) as world:`"""
+    """The services of the loop, on a real database. `async with World(path) as world:`"""
 
     def __init__(
         self,

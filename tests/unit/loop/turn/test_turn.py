@@ -1,4 +1,4 @@
-"""The one loop, without the rooms around it: limits, failures, and what comes out of the stream."""
+"""The agent loop alone: limits, failures, and the chunks of its stream."""
 
 from __future__ import annotations
 
