@@ -36,4 +36,6 @@ def _succeeded(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _word(outcome: Outcome) -> str:
+    if not outcome.attempted:
+        return "not tried"
     return "breached" if outcome.evidence else "held"

@@ -33,21 +33,10 @@ def run_in_own_network(file: str, timeout: float) -> None:
         pytest.skip("it runs already")
     if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
         pytest.skip("needs root, and unshare, nsenter and ip")
+    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     with tempfile.TemporaryDirectory(prefix="net-") as folder:  # two runs would clear each other's old folders
         done = subprocess.run(
-            (
-                "unshare",
-                "--net",
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "--basetemp",
-                folder,
-                file,
-            ),
+            ("unshare", "--net", *pytest_command, "--basetemp", folder, file),
             check=False,
             capture_output=True,
             text=True,
