@@ -17,7 +17,7 @@ IMAGE := .image
 IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_common agent_runtime -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-all test-machine coverage test-local check format bench soak lock schemas docs clean image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo serve mesh test test-all test-machine coverage test-local check format bench soak lock schemas docs clean wheel wheel-test image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,16 @@ bench: $(READY) ## Measure beside a bare floor
 
 soak: $(READY) ## Kill a busy runtime 200 times, then skills and mediation (ARGS="--seed 7")
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+dist/.built: $(READY) LICENSE README.md pyproject.toml $(shell find agent_* -type f -not -name '*.pyc')
+	@rm -rf dist
+	@$(BIN)/hatchling build -d dist
+	@touch $@
+
+wheel: dist/.built ## Build the wheel and the source distribution into dist
+
+wheel-test: wheel ## Install the wheel into an empty environment and start both servers from it
+	WHEEL_DIR=dist $(BIN)/pytest tests/install $(ARGS)
 
 image: $(IMAGE)/oci/index.json ## Build the guest's image as an OCI layout in .image/oci (BASE_IMAGE, IMAGE_ENGINE)
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import sqlite3
-from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.live import Host
+from tests.old_databases import open_old_database
 
 from ..live import Runtime, eventually, fresh, types
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "schema_v2.sql"
+MONTH, HOUR = timedelta(days=30), timedelta(hours=1)
 ID = re.compile(r"(ses|msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}")
 
 
 def test_old_results_are_served_and_queued_work_is_run(provider: ScriptedProvider, tmp_path: Path) -> None:
     agent = Runtime(provider, tmp_path / "data", AGENT_MAX_CONCURRENT_TURNS=1)
     agent.data_dir.mkdir()
-    with closing(sqlite3.connect(agent.data_dir / "agent.db")) as connection:
-        connection.executescript(FIXTURE.read_text())
+    open_old_database("schema_v2.sql", agent.data_dir / "agent.db", age=MONTH)
     provider.script.replace(lambda _: Say("done by the new program"))
     with agent:
         assert agent.result("complete")["result"] == {"text": '{"answer": 42}'}
@@ -54,8 +52,7 @@ def test_old_results_are_served_and_queued_work_is_run(provider: ScriptedProvide
 def test_an_older_talk_goes_on_and_gets_what_is_new(provider: ScriptedProvider, tmp_path: Path) -> None:
     agent = Runtime(provider, tmp_path / "data")
     agent.data_dir.mkdir()
-    with closing(sqlite3.connect(agent.data_dir / "agent.db")) as connection:
-        connection.executescript(FIXTURE.with_name("schema_v3.sql").read_text())
+    open_old_database("schema_v3.sql", agent.data_dir / "agent.db", age=MONTH)
     with agent:
         assert agent.result("complete")["result"] == {"text": '{"answer": 42}'}
         assert agent.result("running")["status"] in ("complete", "timeout")  # its deadline counts from when it began
@@ -80,8 +77,7 @@ def test_an_older_talk_goes_on_and_gets_what_is_new(provider: ScriptedProvider, 
 def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProvider, tmp_path: Path) -> None:
     agent = Runtime(provider, tmp_path / "data")
     agent.data_dir.mkdir()
-    with closing(sqlite3.connect(agent.data_dir / "agent.db")) as connection:
-        connection.executescript(FIXTURE.with_name("schema_v4.sql").read_text())
+    open_old_database("schema_v4.sql", agent.data_dir / "agent.db", age=HOUR)
 
     def found(user: str) -> set[str]:
         query = {"query": "bridge ferry tunnel harbour lighthouse", "limit": 20}
@@ -108,7 +104,7 @@ def test_a_database_of_the_version_before_opens_and_its_work_continues(
     cut off, and one that was queued when the server was killed."""
     agent = Runtime(provider, tmp_path / "data", AGENT_MAX_CONCURRENT_TURNS=2)
     agent.data_dir.mkdir()
-    _unpack("agent_v9.db.gz", agent.data_dir / "agent.db")
+    open_old_database("agent_v9.db.gz", agent.data_dir / "agent.db", age=HOUR)
     provider.script.replace(lambda _: Say("done by the new program"))
     with agent:
         assert agent.result("complete")["result"] == {"text": '{"answer": 42}'}
@@ -130,7 +126,7 @@ def test_a_database_of_the_version_before_opens_and_its_work_continues(
 
 def test_a_host_database_of_the_version_before_opens_and_its_work_continues(tmp_path: Path) -> None:
     """Revision 5 holds work that was done, work that is queued, acknowledged constraints and a quarantine."""
-    _unpack("host_r0005.db.gz", tmp_path / "mesh.db")
+    open_old_database("host_r0005.db.gz", tmp_path / "mesh.db", age=HOUR)
     with Host(tmp_path) as host:
         done = host.operator.get("/work/hello").json()
         assert (done["status"], done["result"]["status"]) == ("resulted", "completed")
@@ -140,7 +136,3 @@ def test_a_host_database_of_the_version_before_opens_and_its_work_continues(tmp_
         assert host.operator.post("/workspaces/b/start").status_code == 200
         eventually(lambda: host.operator.get("/work/later").json()["status"] == "resulted")
         assert host.operator.get("/work/later").json()["result"]["status"] == "completed"
-
-
-def _unpack(fixture: str, database: Path) -> None:
-    database.write_bytes(gzip.decompress(FIXTURE.with_name(fixture).read_bytes()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 from agent_common.redaction import Redactor
 from agent_runtime.memory import MemoryAnswer, MemoryService, SavedFact
+from agent_runtime.memory.service import NOT_INDEXED_YET
 from agent_runtime.ports import MemoryHit
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import Branch, Ids, Marker, MessageRow, NewSession, NewTurn, branches, markers, rows
@@ -39,7 +41,10 @@ class World:
         return await self.memory.save(text, principal=principal, session_id="ses_1", tags=tags)
 
     async def answer(self, query: str, principal: str = "ada", **more: Any) -> MemoryAnswer:
-        answer = await self.memory.search(query, principal=principal, **more)
+        """Search until everything could be searched: one search waits for the index for a moment only."""
+        async with asyncio.timeout(60):
+            while NOT_INDEXED_YET in (answer := await self.memory.search(query, principal=principal, **more)).missing:
+                pass
         await self.write(lambda _: None)  # uses are noted a moment later
         return answer
 
