@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def test_an_older_talk_goes_on_and_gets_what_is_new(provider: ScriptedProvider, 
         assert "twice" in last.tool_names
         provider.script.replace([Say("As a plan again.")])
         assert agent.chat("Plan more", session_id="talk", agent="plan").json()["response"] == "As a plan again."
-        assert agent.sql("PRAGMA user_version")[0][0] == 9
+        assert agent.sql("PRAGMA user_version")[0][0] == 10
 
 
 def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProvider, tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProv
         provider.script.replace([Call("memory_save", {"text": "The bridge is painted blue."}), Say("saved")])
         assert agent.chat("Remember it", user="ada", session_id=fresh("s")).json()["response"] == "saved"
         assert "The bridge is painted blue." in found("ada")
-        assert agent.sql("PRAGMA user_version")[0][0] == 9
+        assert agent.sql("PRAGMA user_version")[0][0] == 10
 
 
 def test_a_database_of_the_version_before_opens_and_its_work_continues(
@@ -143,4 +144,19 @@ def test_a_host_database_of_the_version_before_opens_and_its_work_continues(tmp_
 
 
 def _unpack(fixture: str, database: Path) -> None:
+    """Write the database as one that was left a minute ago: what it holds must not expire with the calendar."""
     database.write_bytes(gzip.decompress(FIXTURE.with_name(fixture).read_bytes()))
+    with closing(sqlite3.connect(database)) as connection, connection:
+        tables = connection.execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
+        columns = [
+            (table, column)
+            for (table,) in tables.fetchall()
+            for (column,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+            if column.endswith("_at")
+        ]
+        newest = (f"SELECT max({column}) FROM {table}" for table, column in columns if column == "updated_at")  # noqa: S608
+        left = max(connection.execute(query).fetchone()[0] or 0 for query in newest)
+        now = time.time_ns() // 1_000_000
+        for table, column in columns:
+            shift = f"UPDATE {table} SET {column} = {column} + ? WHERE {column} > 0"  # noqa: S608  names of the fixture
+            connection.execute(shift, (now - 60_000 - left,))
