@@ -6,7 +6,7 @@ ARG BASE_IMAGE=python:3.11-slim-bookworm
 FROM ${BASE_IMAGE} AS system
 # Podman and buildah take a step for unchanged when only what is mounted has changed: this says that it has.
 ARG SYSTEM=unknown
-RUN --mount=type=bind,source=images/steps,target=/build sh /build/system.sh
+RUN --mount=type=bind,source=images/steps,target=/build sh /build/system.sh agent 10001 10001
 
 # pip comes with the base, or lies in /run/pip. Its configuration and certificates are lent for the build alone.
 FROM ${BASE_IMAGE} AS dependencies
@@ -17,9 +17,10 @@ RUN --mount=type=secret,id=pip.conf,mode=0444 --mount=type=secret,id=ca.pem,mode
 FROM system AS source
 COPY --from=dependencies /opt/agent /opt/agent
 COPY LICENSE pyproject.toml images/healthz.py images/sbom.py images/steps/source.sh /build/
+# Without the doubles for tests: a model and a host that obey any caller have no place in a guest.
 COPY agent_common /build/agent_common
 COPY agent_runtime /build/agent_runtime
-RUN sh /build/source.sh /opt/agent /staged
+RUN sh /build/source.sh /opt/agent /staged agent-runtime agent_runtime.cli agent_common agent_runtime
 
 FROM system
 COPY --from=dependencies /opt/agent /opt/agent

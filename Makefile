@@ -14,10 +14,15 @@ CONFORMANCE := tests/conformance/node_modules/.ready
 BROWSER := tests/browser/node_modules/.ready
 CHAT_PAGE := examples/chat-page/node_modules/.ready
 IMAGE := .image
-IMAGE_SOURCES := Dockerfile .dockerignore LICENSE pyproject.toml requirements/runtime.lock $(shell find images agent_common agent_runtime -type f -not -name '*.pyc')
+IMAGE_STEPS := .dockerignore LICENSE pyproject.toml $(shell find images -type f -not -name '*.pyc' -not -name '*.yaml')
+IMAGE_SOURCES := Dockerfile $(IMAGE_STEPS) requirements/runtime.lock $(shell find agent_common agent_runtime -type f -not -name '*.pyc')
+HOST_SOURCES := $(IMAGE_STEPS) requirements/host.lock \
+  $(shell find agent_common agent_host agent_conformance agent_testing -type f -not -name '*.pyc')
+BOTS_SOURCES := $(IMAGE_STEPS) requirements/bots.lock \
+  $(shell find agent_common agent_client frontends -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-all test-machine coverage test-local check format bench soak lock schemas docs clean wheel wheel-test image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo serve mesh test test-all test-slow test-machine coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,16 +72,21 @@ mesh: $(READY) ## Run the host on :8420
 test: $(READY) $(CLIENT) ## Run the tests that a change should pass, in minutes (WORKERS=1: one after the other)
 	$(BIN)/$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: $(READY) $(CLIENT) ## Run all tests, with storms, kills, attacks and corpora
-	$(BIN)/$(PYTEST) -m "not machine" $(ARGS)
+test-all: ## Run all tests, with storms, kills, attacks and corpora
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-slow
 	@$(MAKE) --no-print-directory test-machine
+
+test-slow: $(READY) $(CLIENT) ## Run the storms, kills, attacks and corpora that share the machine
+	$(BIN)/$(PYTEST) -m "slow and not machine" $(ARGS)
 
 test-machine: $(READY) $(CLIENT) ## Run the tests that need the machine for themselves
 	$(BIN)/pytest -m machine $(ARGS) || [ $$? -eq 5 ]  # 5: there is none of them in ARGS
 
-coverage: $(READY) $(CLIENT) ## Run all tests but those of test-machine, with the coverage gate
+coverage: $(READY) $(CLIENT) ## Run the tests of `make test`, and the slow ones of the command, with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m $(PYTEST) -m "not machine" $(ARGS)
+	$(BIN)/coverage run -m $(PYTEST) -m "not slow" $(ARGS)
+	$(BIN)/coverage run -m $(PYTEST) -m "slow and not machine" tests/e2e/client $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -99,14 +109,14 @@ bench: $(READY) ## Measure beside a bare floor
 soak: $(READY) ## Kill a busy runtime 200 times, then skills and mediation (ARGS="--seed 7")
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-dist/.built: $(READY) LICENSE README.md pyproject.toml $(shell find agent_* -type f -not -name '*.pyc')
+dist/.built: $(READY) LICENSE README.md CHANGELOG.md pyproject.toml $(shell find agent_* -type f -not -name '*.pyc')
 	@rm -rf dist
 	@$(BIN)/hatchling build -d dist
 	@touch $@
 
 wheel: dist/.built ## Build the wheel and the source distribution into dist
 
-wheel-test: wheel ## Install the wheel into an empty environment and start both servers from it
+wheel-test: wheel ## Install the wheel as on a fresh machine, and use it
 	WHEEL_DIR=dist $(BIN)/pytest tests/install $(ARGS)
 
 image: $(IMAGE)/oci/index.json ## Build the guest's image as an OCI layout in .image/oci (BASE_IMAGE, IMAGE_ENGINE)
@@ -116,12 +126,26 @@ $(IMAGE)/oci/index.json: $(IMAGE_SOURCES)
 	@PYTHON=$(PYTHON) images/build.sh $(IMAGE)
 	@touch $@
 
+host-image: $(IMAGE)/oci-host/index.json ## Build the host's image as an OCI layout in .image/oci-host
+
+$(IMAGE)/oci-host/index.json: $(HOST_SOURCES)
+	@PYTHON=$(PYTHON) scripts/system-packages.sh image
+	@PYTHON=$(PYTHON) images/build.sh $(IMAGE) agent-host
+	@touch $@
+
+bots-image: $(IMAGE)/oci-bots/index.json ## Build the image of the bots as an OCI layout in .image/oci-bots
+
+$(IMAGE)/oci-bots/index.json: $(BOTS_SOURCES)
+	@PYTHON=$(PYTHON) scripts/system-packages.sh image
+	@PYTHON=$(PYTHON) images/build.sh $(IMAGE) agent-bots
+	@touch $@
+
 rootfs: $(IMAGE)/rootfs.ext4 ## Make a disk of the image, .image/rootfs.ext4, with image.json beside it
 
 $(IMAGE)/rootfs.ext4: $(IMAGE)/oci/index.json images/rootfs.py
 	@$(PYTHON) images/rootfs.py $(IMAGE)/oci $@
 
-container-test: $(IMAGE_TOOLS) image rootfs ## Run the image without a network, and have it do a whole job over unix sockets
+container-test: $(IMAGE_TOOLS) image host-image bots-image rootfs ## Run the images without a network, whole jobs over unix sockets, and compose.yaml
 	@scripts/system-packages.sh container
 	IMAGE_DIR=$(IMAGE) $(BIN)/pytest tests/image $(ARGS)
 
@@ -130,7 +154,8 @@ $(IMAGE)/initrd.gz: $(wildcard images/initrd/*) scripts/system-packages.sh
 	@images/initrd/build.sh $(IMAGE)
 
 microvm-test: $(READY) rootfs $(IMAGE)/initrd.gz ## Boot the image in microVMs: vsock and no network card, whole jobs, kills, quarantine
-	MICROVM_IMAGE=$(IMAGE) $(BIN)/pytest tests/microvm -s $(ARGS)
+	@scripts/system-packages.sh container
+	MICROVM_IMAGE=$(IMAGE) IMAGE_DIR=$(IMAGE) $(BIN)/pytest tests/microvm -s $(ARGS)
 
 mcp-conformance: $(READY) $(CONFORMANCE) ## Play the official conformance suite of MCP with our client
 	MCP_CONFORMANCE=1 $(BIN)/pytest tests/conformance $(ARGS)
@@ -149,6 +174,10 @@ docs: schemas ## Write all pages that are made from the code
 	@$(BIN)/python -m scripts.settings
 	@$(BIN)/python -m scripts.tools
 	@$(BIN)/python -m scripts.protocols
+
+pictures: $(READY) ## Draw the chat of docs/how-to/bots.md anew, from a real one
+	@scripts/system-packages.sh pictures
+	@$(BIN)/python -m scripts.chat_picture
 
 clean: ## Remove caches, reports and what the demo left
 	@rm -rf .image .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -32,6 +32,8 @@ class SettingsLoader(Generic[M]):
     """Where all settings are listed, as an error says it."""
     variable_beats_file: bool = False
     """Whether a secret that is given both ways is taken from its own variable; else that is a fault."""
+    ignored: frozenset[str] = frozenset()
+    """Variables with the prefix that another program reads."""
 
     def env_name(self, field: str) -> str:
         """The environment variable of a field."""
@@ -91,7 +93,7 @@ class SettingsLoader(Generic[M]):
         return [
             f"{name}: there is no such setting{self._hint(name, known)}"
             for name in unknown
-            if name.upper() not in known
+            if name.upper() not in known and name.upper() not in self.ignored
         ]
 
     def _hint(self, name: str, known: list[str]) -> str:

@@ -41,6 +41,10 @@ def conformance(
         typer.Option(help="Agents: content of one that takes two seconds or more; without it some rules are skipped."),
     ] = None,
     tool: Annotated[str | None, typer.Option(help="Agents: content of one that calls a tool.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="Agents: a command that posts a task to the agent's own HTTP API."),
+    ] = None,
     constraints: Annotated[
         Path | None, typer.Option(help="Agents: a payload of constraints that the agent accepts.")
     ] = None,
@@ -83,7 +87,7 @@ def conformance(
     )
     rules = [name for name in only.replace(" ", "").split(",") if name]
     if agent is not None:
-        found = _judge_agent(agent, options, rules)
+        found = _judge_agent(agent, options, rules, task)
     else:
         found = _judge_listener(listener or "", options, rules, _work_driver(drive, token, workspace or agent_id))
     if as_json:
@@ -94,9 +98,10 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _judge_agent(url: str, options: Options, rules: list[str]) -> list[Finding]:
+def _judge_agent(url: str, options: Options, rules: list[str], task: str | None) -> list[Finding]:
     from agent_common.net import parse_endpoint
 
+    from .drive import CommandTaskPoster
     from .host import TesterHost
     from .run import judge_agent
 
@@ -104,7 +109,8 @@ def _judge_agent(url: str, options: Options, rules: list[str]) -> list[Finding]:
         endpoint = parse_endpoint(url, listening=True)
     except ValueError as error:
         raise StartError(f"--agent: {error}") from error
-    return asyncio.run(judge_agent(TesterHost(endpoint, options), rules))
+    post_task = CommandTaskPoster(task) if task else None
+    return asyncio.run(judge_agent(TesterHost(endpoint, options, post_task), rules))
 
 
 def _judge_listener(url: str, options: Options, rules: list[str], driver: WorkDriver) -> list[Finding]:

@@ -47,28 +47,43 @@ class CommandWorkDriver:
     command: str
 
     async def submit(self, content: str) -> str | None:
-        process = await asyncio.create_subprocess_shell(
-            self.command,
-            env={**os.environ, "WORK_CONTENT": content},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(_SECONDS):
-                output, errors = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise StartError(f"--drive: the command did not end within {_SECONDS:g} s") from None
-        if process.returncode:
-            error_output = errors.decode("utf-8", "replace").strip()[-300:]
-            raise StartError(f"--drive: the command ended with {process.returncode}: {error_output}")
-        lines = output.decode("utf-8", "replace").split()
+        lines = (await _run_command("--drive", self.command, {"WORK_CONTENT": content})).split()
         return lines[-1] if len(lines) == 1 else None
 
     async def read_record(self, request_id: str) -> dict[str, Any] | None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTaskPoster:
+    """Runs a command that posts a task to the agent's own face. Raises StartError."""
+
+    command: str
+
+    async def __call__(self) -> None:
+        await _run_command("--task", self.command, {})
+
+
+async def _run_command(option: str, command: str, env: dict[str, str]) -> str:
+    """Run a shell command and return its output. Raises StartError if it fails or takes too long."""
+    process = await asyncio.create_subprocess_shell(
+        command,
+        env={**os.environ, **env},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise StartError(f"{option}: the command did not end within {_SECONDS:g} s") from None
+    if process.returncode:
+        error_output = errors.decode("utf-8", "replace").strip()[-300:]
+        raise StartError(f"{option}: the command ended with {process.returncode}: {error_output}")
+    return output.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class TesterGuest:
     """Pairs of a connection's name and a request's id that a rule has handled."""
     pending_request: Frame | None = None
     """A request that one rule has received and another one answers."""
+    offers_task_results: bool = False
+    """Whether new attachments offer to report the ends of tasks."""
     broken: bool = False
     send_pongs: bool = True
     _current: TesterAttachment | None = None
@@ -133,7 +135,8 @@ class TesterGuest:
         strict = self.options.dialect == "strict"
         if self.broken and strict and not slowly:
             await link.send(self.signal_frame("mediation_broken", detail="the tester has broken it"))
-        offered = str(Offer(1, 1 << 20, attachment.sid)) if offer and strict else None
+        extensions = Offer(1, 1 << 20, attachment.sid, task_results=self.offers_task_results)
+        offered = str(extensions) if offer and strict else None
         ready = self.signal_frame("ready", **({"detail": offered} if offered else {}))
         if slowly:
             await link.send_byte_by_byte(encode(ready), pause=SLOW_SECONDS / len(encode(ready)))

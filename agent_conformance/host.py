@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +84,8 @@ class TesterHost:
 
     endpoint: Endpoint
     options: Options
+    post_task: Callable[[], Awaitable[None]] | None = None
+    """Posts a task to the agent's own face; None: rules that need one are skipped."""
     links: list[PeerConnection] = field(default_factory=list[PeerConnection])
     """All connections of the run."""
     sids: list[str] = field(default_factory=list[str])

@@ -8,10 +8,10 @@ from typing import TypeVar
 from agent_common.errors import StartError
 from agent_testing.channel import ExpectationFailed
 
-from .agent import CONTROL, DRAIN, GLOBAL, HELLO, INPUT, LINK, WORK
+from .agent import CONTROL, DRAIN, GLOBAL, HELLO, INPUT, LINK, TASK_RESULTS, WORK
 from .guest import TesterGuest
 from .host import Options, TesterHost
-from .listener import control, hello, work
+from .listener import control, hello, task_results, work
 from .rules import ConformanceRule, Finding, NotApplicable
 
 B = TypeVar("B")
@@ -23,6 +23,7 @@ AGENT_RULES: tuple[ConformanceRule[TesterHost], ...] = (
     *INPUT.all,
     *CONTROL.all,
     *LINK.all[1:],
+    *TASK_RESULTS.all,
     *DRAIN.all,
     *GLOBAL.all,
 )
@@ -31,6 +32,7 @@ LISTENER_RULES: tuple[ConformanceRule[TesterGuest], ...] = (
     *hello.HELLO.all,
     *work.WORK.all,
     *control.CONTROL.all,
+    *task_results.TASK_RESULTS.all,
     *hello.GLOBAL.all,
 )
 

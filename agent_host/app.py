@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from fastapi import FastAPI
 
+from agent_common.api import NO_TELEMETRY
+from agent_common.backoff import Backoff
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 
-from . import fleet, health, listener, proxy
+from . import activity, fleet, health, listener, proxy, results, token_routes
 from .access import AccessGuard, TokenStore
+from .activity import Activity
 from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
-from .fleet import EXTERNAL, Driver, ExternalDriver, Fleet, HostSockets, Supervisor, Workspaces, drivers_of
+from .fleet import (
+    EXTERNAL,
+    Driver,
+    ExternalDriver,
+    Fleet,
+    HostSockets,
+    Restorer,
+    Supervisor,
+    WorkspaceChanges,
+    WorkspaceDeletion,
+    Workspaces,
+    drivers_of,
+)
 from .fleet_bridge import FleetBridge
+from .gateway import AgentGateway, is_agent_request
 from .http import MOST_HELD, BodyLimit, problems
+from .listener import Listener, RecordedResult
 from .listening_sockets import ListeningSockets
 from .proxy import (
     HostCatalog,
@@ -31,9 +48,11 @@ from .proxy import (
     load_catalog,
     load_search,
 )
+from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .retention import LedgerRetention
 from .settings import HostSettings
 
+_ROUTERS = (fleet.router, listener.router, activity.router, results.router, token_routes.router, health.router)
 Announce = Callable[[str | None], None]
 """Called when the host is open, with the operator's token if it was just created, else None."""
 
@@ -62,7 +81,7 @@ def create_app(
             announce(await _open_parts(app, stack, parts))
             yield
 
-    app = FastAPI(title="agent mesh", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app = _new_app("agent mesh", lifespan)
     drivers = drivers_of(
         settings,
         HostSockets(
@@ -70,10 +89,7 @@ def create_app(
         ),
     )
     parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, egress_server, mediation)
-    problems.install(app)
-    app.state.held = ShareCounter(MOST_HELD)
-    app.add_middleware(BodyLimit, held=app.state.held)
-    for router in (proxy.router, fleet.router, listener.router, health.router):
+    for router in (proxy.router, *_ROUTERS):
         app.include_router(router)
     return app
 
@@ -91,17 +107,27 @@ def create_listen_app(
             app.state.guard, made = await _create_guard(settings, tokens, clock)
             app.state.database = database
             workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
-            opened = Fleet(workspaces, {EXTERNAL: ExternalDriver()}, tokens, "")
-            await _open_fleet_and_listener(app, stack, _Work(settings, database, clock, opened, mediation))
+            drivers: dict[str, Driver] = {EXTERNAL: ExternalDriver()}
+            opened = Fleet(workspaces, drivers, tokens, "")
+            work = _Work(settings, database, clock, opened, workspaces, drivers, mediation)
+            await _open_fleet_and_listener(app, stack, work)
             announce(made)
             yield
 
-    app = FastAPI(title="agent mediation", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app = _new_app("agent mediation", lifespan)
+    for router in _ROUTERS:
+        app.include_router(router)
+    return app
+
+
+def _new_app(title: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> FastAPI:
+    """Return an app without routes, with its errors and the limit of its bodies."""
+    app = FastAPI(
+        title=title, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, telemetry=NO_TELEMETRY
+    )
     problems.install(app)
     app.state.held = ShareCounter(MOST_HELD)
-    app.add_middleware(BodyLimit, held=app.state.held)
-    for router in (fleet.router, listener.router, health.router):
-        app.include_router(router)
+    app.add_middleware(BodyLimit, held=app.state.held, is_streamed=is_agent_request)
     return app
 
 
@@ -128,6 +154,8 @@ class _Work:
     database: HostDatabase
     clock: Clock
     fleet: Fleet
+    workspaces: Workspaces
+    drivers: Mapping[str, Driver]
     mediation: ListeningSocket | None
 
 
@@ -150,8 +178,10 @@ async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock
     return AccessGuard(tokens, clock, given), made
 
 
-async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
-    """Open fleet and listener. The fleet closes first, because its runtimes sign off from the listener."""
+async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _Work) -> Restorer:
+    """Open fleet and listener. The fleet closes first, because its runtimes sign off from the listener.
+
+    The restorer that it returns must be started once all parts of the host are open."""
     guard: AccessGuard = app.state.guard
     bridge = FleetBridge(
         work.fleet,
@@ -161,22 +191,66 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
         clock=work.clock,
         bound=work.mediation,
     )
+    gateway = AgentGateway(guard, work.fleet)
+    guard.add_revocation_callback(gateway.disconnect)
+    stack.callback(gateway.close)
+    happening = app.state.activity = Activity(work.fleet, gateway.connections, work.clock)
+    stack.push_async_callback(happening.close)
+    happening.attach(bridge.listener)
+    work.workspaces.on_change = happening.workspace_changed
+    external = work.drivers[EXTERNAL]
+    assert isinstance(external, ExternalDriver)  # noqa: S101
+    external.connect_agent = bridge.listener.connect_agent
+    _open_results(app, stack, work, bridge.listener)
     await bridge.listener.open()
     stack.push_async_callback(bridge.listener.close)
     guard.add_revocation_callback(partial(_end_connections, app))
-    await work.fleet.open()
+    to_restore = await work.fleet.open(restore=work.settings.restore)
     await bridge.reconcile()
     stack.push_async_callback(work.fleet.close)
     stack.push_async_callback(bridge.close)
+    app.state.changes = WorkspaceChanges(work.fleet, work.workspaces, work.drivers)
+    deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
+    deletion.remove_channel = bridge.remove
+    stack.push_async_callback(deletion.close)
     if work.settings.restart:
         supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bridge.is_fenced(workspace))
         stack.push_async_callback(supervisor.close)
+        deletion.on_deleting = supervisor.forget
+    deletion.start()
+    restorer = Restorer(work.fleet, to_restore, bridge.listener.record_event)
+    stack.push_async_callback(restorer.close)
     retention = LedgerRetention(
         work.database, work.clock, PruningLimits(work.settings.retention_days, work.settings.retention_rows)
     )
     stack.push_async_callback(retention.close)
     retention.start()
     app.state.fleet, app.state.listener = work.fleet, bridge.listener
+    app.router.routes.insert(0, gateway.route())
+    return restorer
+
+
+def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:
+    """Open the results of tasks, before the listener can record one."""
+    settings, service = work.settings, ResultService(work.database)
+    pauses = Backoff(settings.callback_retry, LAST_RETRY_SECONDS, jitter=0.2)
+    targets = settings.callback_targets
+    policy = CallbackPolicy(targets, listener.result_secret, partial(_record_failed_callback, listener))
+    sender = CallbackSender(CallbackQueue(work.database), policy, work.clock, pauses)
+
+    def on_recorded(recorded: RecordedResult) -> None:
+        service.announce(recorded.task_id)
+        if recorded.has_callback:
+            sender.wake()
+
+    listener.task_results.on_recorded = on_recorded
+    app.state.results, app.state.callback_targets = service, targets
+    stack.push_async_callback(sender.close)
+    sender.start()
+
+
+def _record_failed_callback(listener: Listener, workspace: str, task_id: str, why: str) -> None:
+    listener.record_event(workspace, "callback_failed", why, task_id)
 
 
 async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:
@@ -204,11 +278,13 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
             await egress_sockets.add(listening)
     workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
     opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, outlet.url if outlet else None)
-    await _open_fleet_and_listener(app, stack, _Work(settings, database, clock, opened, parts.mediation))
+    work = _Work(settings, database, clock, opened, workspaces, parts.drivers, parts.mediation)
+    restorer = await _open_fleet_and_listener(app, stack, work)
 
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
     calls = ShareCounter(parts.budget.calls)
     model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, state.held, settings.media)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
+    restorer.start()
     return made

@@ -48,6 +48,7 @@ class FleetBridge:
     ) -> None:
         """`bound`: the listener's socket if it is already bound, else None."""
         self._fleet, self._guard = fleet, guard
+        self._token_files = settings.data_dir / "tokens"
         self._tasks: set[asyncio.Task[None]] = set()
         self.listener = Listener(
             database,
@@ -70,6 +71,11 @@ class FleetBridge:
         for name in [channel.workspace for channel in self.listener.channels]:
             if name not in known:
                 await self.listener.delete_channel(name)
+
+    async def remove(self, workspace: str) -> None:
+        """Delete what the host has of a workspace beside its row and its folders."""
+        await self.listener.delete_channel(workspace)
+        (self._token_files / workspace).unlink(missing_ok=True)
 
     async def close(self) -> None:
         if self._tasks:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
+
+from agent_common.clock import SystemClock
 
 from .access import require_operator
 from .listener import Listener
 from .proxy import ModelCallLedger
 
 router = APIRouter()
+
+
+class HostVersion(BaseModel):
+    """Which host this is. `now` is in epoch milliseconds."""
+
+    version: str
+    now: int
 
 
 @router.get("/healthz")
@@ -27,6 +38,12 @@ async def readyz(request: Request) -> Response:
     parts: list[ModelCallLedger | Listener | None] = [getattr(state, name, None) for name in ("ledger", "listener")]
     reasons = ["database_unavailable"] if any(part is not None and part.failing for part in parts) else []
     return JSONResponse({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+
+@router.get("/version", dependencies=[Depends(require_operator)])
+async def version_and_time() -> HostVersion:
+    """Return the version of the host and its time."""
+    return HostVersion(version=version("agent-runtime"), now=SystemClock().now_ms())
 
 
 @router.get("/openapi.json", dependencies=[Depends(require_operator)], include_in_schema=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -39,12 +40,13 @@ def serve(settings: HostSettings, print_line: PrintLine, *, only_listen: bool = 
     """
     budget = budget_of(raise_file_limit())
     make_data_dir(settings.data_dir)
-    with lock_data_dir(settings.data_dir), ExitStack() as stack:
+    with lock_data_dir(settings.data_dir) as lock, ExitStack() as stack:
         found = stack.enter_context(open_sockets(settings.addresses))
         egress = None
         if settings.egress is not None and not only_listen:
             egress = stack.enter_context(open_sockets(settings.egress_addresses))
         mediation = stack.enter_context(open_sockets(settings.mediation_addresses))
+        _write_lock(lock, url_of(found))
         listens = _Sockets(found, egress, mediation[0] if mediation else None)
         _run(settings, listens, budget, print_line, only_listen=only_listen)
 
@@ -63,16 +65,22 @@ def _open_lock(path: Path) -> int:
 
 
 @contextmanager
-def lock_data_dir(path: Path) -> Generator[None]:
-    """Lock the folder for this process. Raises StartError if another host uses it."""
+def lock_data_dir(path: Path) -> Generator[int]:
+    """Lock the folder for this process, and yield the open file. Raises StartError if another host uses it."""
     lock = _open_lock(path)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        os.ftruncate(lock, 0)  # what the process before has written
+        yield lock
     except BlockingIOError as error:
         raise StartError(f"MESH_DATA_DIR: another agent-host uses {path}; stop it or name another folder") from error
     finally:
         os.close(lock)
+
+
+def _write_lock(lock: int, url: str) -> None:
+    """Write who holds the lock, for `agent up` and `agent down`. It counts only while the file is locked."""
+    os.pwrite(lock, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
 
 
 @contextmanager
@@ -156,6 +164,7 @@ def _run(
             try:
                 await app.state.fleet.close()
             finally:
+                app.state.activity.end_streams()
                 http_sockets.stop_listening()
                 await super().shutdown(sockets)
 

@@ -24,6 +24,8 @@ from agent_common.net import (
 from agent_common.settings import SettingsLoader
 from agent_common.telemetry import LogFormat
 
+from .callback_targets import CallbackTargets
+
 PREFIX = "MESH_"
 OFF = "off"
 ProviderKind = Literal["demo", "local", "openai"]
@@ -82,10 +84,14 @@ class HostSettings(BaseModel):
     """Seconds that an agent may take for work that sets no `max_duration_seconds`."""
     work_limit: int = Field(default=10_000, ge=1, le=1_000_000)
     """Most requests that are not over; one more is answered 429."""
+    callback_hosts: str | None = None
+    """Hosts, with or without a port, whose callbacks may use http and inner addresses; others must be public https."""
+    callback_retry: float = Field(default=2, gt=0, le=3600, allow_inf_nan=False)
+    """Seconds before a callback is tried again; twice as many each time, at most an hour, for about a day."""
     audit_content: bool = False
     """Whether the audit trail keeps what frames say, beside their hashes."""
     retention_days: int = Field(default=90, ge=0, le=36_500)
-    """Days that finished work, the audit trail, model calls and replaced constraints are kept; 0: for ever."""
+    """Days that finished work, results, the audit trail, model calls and replaced constraints are kept; 0: for ever."""
     retention_rows: int = Field(default=5_000_000, ge=0)
     """Rows of each of them that are kept, the newest; 0: all."""
     upstream_connect_timeout: float = Field(default=10, gt=0, allow_inf_nan=False)
@@ -98,6 +104,8 @@ class HostSettings(BaseModel):
     """Seconds a runtime gets to stop before it is killed, and at most 5 of them an answer that is under way."""
     restart: bool = True
     """Whether a runtime that has ended by itself is started again, after 1 s and then less and less often."""
+    restore: bool = True
+    """Whether agents that ran when the host ended run again after its next start; `false`: all are stopped."""
     vm_image: Path | None = None
     """Folder with rootfs.ext4, image.json, vmlinuz and initrd.gz; unset there is no driver `qemu`."""
     vm_accel: Literal["auto", "kvm", "tcg"] = "auto"
@@ -154,6 +162,12 @@ class HostSettings(BaseModel):
             HostPatterns.from_patterns(split_patterns(value))
         return value
 
+    @field_validator("callback_hosts")
+    @classmethod
+    def _hosts(cls, value: str | None) -> str | None:
+        CallbackTargets.from_names(split_patterns(value or ""))
+        return value
+
     @field_validator("listen", "egress_listen")
     @classmethod
     def _addresses(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -196,6 +210,11 @@ class HostSettings(BaseModel):
         return HostPatterns.from_patterns(split_patterns(self.media_hosts or ""))
 
     @property
+    def callback_targets(self) -> CallbackTargets:
+        """Where results of tasks may be sent."""
+        return CallbackTargets.from_names(split_patterns(self.callback_hosts or ""))
+
+    @property
     def listener(self) -> Endpoint | None:
         """Where agents come for work; none: only workspaces with addresses of their own get any."""
         return None if self.listener_url == "off" else parse_endpoint(self.listener_url, listening=True)
@@ -229,7 +248,9 @@ def _host_port(host: str, port: int) -> tuple[Endpoint, ...]:
     return () if host == OFF else (Tcp(host, port),)
 
 
-LOADER = SettingsLoader(HostSettings, PREFIX, "agent-host up --help")
+CLIENT_VARIABLES = frozenset({"MESH_URL", "MESH_TOKEN", "MESH_TOKEN_FILE"})
+"""Those of the bots, which the same shell may have (docs/how-to/bots.md)."""
+LOADER = SettingsLoader(HostSettings, PREFIX, "agent-host up --help", ignored=CLIENT_VARIABLES)
 
 
 def load_settings(**overrides: Any) -> HostSettings:

@@ -1,3 +1,5 @@
 """The guest: one agent, one loop, one FastAPI server inside one microVM."""
 
-__version__ = "0.1.0"
+from agent_common import __version__
+
+__all__ = ["__version__"]

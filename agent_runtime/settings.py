@@ -5,19 +5,18 @@ Each field's docstring is its line in `--help` and its row in `docs/reference/se
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from agent_common.net import checked_bearer, parse_endpoint, parse_http_url
-from agent_common.protocol import CompactionPolicy
+from agent_common.protocol import AGENT_PREFIX, AgentSettings
 from agent_common.settings import SettingsLoader
 from agent_common.telemetry import LogFormat
 
-PREFIX = "AGENT_"
+PREFIX = AGENT_PREFIX
 DEFAULT_CONTEXT = 128_000
 """Tokens of a window of unknown size."""
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -28,19 +27,19 @@ def _default_data_dir() -> Path:
     return image if os.access(image, os.W_OK) else Path.home() / ".local/share/agent-runtime"
 
 
-class Settings(BaseModel):
-    """The settings of a runtime, which do not change while it runs."""
+class Settings(AgentSettings):
+    """The settings of a runtime, which do not change while it runs; those of `AgentSettings` a caller may choose."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
     id: str = Field(default="agent", pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,99}$")
     """Name of this agent."""
-    role: str = Field(default="assistant", min_length=1, max_length=200)
-    """What the agent is for, shown in its prompt and status."""
     host: str = "127.0.0.1"
     """Address the server listens on; beyond loopback it needs AGENT_TOKEN."""
     port: int = Field(default=8400, ge=0, le=65535)
     """Port the server listens on; 0 takes a free one."""
+    socket: Path | None = None
+    """Unix socket the server listens on too, for callers on this machine; they need AGENT_TOKEN all the same."""
     data_dir: Path = Field(default_factory=_default_data_dir)
     """Folder for the database, the workspace and the skills."""
     backup_minutes: float = Field(default=60, ge=0, le=525_600)
@@ -63,11 +62,6 @@ class Settings(BaseModel):
     the runtime connects directly."""
     llm_base_url: str | None = None
     """OpenAI-compatible endpoint, with the same kinds of URL; unset it is {AGENT_MESH_URL}/v1."""
-    model: str = Field(default="default", min_length=1)
-    """Model used unless a message names another."""
-    embedding_model: str | None = Field(default=None, min_length=1)
-    """Embedding model of the mesh that memory also searches by (docs/reference/memory.md); unset it searches by
-    words."""
     skills_dir: Path | None = None
     """Folder of @skill plugins; unset it is {AGENT_DATA_DIR}/skills."""
     mcp_file: Path | None = None
@@ -75,51 +69,10 @@ class Settings(BaseModel):
     exist."""
     skill_paths: tuple[Path, ...] | None = None
     """Further folders of skill packages (docs/how-to/skill-packages.md), with a colon between two of them."""
-    skill_memory_mb: int = Field(default=512, ge=64)
-    """Memory limit of the skill worker in MiB."""
-    skill_dependencies: Literal["off", "people", "all"] = "people"
-    """Whose plugins may have dependencies installed: those that people put into the folder, also those of
-    `create_skill`, or none (docs/how-to/skills.md)."""
     skill_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """Index of Python packages for dependencies of skills (PEP 503); unset it is uv's own default."""
-    scratch_mb: int = Field(default=100, ge=1)
-    """MiB that the scratch folder of a session may hold."""
-    workspace_mb: int = Field(default=10_240, ge=1)
-    """MiB that the workspace may hold."""
-    confinement: Literal["auto", "required", "off"] = "auto"
-    """How commands and skills are confined: `auto` takes the best backend there is, `required` refuses to start without
-    one, `off` confines nothing."""
     watchdog: str = "reference"
     """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/reference/tools.md)."""
-    max_iterations: int = Field(default=20, ge=1, le=500)
-    """Steps in a task."""
-    max_rounds: int = Field(default=30, ge=1, le=500)
-    """Steps in a chat turn."""
-    max_concurrent_turns: int = Field(default=4, ge=1, le=256)
-    """Turns that run at the same time."""
-    max_queue: int = Field(default=100, ge=0, le=10_000)
-    """Turns that may wait; one more is answered with 429."""
-    max_parallel_tools: int = Field(default=8, ge=1, le=64)
-    """Tool calls of one step that run at the same time."""
-    max_subagents: int = Field(default=8, ge=1, le=64)
-    """Agents called by others that work at the same time, at each depth."""
-    subagent_timeout: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
-    """Seconds that an agent called by another may take."""
-    turn_timeout: float = Field(default=1800, gt=0)
-    """Seconds a chat turn may take."""
-    answer_timeout: float = Field(default=604_800, gt=0, le=31_536_000, allow_inf_nan=False)
-    """Seconds a question or an approval stays open before its turn ends."""
-    tool_timeout: float = Field(default=120, gt=0)
-    """Seconds a tool call may take unless the tool says otherwise."""
-    model_idle_timeout: float = Field(default=120, gt=0)
-    """Seconds without a byte from the model before a call is given up."""
-    model_attempts: int = Field(default=4, ge=1, le=20)
-    """Times a model call is made before its transient failure counts."""
-    context_limit: int | None = Field(default=None, ge=1024)
-    """Tokens of the model's window; unset it is the model catalog's, else 128000."""
-    compaction: CompactionPolicy = Field(default_factory=CompactionPolicy)
-    """How long conversations are compacted, as JSON: reserve_tokens, tail_turns, tail_budget_pct, model,
-    retry_on_transient, smart_recovery{prune_tool_outputs, chunked_summarize, drop_middle}."""
     mediation_url: str | None = None
     """The host's mediation listener: vsock://2:2048, unix:/path or tcp://host:port; unset there is no channel."""
     mediation_required: bool = False
@@ -130,18 +83,15 @@ class Settings(BaseModel):
     mediation_dialect: Literal["strict", "loose"] = "strict"
     """`loose` speaks the dialect of microagent's mediation guide, and takes work of unverified principals: for
     development."""
-    mediation_window: int = Field(default=1, ge=1, le=256)
-    """Requests of the host that are worked on at the same time."""
-    mediation_grace: float = Field(default=30, ge=0, le=86_400, allow_inf_nan=False)
-    """Seconds that work is held while a required channel is broken, before it ends as yielded."""
+    mediation_api: bool = False
+    """Whether the host may reach this agent's HTTP API over the channel; needs AGENT_TOKEN. For agents that no fleet
+    starts."""
     mediation_max_line: int = Field(default=1 << 20, ge=1024, le=16 << 20)
     """Bytes of the longest line that is accepted from the channel."""
     constraints_file: Path | None = None
     """JSON file with the constraints that the image has (docs/reference/mediation.md)."""
     drain_grace: float = Field(default=10, ge=0)
     """Seconds that running steps get when the server stops."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least serious log line that is written."""
     log_format: LogFormat = "auto"
     """How log lines on stderr are written: `auto` is text on a terminal and JSON elsewhere."""
 
@@ -173,15 +123,19 @@ class Settings(BaseModel):
             raise ValueError("needs AGENT_MEDIATION_URL, the channel that is required")
         return value
 
+    @field_validator("mediation_api")
+    @classmethod
+    def _has_channel_and_token(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and (info.data.get("mediation_url") is None or info.data.get("token") is None):
+            raise ValueError("needs AGENT_MEDIATION_URL, and AGENT_TOKEN with the token of the workspace")
+        if value and info.data.get("mediation_dialect") == "loose":
+            raise ValueError("needs AGENT_MEDIATION_DIALECT=strict, because the loose dialect has no extensions")
+        return value
+
     @field_validator("data_dir", "skills_dir", "mcp_file", "mediation_key_file", "constraints_file")
     @classmethod
     def _home_folder(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
-
-    @field_validator("compaction", mode="before")
-    @classmethod
-    def _json(cls, value: Any) -> Any:
-        return json.loads(value) if isinstance(value, str) else value
 
     @field_validator("skill_paths", mode="before")
     @classmethod
@@ -207,6 +161,11 @@ class Settings(BaseModel):
         return SecretStr(checked_bearer(value.get_secret_value())) if value else None
 
     @property
+    def user_folder(self) -> Path | None:
+        """The folder of the user that is the workspace; None: the workspace is in the data folder."""
+        return Path(self.workspace_dir) if self.workspace_dir else None
+
+    @property
     def model_url(self) -> str:
         return self.llm_base_url or f"{self.mesh_url}/v1"
 
@@ -219,7 +178,11 @@ class Settings(BaseModel):
         return self.mcp_file or self.data_dir / "mcp.json"
 
 
-LOADER = SettingsLoader(Settings, PREFIX, "agent-runtime serve --help", variable_beats_file=True)
+CLIENT_VARIABLES = frozenset({"AGENT_BOTS", "AGENT_CONTEXT", "AGENT_URL"})
+"""Those of the command `agent`, which the same shell may have (docs/reference/cli.md#environment)."""
+LOADER = SettingsLoader(
+    Settings, PREFIX, "agent-runtime serve --help", variable_beats_file=True, ignored=CLIENT_VARIABLES
+)
 
 
 def load_settings(**overrides: Any) -> Settings:

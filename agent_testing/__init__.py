@@ -1,9 +1,10 @@
 """Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
-the mediation channel, live processes, a clock."""
+the mediation channel, Telegram, live processes, a clock."""
 
 from .bridge import BridgeFaults, BridgeLink, Counts, Event, FakeBridge, Trip, schedule
 from .channel import PeerConnection, StubAgent, StubListener, StubSession
 from .clock import ManualClock
+from .discord import FakeDiscord
 from .process import LiveProcess
 from .provider import (
     Call,
@@ -20,6 +21,7 @@ from .provider import (
     step_from_json,
     step_to_json,
 )
+from .telegram import FakeTelegram, TelegramFaults, TelegramLimits
 
 __all__ = [
     "BridgeFaults",
@@ -30,6 +32,8 @@ __all__ = [
     "Event",
     "Fail",
     "FakeBridge",
+    "FakeDiscord",
+    "FakeTelegram",
     "Garbage",
     "Hang",
     "LiveProcess",
@@ -44,6 +48,8 @@ __all__ = [
     "StubAgent",
     "StubListener",
     "StubSession",
+    "TelegramFaults",
+    "TelegramLimits",
     "Trip",
     "schedule",
     "step_from_json",

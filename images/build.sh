@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
-# Builds the image and writes it as an OCI layout: build.sh FOLDER
+# Builds an image and writes it as an OCI layout: build.sh FOLDER [agent-runtime | agent-host | agent-bots].
 # IMAGE_ENGINE=docker|podman|buildah, else the first that works. BASE_IMAGE names a base; without one a Debian base is made
 # by mmdebstrap and kept by a key of its inputs, or where that is not there the Dockerfile's own is pulled.
 # The way by docker has not been run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+name=${2:-agent-runtime}
+case $name in
+agent-runtime) dockerfile=Dockerfile layout=oci ;;
+agent-host) dockerfile=images/host/Dockerfile layout=oci-host ;;
+agent-bots) dockerfile=images/bots/Dockerfile layout=oci-bots ;;
+*) echo "image: there is no image $name" >&2 && exit 1 ;;
+esac
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 say() { echo "image: $*" >&2; }
 
@@ -49,12 +56,12 @@ fi
 
 version=$(sed -nE 's/^version = "(.*)"$/\1/p' pyproject.toml | head -1)
 revision=$(git rev-parse --verify -q HEAD 2>/dev/null || echo unknown)
-say "building with $engine on ${base:-the base of the Dockerfile}"
-engine_build localhost/agent-runtime:latest . ${base:+--build-arg BASE_IMAGE="$base"} \
-  --build-arg SYSTEM="$(sha256sum <images/steps/system.sh | cut -c1-16)" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
+say "building $name with $engine on ${base:-the base of the Dockerfile}"
+engine_build "localhost/$name:latest" . -f "$dockerfile" ${base:+--build-arg BASE_IMAGE="$base"} \
+  --build-arg SYSTEM="$(cat images/steps/system.sh images/host/folders.sh | sha256sum | cut -c1-16)" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
   --secret id=pip.conf,src="$lent/pip.conf" --secret id=ca.pem,src="$lent/ca.pem" "${engine_lends[@]/PIP/$pip}"
-rm -rf "$folder/oci"
-engine_export localhost/agent-runtime:latest "$folder/oci"
+rm -rf "${folder:?}/$layout"
+engine_export "localhost/$name:latest" "$folder/$layout"
 digest=
-[ "$engine" = docker ] || digest=$("${PYTHON:-python3}" images/digest.py "$folder/oci")
-say "written to $folder/oci $digest"
+[ "$engine" = docker ] || digest=$("${PYTHON:-python3}" images/digest.py "$folder/$layout")
+say "written to $folder/$layout $digest"

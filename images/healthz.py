@@ -1,4 +1,7 @@
-"""Whether the server's process answers: exit code 0 or 1. Says nothing of channel or model, and needs no token."""
+"""Whether the server's process answers: exit code 0 or 1. Says nothing of channel or model, and needs no token.
+
+`agent-healthz [PREFIX PORT]`: the prefix of its settings, and its port unless they name another.
+"""
 
 import os
 import socket
@@ -17,8 +20,9 @@ def alive(host: str, port: int) -> bool:
 
 
 if __name__ == "__main__":
+    prefix, port = sys.argv[1:] or ("AGENT", "8400")
     try:
-        good = alive(os.environ.get("AGENT_HOST") or "127.0.0.1", int(os.environ.get("AGENT_PORT") or "8400"))
+        good = alive(os.environ.get(f"{prefix}_HOST") or "127.0.0.1", int(os.environ.get(f"{prefix}_PORT") or port))
     except (OSError, ValueError) as error:
         print(f"agent-healthz: {error}", file=sys.stderr)
         good = False

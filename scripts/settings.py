@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from agent_common.protocol import field_docs
+from agent_common.protocol import AgentSettings, field_docs
+from agent_common.settings import SettingsLoader
 from agent_runtime.settings import LOADER, Settings
+from frontends.settings import LOADER as BOTS_LOADER
+from frontends.settings import BotsEnvironment
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 HEAD = """\
-# Settings of the runtime
+# Settings of the runtime and of the bots
 
 ```sh
 AGENT_PORT=8401 AGENT_TOKEN_FILE=/run/secrets/agent_token AGENT_RETENTION_DAYS=30 agent-runtime serve
@@ -25,20 +28,52 @@ Every setting is an environment variable. `agent-runtime serve --help` lists the
 that is no setting, stops the start with every fault named. A secret also has a `_FILE` form that names a file which
 holds it. Settings of the host are on [its own page](host.md).
 
+## Tokens, addresses and folders
+
+These are the operator's alone: the maker of a [workspace](host.md#workspaces) on a host cannot set them.
+
+"""
+CHOSEN = """\
+
+## The agent and its limits
+
+The maker of a [workspace](host.md#workspaces) on a host may choose these for it. Two may only be narrowed then:
+`AGENT_CONFINEMENT` to `required`, `AGENT_SKILL_DEPENDENCIES` to `off`.
+
+"""
+BOTS = """\
+
+## The bots
+
+`agent bots` reads these, and no setting of the runtime. [Bots](../how-to/bots.md) says what the file holds.
+
+"""
+COLUMNS = """\
 | variable | default | takes | what it does |
 |---|---|---|---|
 """
 _KINDS: dict[type, str] = {bool: "`true`, `false`", int: "whole number", float: "number", Path: "path"}
-SHOWN = {"data_dir": "`/data` where it can be written, else `~/.local/share/agent-runtime`"}
+SHOWN = {
+    "AGENT_DATA_DIR": "`/data` where it can be written, else `~/.local/share/agent-runtime`",
+    "BOTS_DATA_DIR": "`~/.local/share/agent-bots`",
+    "BOTS_WORKSPACE": "none",
+}
 
 
 def page() -> str:
     """The whole page."""
-    docs = {name: _linked(text) for name, text in field_docs(Settings).items()}
-    return HEAD + "".join(
-        f"| `{LOADER.env_name(name)}`{' (secret)' if LOADER.is_secret(name) else ''} | {_default(name)}"
-        f" | {allowed(field)} | {docs[name]} |\n"
-        for name, field in Settings.model_fields.items()
+    chosen = list(AgentSettings.model_fields)
+    others = [name for name in Settings.model_fields if name not in chosen]
+    bots = _table(BOTS_LOADER, list(BotsEnvironment.model_fields))
+    return HEAD + _table(LOADER, others) + CHOSEN + _table(LOADER, chosen) + BOTS + bots
+
+
+def _table(loader: SettingsLoader[Any], names: list[str]) -> str:
+    docs = {name: _linked(text) for name, text in field_docs(loader.model).items()}
+    return COLUMNS + "".join(
+        f"| `{loader.env_name(name)}`{' (secret)' if loader.is_secret(name) else ''} | {_default(loader, name)}"
+        f" | {allowed(loader.model.model_fields[name])} | {docs[name]} |\n"
+        for name in names
     )
 
 
@@ -71,10 +106,10 @@ def _bound(one: object) -> str:
     return ""
 
 
-def _default(name: str) -> str:
-    if name in SHOWN:
-        return SHOWN[name]
-    default = Settings.model_fields[name].get_default(call_default_factory=True, validated_data={})
+def _default(loader: SettingsLoader[Any], name: str) -> str:
+    if loader.env_name(name) in SHOWN:
+        return SHOWN[loader.env_name(name)]
+    default = loader.model.model_fields[name].get_default(call_default_factory=True, validated_data={})
     if isinstance(default, BaseModel):
         return f"`{default.model_dump_json(exclude_none=True)}`"
     return "none" if default is None else f"`{default}`"

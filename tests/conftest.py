@@ -12,7 +12,11 @@ from tests.measured import MEASURED
 
 # A developer's own keys and settings must not reach a test: without a key no real model can be called.
 for name in list(os.environ):
-    if name.startswith(("AGENT_", "MESH_", "OPENAI_")) or name == "MODEL" or name.lower().endswith("_proxy"):
+    if (
+        name.startswith(("AGENT_", "MESH_", "OPENAI_", "BOTS_", "TELEGRAM_", "DISCORD_"))
+        or name == "MODEL"
+        or name.lower().endswith("_proxy")
+    ):
         del os.environ[name]
 for name in MEASURED:
     del os.environ[name]

@@ -41,6 +41,13 @@ def claim_connection(scope: MutableMapping[str, Any], holder: str = "") -> bool:
     return connection is None or connection.limit.identify(connection, holder)
 
 
+def abort_connection(scope: MutableMapping[str, Any]) -> None:
+    """Break the connection of a request, so that its client cannot take a part of the answer for the whole."""
+    connection: BoundedHttp | None = scope.get("state", {}).get(_CONNECTION_KEY)
+    if connection is not None:
+        connection.transport.abort()
+
+
 class BoundedHttp(HttpToolsProtocol):
     """One connection. While its client owes something (a head, a body, or to read an answer), that must move."""
 
@@ -60,7 +67,6 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._output: Any = _Output(transport, self._close_after_response)
         self.limit.add(self)
         self._check_progress()
 
@@ -98,7 +104,8 @@ class BoundedHttp(HttpToolsProtocol):
             self.headers.clear()
             raise ValueError  # the parser stops here, and uvicorn answers 400
         super().on_headers_complete()
-        self.cycle.transport = self._output
+        output: Any = _Output(self.transport, self._close_after_response)
+        self.cycle.transport = output
         # An answer that is given while the body is still owed says `Connection: close`.
         self._keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
 
@@ -164,9 +171,33 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class _Output:
-    """A transport as uvicorn's answers use it, with an end of our own."""
+    """The transport as uvicorn uses it for one answer, with an end of our own.
 
-    __slots__ = ("close", "is_closing", "write")
+    The head waits for the first piece of the body within the same step of the event loop, because two packets would
+    wake up the client twice.
+    """
+
+    __slots__ = ("_close", "_head", "_started", "_write", "is_closing")
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self.write, self.is_closing, self.close = transport.write, transport.is_closing, close
+        self._write, self.is_closing, self._close = transport.write, transport.is_closing, close
+        self._head: bytes | None = None
+        self._started = False
+
+    def write(self, data: bytes) -> None:
+        if self._head is not None:
+            data, self._head = self._head + data, None
+        elif not self._started:
+            self._started, self._head = True, data
+            asyncio.get_running_loop().call_soon(self._flush)
+            return
+        self._write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._close()
+
+    def _flush(self) -> None:
+        if self._head is not None:
+            self._write(self._head)
+            self._head = None

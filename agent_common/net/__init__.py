@@ -7,10 +7,13 @@ from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endp
 from .endpoints.listen import ListeningSocket, bind_tcp_socket, listen_at
 
 if TYPE_CHECKING:
+    from .client.connection import HttpConnection
     from .client.pool import HttpPool, HttpResponse, TransportFault
+    from .client.tls import public_tls
     from .egress.address_policy import ANY_ADDRESS, AddressPolicy
     from .egress.fetch import FetchedPage, FetchLimits, UrlCheck, WebClient
     from .egress.host_patterns import HostPatterns, split_patterns
+    from .egress.post import post
     from .egress.upstream import (
         ByteStream,
         DirectUpstream,
@@ -39,6 +42,7 @@ __all__ = [
     "ForwardProxyLimits",
     "HostCheck",
     "HostPatterns",
+    "HttpConnection",
     "HttpPool",
     "HttpResponse",
     "ListeningSocket",
@@ -65,6 +69,8 @@ __all__ = [
     "parse_endpoints",
     "parse_http_url",
     "parse_url",
+    "post",
+    "public_tls",
     "raise_file_limit",
     "split_patterns",
     "unix_socket_proxy",
@@ -84,8 +90,11 @@ _LAZY_EXPORTS = {
     ),
     "egress.fetch": ("UrlCheck", "FetchLimits", "WebClient", "FetchedPage"),
     "proxy.forward_proxy": ("HostCheck", "ForwardProxy", "ForwardProxyLimits", "ConnectionRecord", "unix_socket_proxy"),
+    "egress.post": ("post",),
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
+    "client.connection": ("HttpConnection",),
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
+    "client.tls": ("public_tls",),
     "endpoints.connect": ("connect", "open_endpoint"),
     "shares": ("ConnectionLimit", "ShareCounter", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url"),

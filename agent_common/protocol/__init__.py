@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from . import authority, chunks
+from .agent_settings import AGENT_PREFIX, NARROWEST, AgentSettings
 from .base import Inbound, is_object
 from .compaction import CompactionPolicy, CompactReply, SmartRecovery
 from .docs import field_docs
@@ -24,6 +25,16 @@ from .http.chat import (
     UIMessage,
     UseChatRequest,
 )
+from .http.pending import (
+    PENDING_CURSOR,
+    ListedRequest,
+    PendingList,
+    PendingQuery,
+    RequestKind,
+    first_page,
+    format_position,
+    parse_position,
+)
 from .http.session import (
     METADATA_BYTES,
     TITLE_CHARACTERS,
@@ -36,6 +47,7 @@ from .http.session import (
     RewindReply,
     RewindRequest,
     SessionDetail,
+    SessionFilter,
     SessionList,
     SessionMessage,
     SessionPatch,
@@ -55,7 +67,19 @@ from .http.status import (
     SkillState,
     ToolSource,
 )
-from .http.task import RecordStatus, TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget, new_task_id
+from .http.task import (
+    ListedTask,
+    RecordStatus,
+    TaskAccepted,
+    TaskAssignment,
+    TaskList,
+    TaskRecord,
+    TaskResult,
+    TasksQuery,
+    TaskStatus,
+    TokenBudget,
+    new_task_id,
+)
 from .http.workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
 from .mesh import Caching, ModelCard, ModelList, Pricing, SearchHit, SearchRequest, SearchResults
 from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
@@ -84,19 +108,23 @@ if TYPE_CHECKING:  # imported on first use: a guest without a channel does not n
     from . import work
 
 __all__ = [
+    "AGENT_PREFIX",
     "ANY_PROGRAM",
     "DEFAULT_WAIT_SECONDS",
     "MAX_FAULTS",
     "MAX_WAIT_SECONDS",
     "METADATA_BYTES",
+    "NARROWEST",
     "NOTES_CLOSE",
     "NOTES_OPEN",
     "NOTES_TAG",
+    "PENDING_CURSOR",
     "PROBLEM_JSON",
     "TITLE_CHARACTERS",
     "AbortReply",
     "Action",
     "AgentCard",
+    "AgentSettings",
     "AgentStatus",
     "AnswerReply",
     "AnswerRequest",
@@ -117,6 +145,8 @@ __all__ = [
     "Folders",
     "ForkRequest",
     "Inbound",
+    "ListedRequest",
+    "ListedTask",
     "McpServerState",
     "MessageList",
     "MessagesQuery",
@@ -126,6 +156,8 @@ __all__ = [
     "NewRule",
     "NoQuery",
     "OnBusy",
+    "PendingList",
+    "PendingQuery",
     "Permissions",
     "PermissionsUpdate",
     "Pricing",
@@ -134,6 +166,7 @@ __all__ = [
     "PromptReply",
     "QueuedMessage",
     "RecordStatus",
+    "RequestKind",
     "RequirementSet",
     "ResetReply",
     "ResetRequest",
@@ -146,6 +179,7 @@ __all__ = [
     "SearchResults",
     "SessionCounts",
     "SessionDetail",
+    "SessionFilter",
     "SessionList",
     "SessionMessage",
     "SessionPatch",
@@ -158,8 +192,11 @@ __all__ = [
     "SmartRecovery",
     "TaskAccepted",
     "TaskAssignment",
+    "TaskList",
     "TaskRecord",
     "TaskResult",
+    "TaskStatus",
+    "TasksQuery",
     "TextPart",
     "TokenBudget",
     "TokenCounts",
@@ -176,10 +213,13 @@ __all__ = [
     "authority",
     "chunks",
     "field_docs",
+    "first_page",
+    "format_position",
     "is_object",
     "json_schemas",
     "limit_faults",
     "new_task_id",
+    "parse_position",
     "validation_faults",
     "without_notes",
     "work",

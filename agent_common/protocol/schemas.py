@@ -20,6 +20,7 @@ from .http.chat import (
     ResetRequest,
     UseChatRequest,
 )
+from .http.pending import PendingList
 from .http.session import (
     ForkRequest,
     MessageList,
@@ -32,16 +33,16 @@ from .http.session import (
     UnrewindReply,
 )
 from .http.status import AgentStatus, Capabilities
-from .http.task import TaskAccepted, TaskAssignment, TaskRecord, TaskResult, TokenBudget
+from .http.task import TaskAccepted, TaskAssignment, TaskList, TaskRecord, TaskResult, TokenBudget
 from .http.workspace import WorkspaceListing
 from .mesh import ModelCard
 from .permission import Permissions, PermissionsUpdate, RequirementSet
 from .problem import Problem
 
 _MESSAGES = (
-    *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord),
+    *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord, TaskList),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
-    *(AbortReply, AnswerRequest, AnswerReply, CancelReply),
+    *(AbortReply, AnswerRequest, AnswerReply, CancelReply, PendingList),
     *(SessionList, SessionDetail, SessionPatch, MessageList, PromptReply),
     *(ForkRequest, RewindRequest, RewindReply, UnrewindReply, CompactReply),
     *(Permissions, PermissionsUpdate, RequirementSet),

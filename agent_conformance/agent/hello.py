@@ -25,7 +25,7 @@ HELLO: ConformanceRules[TesterHost] = ConformanceRules()
 GLOBAL: ConformanceRules[TesterHost] = ConformanceRules()
 """Rules that hold for the whole run, and are checked when it is over."""
 _AGENT_FRAMES = (LifecycleSignal, WorkResult, ConstraintAck, IdentityRevision, UnknownControl)
-_CONTROLS = {"attach", "resume", "progress", "ping", "pong", "nack"}
+_CONTROLS = {"attach", "resume", "progress", "task_result", "ping", "pong", "nack"}
 _STRICT = {"agent_id", "observed_at", "status", "completed_at", "audit_ref"}
 _AT = "2026-01-01T00:00:00Z"
 

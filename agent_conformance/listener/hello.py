@@ -16,7 +16,18 @@ GLOBAL: ConformanceRules[TesterGuest] = ConformanceRules()
 PROBES = 50
 SILENT_CONNECTIONS = 64
 _STRICT = WorkRequest.model_fields.keys() - {"request_id", "principal", "content"}
-_CONTROLS = {"welcome", "resume_ok", "ack", "cancel", "drain", "ping", "pong", "nack", "constraints_payload"}
+_CONTROLS = {
+    "welcome",
+    "resume_ok",
+    "ack",
+    "task_ack",
+    "cancel",
+    "drain",
+    "ping",
+    "pong",
+    "nack",
+    "constraints_payload",
+}
 
 
 @HELLO.rule("L01", "2.4", "The listener is silent until the agent's first line.", loose=True)

@@ -1,6 +1,30 @@
-"""Authentication of callers: the operator and agents, each by bearer tokens."""
+"""Authentication of callers by bearer tokens: the operator, agents, and people in some workspaces."""
 
-from .guard import AccessGuard, HostCaller, identify, require_operator
-from .tokens import OPERATOR, TokenStore, check_agent_id
+from .agent_ids import OPERATOR, check_agent_id
+from .guard import AccessGuard, HostCaller, identify, identify_person, require_operator, require_person
+from .named_user import speaking_user, visible_users
+from .scope import TokenScope, check_scope, parse_duration
+from .tokens import TokenInfo, TokenStore, is_token_id
+from .users import UserSet, check_user_name, parse_users
 
-__all__ = ["OPERATOR", "AccessGuard", "HostCaller", "TokenStore", "check_agent_id", "identify", "require_operator"]
+__all__ = [
+    "OPERATOR",
+    "AccessGuard",
+    "HostCaller",
+    "TokenInfo",
+    "TokenScope",
+    "TokenStore",
+    "UserSet",
+    "check_agent_id",
+    "check_scope",
+    "check_user_name",
+    "identify",
+    "identify_person",
+    "is_token_id",
+    "parse_duration",
+    "parse_users",
+    "require_operator",
+    "require_person",
+    "speaking_user",
+    "visible_users",
+]

@@ -16,7 +16,9 @@ from agent_common.clock import Clock
 from agent_common.http import claim_connection
 
 from ..errors import Forbidden, TooMany, Unauthorized
-from .tokens import OPERATOR, TokenStore, digest
+from .agent_ids import OPERATOR
+from .scope import TokenScope
+from .tokens import TokenInfo, TokenStore, digest
 
 _TRUST_SECONDS = 5.0
 
@@ -27,9 +29,18 @@ def _never_fenced(_agent_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HostCaller:
-    """An authenticated caller: an agent, or the operator, whose id is `operator`."""
+    """An authenticated caller: an agent, the operator, whose id is `operator`, or a scoped token."""
 
     agent_id: str
+    """The agent's id, or the owner of a scoped token."""
+    scope: TokenScope | None = None
+    """What a scoped token allows; None for the operator and for agents."""
+    expires_at: int | None = None
+    """Epoch milliseconds, or None."""
+
+    def concerns(self, agent_id: str) -> bool:
+        """Whether this is the agent, or may use it by a scoped token."""
+        return self.agent_id == agent_id or (self.scope is not None and self.scope.allows(agent_id))
 
     @property
     def is_operator(self) -> bool:
@@ -46,7 +57,7 @@ class AccessGuard:
     def __init__(
         self, store: TokenStore, clock: Clock, operator_token: str | None = None, cache_size: int = 10_000
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._operator = digest(operator_token) if operator_token else None
         self._cache_size = cache_size
@@ -56,8 +67,11 @@ class AccessGuard:
         self.is_fenced: Callable[[str], bool] = _never_fenced
         """Whether an agent is fenced. Its tokens are refused while it is."""
 
-    async def identify(self, authorization: str | None) -> HostCaller:
-        """Return the caller that an Authorization header names. Raises Unauthorized if it has no valid token."""
+    async def identify(self, authorization: str | None, *, scoped: bool = False) -> HostCaller:
+        """Return the caller that an Authorization header names. Raises Unauthorized if it has no valid token.
+
+        `scoped`: accept scoped tokens too; else they raise Forbidden, so that a route must ask for them.
+        """
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Unauthorized
@@ -66,18 +80,22 @@ class AccessGuard:
         if caller is None or until < self._clock.monotonic():
             caller = await self._look_up(key)
             self._cache(key, caller)
+        if caller.expires_at is not None and caller.expires_at <= self._clock.now_ms():
+            raise Unauthorized("this token has expired; ask the operator for another")
+        if caller.scope is not None and not scoped:
+            raise Forbidden("this token speaks for its users in some workspaces, and this needs more")
         if self.is_fenced(caller.agent_id):
             raise Unauthorized(f"the workspace {caller.agent_id!r} is fenced, and its tokens are void")
         return caller
 
     def revoke_in(self, connection: Connection, agent_id: str) -> None:
         """Delete an agent's tokens in a transaction; call `notify_revoked` once it is committed."""
-        self._store.revoke_in(connection, agent_id)
+        self.store.revoke_in(connection, agent_id)
 
     def notify_revoked(self, agent_id: str) -> None:
-        """Forget an agent whose tokens are revoked, and end its connections."""
+        """Forget an agent whose tokens are revoked, with the people who may use it, and end its connections."""
         self._revocations += 1
-        self._known = {key: entry for key, entry in self._known.items() if entry[0].agent_id != agent_id}
+        self._known = {key: entry for key, entry in self._known.items() if not entry[0].concerns(agent_id)}
         for end in self._revocation_callbacks:
             end(agent_id)
 
@@ -85,12 +103,12 @@ class AccessGuard:
         """Register a callback that is called with each agent whose tokens are revoked."""
         self._revocation_callbacks.append(callback)
 
-    async def authenticate(self, scope: Scope) -> HostCaller:
-        """Return the caller of a request, and count the connection as the caller's.
+    async def authenticate(self, scope: Scope, *, scoped: bool = False) -> HostCaller:
+        """Return the caller of a request as `identify` does, and count the connection as the caller's.
 
-        Raises Unauthorized, or TooMany if the caller has too many connections.
+        Raises TooMany if the caller has too many connections.
         """
-        caller = await self.identify(Headers(scope=scope).get("authorization"))
+        caller = await self.identify(Headers(scope=scope).get("authorization"), scoped=scoped)
         if not claim_connection(scope, caller.agent_id):
             text = "you have too many connections to the host; close some, or reuse them"
             raise TooMany(text, code="too_many_connections", headers={"connection": "close"})
@@ -102,13 +120,13 @@ class AccessGuard:
         if self._operator is not None and hmac.compare_digest(key, self._operator):
             return HostCaller(OPERATOR)
         seen = -1
-        owner: str | None = None
+        found: TokenInfo | None = None
         while seen != self._revocations:  # read again if tokens were revoked meanwhile
             seen = self._revocations
-            owner = await self._store.owner(key)
-        if owner is None or (owner == OPERATOR and self._operator is not None):
+            found = await self.store.find(key)
+        if found is None or (found.owner == OPERATOR and self._operator is not None):
             raise Unauthorized("this bearer token is not known to the mesh; make one with `agent-host token ID`")
-        return HostCaller(owner)
+        return HostCaller(found.owner, found.scope, found.expires_at)
 
     def _cache(self, key: str, caller: HostCaller) -> None:
         if len(self._known) >= self._cache_size:
@@ -120,6 +138,22 @@ async def identify(request: Request) -> HostCaller:
     """FastAPI dependency for routes that accept any valid token. Returns the caller."""
     guard: AccessGuard = request.app.state.guard
     return await guard.authenticate(request.scope)
+
+
+async def identify_person(request: Request) -> HostCaller:
+    """FastAPI dependency for routes that are open to people: the operator, and scoped tokens within their scope.
+
+    Raises Forbidden for agents.
+    """
+    guard: AccessGuard = request.app.state.guard
+    return require_person(await guard.authenticate(request.scope, scoped=True))
+
+
+def require_person(caller: HostCaller) -> HostCaller:
+    """Return the caller if it is the operator or has a scoped token. Raises Forbidden for agents."""
+    if not caller.is_operator and caller.scope is None:
+        raise Forbidden
+    return caller
 
 
 async def require_operator(caller: Annotated[HostCaller, Depends(identify)]) -> HostCaller:

@@ -7,23 +7,45 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from agent_common.clock import Clock
 
 from ..database import HostDatabase, tokens
-from ..errors import InvalidRequest
+from ..errors import NotFound
+from .agent_ids import OPERATOR
+from .scope import TokenScope
+from .users import UserSet
 
-OPERATOR = "operator"
-"""The id of the operator. No agent may have it."""
 Purpose = Literal["manual", "fleet"]
-_AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SHOWN_DIGITS = 16
+_TOKEN_ID = re.compile(rf"tok_[0-9a-f]{{{_SHOWN_DIGITS}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """What is known of a token without its secret."""
+
+    id: str
+    """Names the token for `revoke`: `tok_` and the first digits of its digest."""
+    owner: str
+    """The agent's id or `operator`; of a scoped token `user:NAME`, or `users:ID` with its own id if it has several."""
+    purpose: str
+    scope: TokenScope | None
+    created_at: int
+    """Epoch milliseconds."""
+    expires_at: int | None
+    """Epoch milliseconds, or None: the token is valid until it is revoked."""
 
 
 def digest(token: str) -> str:
@@ -31,15 +53,9 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def check_agent_id(agent_id: str) -> None:
-    """Raise InvalidRequest if an agent may not have this id."""
-    if not _AGENT_ID.fullmatch(agent_id):
-        message = "must be 1 to 100 letters, digits, '.', '_' or '-', and begin with a letter or digit"
-    elif agent_id == OPERATOR:
-        message = "is taken by the operator; choose another"
-    else:
-        return
-    raise InvalidRequest(f"id {agent_id!r} {message}", faults=[("id", message)])
+def is_token_id(text: str) -> bool:
+    """Whether the text has the form of a token's id."""
+    return _TOKEN_ID.fullmatch(text) is not None
 
 
 class TokenStore:
@@ -63,6 +79,40 @@ class TokenStore:
         connection.execute(insert(tokens).values(row))
         return token
 
+    def mint_scoped_in(
+        self, connection: Connection, scope: TokenScope, lasts: timedelta | None
+    ) -> tuple[str, TokenInfo]:
+        """Create a token that speaks for its users in some workspaces. `lasts`: None means until it is revoked."""
+        token = f"mesh_user_{secrets.token_urlsafe(32)}"
+        key, now, only = digest(token), self._clock.now_ms(), scope.users.only
+        users = {"users": scope.users.patterns} if only is None else {"user": only}
+        row = {
+            "digest": key,
+            # A token of several users is an owner of its own: it shares no connections with another, and ends alone.
+            "agent_id": f"users:{_token_id(key)}" if only is None else f"user:{only}",
+            "purpose": "scoped",
+            "created_at": now,
+            "scope": json.dumps({**users, "workspaces": sorted(scope.workspaces)}),
+            "expires_at": now + round(lasts.total_seconds() * 1000) if lasts else None,
+        }
+        connection.execute(insert(tokens).values(row))
+        return token, _token_info(row)
+
+    def list_in(self, connection: Connection) -> list[TokenInfo]:
+        """Return all tokens that have not expired, oldest first."""
+        valid = tokens.c.expires_at.is_(None) | (tokens.c.expires_at > self._clock.now_ms())
+        query = select(tokens).where(valid).order_by(tokens.c.created_at, tokens.c.digest)
+        return [_token_info(row) for row in connection.execute(query).mappings()]
+
+    def revoke_one_in(self, connection: Connection, token_id: str) -> TokenInfo:
+        """Delete one token by its id. Raises NotFound."""
+        mine = tokens.c.digest.startswith(token_id.removeprefix("tok_"), autoescape=True)
+        row = connection.execute(select(tokens).where(mine)).mappings().first() if is_token_id(token_id) else None
+        if row is None:
+            raise NotFound(f"there is no token {token_id!r}; `agent-host token --list` shows those there are")
+        connection.execute(delete(tokens).where(tokens.c.digest == row["digest"]))
+        return _token_info(row)
+
     def ensure_file_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
         """Return the path of a file with a valid token of this agent; an invalid token in it is replaced.
 
@@ -85,14 +135,29 @@ class TokenStore:
         """Delete all tokens of an agent, and return their number."""
         return connection.execute(delete(tokens).where(tokens.c.agent_id == agent_id)).rowcount
 
-    def revoke_fleet_in(self, connection: Connection) -> None:
-        """Delete all tokens that the fleet gave to runtimes of an earlier process."""
-        connection.execute(delete(tokens).where(tokens.c.purpose == "fleet"))
+    def revoke_workspace_in(self, connection: Connection, workspace_id: str) -> None:
+        """Delete all tokens of a workspace that is deleted, and take it out of the scopes of the others: they must not
+        open a new workspace of this id."""
+        self.revoke_in(connection, workspace_id)
+        scoped = select(tokens.c.digest, tokens.c.scope).where(tokens.c.scope.is_not(None))
+        for key, text in connection.execute(scoped).all():
+            scope = json.loads(text)
+            left = [name for name in scope["workspaces"] if name != workspace_id]
+            mine = tokens.c.digest == key
+            if not left:
+                connection.execute(delete(tokens).where(mine))
+            elif len(left) < len(scope["workspaces"]):
+                connection.execute(update(tokens).where(mine).values(scope=json.dumps({**scope, "workspaces": left})))
 
-    async def owner(self, token_digest: str) -> str | None:
-        """Return the agent whose token has this digest, or None."""
-        query = select(tokens.c.agent_id).where(tokens.c.digest == token_digest)
-        return await self._database.run(lambda connection: connection.execute(query).scalar())
+    def revoke_fleet_in(self, connection: Connection, kept: Collection[str]) -> None:
+        """Delete the tokens that the fleet gave to runtimes of an earlier process. Those of the agents `kept` stay."""
+        connection.execute(delete(tokens).where(tokens.c.purpose == "fleet", tokens.c.agent_id.not_in(kept)))
+
+    async def find(self, token_digest: str) -> TokenInfo | None:
+        """Return the token with this digest, or None. It may have expired."""
+        query = select(tokens).where(tokens.c.digest == token_digest)
+        row = await self._database.run(lambda connection: connection.execute(query).mappings().first())
+        return _token_info(row) if row else None
 
     async def ensure_operator_token(self) -> str | None:
         """Create the operator's token if there is none. Returns the new token, or None if there was one."""
@@ -102,3 +167,25 @@ class TokenStore:
             return None if known else self.mint_in(connection, OPERATOR, "manual")
 
         return await self._database.run(work)
+
+
+def _token_info(row: RowMapping | Mapping[str, Any]) -> TokenInfo:
+    return TokenInfo(
+        id=_token_id(row["digest"]),
+        owner=row["agent_id"],
+        purpose=row["purpose"],
+        scope=_stored_scope(row["scope"]) if row["scope"] else None,
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )
+
+
+def _stored_scope(text: str) -> TokenScope:
+    """Read a scope. `user` is an exact name, also one that ends with `*`: earlier versions had no patterns."""
+    stored = json.loads(text)
+    users = UserSet.of(stored["user"]) if "user" in stored else UserSet.from_patterns(stored["users"])
+    return TokenScope(users, frozenset(stored["workspaces"]))
+
+
+def _token_id(token_digest: str) -> str:
+    return f"tok_{token_digest[:_SHOWN_DIGITS]}"

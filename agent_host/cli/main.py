@@ -1,23 +1,22 @@
 """`agent-host`: `up` runs the host, `listen` only its listener, `run` one agent for one task, `token` makes a token,
-`models` shows the catalog, `conformance` holds an end of the mediation channel to the protocol."""
+`enrol` a workspace for an agent that is booted elsewhere, `backup` a copy of what the host knows, `models` shows the
+catalog, `conformance` holds an end of the mediation channel to the protocol."""
 
 from __future__ import annotations
 
 import signal
-import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated
 
 import typer
 
 from agent_conformance import conformance
 
-from ..errors import RequestError, StartError
 from ..settings import LOADER, load_settings
-
-P = ParamSpec("P")
+from .backup import backup
+from .enrol import enrol
+from .print_errors import print_errors
+from .tokens import token
 
 
 def settings_help() -> str:
@@ -36,23 +35,8 @@ app = typer.Typer(
 )
 
 
-def _print_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Make a command print the faults of a StartError, one a line, and exit with 1."""
-
-    @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except (StartError, RequestError) as error:
-            for line in error.message.splitlines():
-                print(f"agent-host: {line}", file=sys.stderr)
-            raise typer.Exit(1) from None
-
-    return wrapped
-
-
 @app.command(epilog=settings_help())
-@_print_errors
+@print_errors
 def up() -> None:
     """Run the host until SIGTERM or Ctrl-C."""
     from ..serve import serve
@@ -61,7 +45,7 @@ def up() -> None:
 
 
 @app.command(epilog=settings_help())
-@_print_errors
+@print_errors
 def listen() -> None:
     """Run only the mediation listener, for agents that other programs boot: no model proxy, no runtimes."""
     from ..serve import serve
@@ -70,7 +54,7 @@ def listen() -> None:
 
 
 @app.command()
-@_print_errors
+@print_errors
 def run(
     task: Annotated[str, typer.Argument(help="What the agent is to do.")],
     driver: Annotated[str, typer.Option(help="process, qemu, container, firecracker or microagent.")] = "qemu",
@@ -87,45 +71,7 @@ def run(
 
 
 @app.command()
-@_print_errors
-def token(
-    agent_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The agent's id; `operator` replaces the operator's token.")
-    ],
-    revoke: Annotated[bool, typer.Option("--revoke", help="Delete all tokens of this agent instead.")] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the token in a file and print its path; one that still holds stays.")
-    ] = False,
-) -> None:
-    """Make a bearer token for an agent and print it. It is shown only now; the host keeps its SHA-256."""
-    from agent_common.clock import SystemClock
-
-    from ..access import OPERATOR, TokenStore, check_agent_id
-    from ..database import open_database
-    from ..serve import make_data_dir
-
-    settings = load_settings()
-    if agent_id != OPERATOR:
-        check_agent_id(agent_id)
-    elif settings.admin_token is not None:
-        raise StartError("MESH_ADMIN_TOKEN is set, and is the operator's only token; change it there")
-    make_data_dir(settings.data_dir)
-    database = open_database(settings.database)
-    tokens = TokenStore(database, SystemClock())
-    try:
-        if revoke:
-            print(f"revoked: {database.run_sync(lambda connection: tokens.revoke_in(connection, agent_id))}")
-        elif keep:
-            path = settings.data_dir / "tokens" / agent_id
-            print(database.run_sync(lambda connection: tokens.ensure_file_in(connection, agent_id, path)))
-        else:
-            print(database.run_sync(lambda connection: tokens.mint_in(connection, agent_id, "manual")))
-    finally:
-        database.close()
-
-
-@app.command()
-@_print_errors
+@print_errors
 def models() -> None:
     """Show the models an agent may name."""
     from rich.console import Console
@@ -143,7 +89,10 @@ def models() -> None:
     Console(soft_wrap=True).print(table)
 
 
-app.command()(_print_errors(conformance))
+app.command()(print_errors(token))
+app.command()(print_errors(enrol))
+app.command()(print_errors(backup))
+app.command()(print_errors(conformance))
 
 
 def main() -> None:

@@ -112,6 +112,7 @@ class RunOnce:
             "MESH_ADMIN_TOKEN": self._token,
             "MESH_START_TIMEOUT": f"{self._timeout:g}",
             "MESH_RESTART": "false",
+            "MESH_RESTORE": "false",
         }
         if self._image is not None and self._driver in _IMAGE:
             given[_IMAGE[self._driver]] = self._image

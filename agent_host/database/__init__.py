@@ -1,18 +1,33 @@
 """The host's database: SQLAlchemy Core tables, in SQLite by default or in another database by URL."""
 
-from .engine import HostDatabase, open_database
+from .copy import copy_sqlite
+from .engine import HostDatabase, open_database, sqlite_file
 from .pruning import PruningLimits, pruning_steps, release_free_pages
-from .tables import channels, constraint_sets, model_calls, tokens, work, work_audit, workspaces
+from .tables import (
+    channels,
+    constraint_sets,
+    deleted_workspaces,
+    model_calls,
+    task_results,
+    tokens,
+    work,
+    work_audit,
+    workspaces,
+)
 
 __all__ = [
     "HostDatabase",
     "PruningLimits",
     "channels",
     "constraint_sets",
+    "copy_sqlite",
+    "deleted_workspaces",
     "model_calls",
     "open_database",
     "pruning_steps",
     "release_free_pages",
+    "sqlite_file",
+    "task_results",
     "tokens",
     "work",
     "work_audit",

@@ -92,6 +92,15 @@ def open_database(url: str) -> HostDatabase:
     return HostDatabase(engine)
 
 
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite database; None if another engine has it. Raises StartError if the URL is invalid."""
+    try:
+        parsed = make_url(url)
+    except SQLAlchemyError as error:
+        raise StartError(f"MESH_DATABASE_URL: {_first_line(error)}") from error
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
 def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Table, delete, func, select
 
-from .tables import constraint_sets, model_calls, work, work_audit
+from .tables import constraint_sets, deleted_workspaces, model_calls, task_results, work, work_audit
 
 STEP_ROWS = 500
 MOST_KEPT = 10_000
@@ -41,25 +41,31 @@ def pruning_steps(limits: PruningLimits, now: int) -> dict[str, Step]:
         "work_audit": _Walk(work_audit, work_audit.c.at, before, limits.rows).step,
         "model_calls": _Walk(model_calls, model_calls.c.started_at, before, limits.rows).step,
         "work": lambda connection: _prune_work(connection, limits, now),
+        "task_results": _ResultPass(before, limits.rows).step,
         "constraint_sets": lambda connection: _prune_constraints(connection, before),
+        "deleted_workspaces": lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS)),
     }
 
 
 class _Walk:
-    """A pass over an append-only table, from its oldest row. Times may jump with the clock, so the pass continues for
+    """A pass over an append-only table, from its oldest row to the row that was the newest when the pass began: rows
+    that are written meanwhile would keep the pass from ending. Times may jump with the clock, so the pass continues for
     `MOST_KEPT` rows after rows that are kept."""
 
     def __init__(self, table: Table, at: Column[Any], before: int, rows: int) -> None:
         self._table, self._at, self._before, self._rows = table, at, before, rows
         self._after = self._kept = 0
+        self._newest: int | None = None
 
     def step(self, connection: Connection) -> int | None:
         ids = self._table.c.id
-        query = select(ids, self._at).where(ids > self._after).order_by(ids).limit(STEP_ROWS)
+        if self._newest is None:
+            self._newest = _newest_in(connection, ids)
+        newest = self._newest
+        query = select(ids, self._at).where((ids > self._after) & (ids <= newest)).order_by(ids).limit(STEP_ROWS)
         found = connection.execute(query).all()
         if not found or self._kept >= MOST_KEPT:
             return None
-        newest: int = connection.execute(select(func.max(ids))).scalar_one()
         most = newest - self._rows if self._rows else 0
         old = [row for row, at in found if row <= most or at < self._before]
         self._after, self._kept = found[-1][0], self._kept + len(found) - len(old)
@@ -81,6 +87,32 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
     return len(ids) or None
 
 
+class _ResultPass:
+    """A pass over the results of tasks, but for those whose callback is still tried. Rows that are written meanwhile do
+    not count, as in `_Walk`."""
+
+    def __init__(self, before: int, rows: int) -> None:
+        self._before, self._rows = before, rows
+        self._most: int | None = None
+        """The newest result to delete by number."""
+
+    def step(self, connection: Connection) -> int | None:
+        table = task_results
+        if self._most is None:
+            self._most = _newest_in(connection, table.c.id) - self._rows if self._rows else 0
+        old = (table.c.recorded_at < self._before) | (table.c.id <= self._most)
+        final = table.c.delivery_state.is_(None) | (table.c.delivery_state != "pending")
+        ids = connection.execute(select(table.c.id).where(old & final).order_by(table.c.id).limit(STEP_ROWS)).scalars()
+        found = ids.all()
+        connection.execute(delete(table).where(table.c.id.in_(found)))
+        return len(found) or None
+
+
+def _newest_in(connection: Connection, ids: Column[Any]) -> int:
+    newest: int | None = connection.execute(select(func.max(ids))).scalar()
+    return newest or 0
+
+
 def _prune_constraints(connection: Connection, before: int) -> int | None:
     """Delete constraints that are no longer in force."""
     sets = constraint_sets
@@ -92,6 +124,14 @@ def _prune_constraints(connection: Connection, before: int) -> int | None:
     for workspace, version in found:
         connection.execute(delete(sets).where((sets.c.workspace == workspace) & (sets.c.version == version)))
     return len(found) or None
+
+
+def _prune_deleted(connection: Connection, before: int) -> int | None:
+    """Delete what is known of workspaces that were deleted long ago."""
+    old = select(deleted_workspaces.c.workspace).where(deleted_workspaces.c.deleted_at < before)
+    names = connection.execute(old.limit(STEP_ROWS)).scalars().all()
+    connection.execute(delete(deleted_workspaces).where(deleted_workspaces.c.workspace.in_(names)))
+    return len(names) or None
 
 
 def release_free_pages(connection: Connection) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     false,
     text,
 )
@@ -25,8 +26,10 @@ tokens = Table(
     metadata,
     Column("digest", String(64), primary_key=True, comment="hex SHA-256 of the token"),
     Column("agent_id", String(100), nullable=False, index=True),
-    Column("purpose", String(20), nullable=False, comment="manual: made on the command line; fleet: made for a driver"),
+    Column("purpose", String(20), nullable=False, comment="manual, fleet (made for a driver) or scoped (for a user)"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("scope", Text, comment="JSON of a scoped token: user and workspaces; null: an agent's or the operator's"),
+    Column("expires_at", BigInteger, comment="epoch milliseconds; null: valid until it is revoked"),
 )
 
 model_calls = Table(
@@ -66,6 +69,10 @@ workspaces = Table(
     # In clear text, unlike the mesh's own tokens, because the driver must pass it to the runtime at every start.
     Column("token", String(100), nullable=False, comment="bearer token of the runtime's HTTP API"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("team", String(100), nullable=False, server_default="default"),
+    Column("settings", Text, nullable=False, server_default="{}", comment="JSON: its runtime's variables AGENT_..."),
+    Column("restart_needed", Boolean, nullable=False, server_default=false(), comment="its runtime has older settings"),
+    Column("desired_state", String(20), nullable=False, server_default="stopped", comment="running or stopped"),
 )
 
 channels = Table(
@@ -82,7 +89,18 @@ channels = Table(
     Column("fence_reason", Text),
     Column("drained", Boolean, nullable=False, comment="gets no work until it is started again"),
     Column("required", Boolean, nullable=False, server_default=false(), comment="its agent fails closed"),
+    Column("result_url", Text, comment="where results of its tasks are sent; null: nowhere"),
+    # In clear text, because it signs what is sent.
+    Column("result_secret", String(200), comment="signs the results that are sent; null: made before there was one"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+deleted_workspaces = Table(
+    "deleted_workspaces",
+    metadata,
+    Column("workspace", String(100), primary_key=True),
+    Column("epoch", BigInteger, nullable=False, comment="the newest epoch; a new workspace of this id goes on from it"),
+    Column("deleted_at", BigInteger, nullable=False, comment="epoch milliseconds"),
 )
 
 constraint_sets = Table(
@@ -129,6 +147,36 @@ work = Table(
         postgresql_where=text("finished_at IS NULL"),
     ),
     Index("work_finished", "finished_at"),
+    Index("work_submitted", "submitted_at", "request_id"),
+)
+
+task_results = Table(
+    "task_results",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("workspace", String(100), nullable=False),
+    Column("task_id", String(200), nullable=False),
+    Column("principal", String(200), nullable=False, comment="the user whose task it was"),
+    Column("finished_at", BigInteger, nullable=False, comment="epoch milliseconds, by the agent's clock"),
+    Column("recorded_at", BigInteger, nullable=False, comment="epoch milliseconds, by this host's"),
+    Column("result", Text, nullable=False, comment="the TaskResult as JSON"),
+    Column("truncated", Boolean, nullable=False, comment="the agent has left out its large fields"),
+    Column("delivery", String(64), comment="id of its callback; null: it has none, and nothing of what follows"),
+    Column("delivery_url", Text),
+    Column("delivery_host", String(260)),
+    Column("delivery_state", String(20), comment="pending, delivered or failed"),
+    Column("delivery_attempts", Integer, nullable=False, server_default="0"),
+    Column("delivery_next_at", BigInteger, comment="epoch milliseconds of the next attempt"),
+    Column("delivery_error", Text, comment="why the last attempt failed"),
+    # The same task with another time has ended again: in another life of its workspace, or after its id was forgotten.
+    UniqueConstraint("task_id", "workspace", "principal", "finished_at", name="task_results_once"),
+    Index("task_results_by_workspace", "workspace", "id"),
+    Index(
+        "task_results_pending",
+        "delivery_next_at",
+        sqlite_where=text("delivery_state = 'pending'"),
+        postgresql_where=text("delivery_state = 'pending'"),
+    ),
 )
 
 work_audit = Table(

@@ -1,5 +1,7 @@
 """Start, watch and stop runtimes, through one `Driver` protocol for all ways to run them."""
 
+from .changes import WorkspaceChanges
+from .deletion import WorkspaceDeletion
 from .driver import (
     DIE_WITH_PARENT,
     AgentRuntime,
@@ -15,8 +17,10 @@ from .drivers.external import EXTERNAL, ExternalDriver
 from .drivers.process import ProcessDriver
 from .drivers.registry import drivers_of
 from .fleet import Fleet
+from .http import router
 from .machine import HostSockets
-from .routes import router
+from .restore import Restorer
+from .running import RunningAgent
 from .supervisor import Supervisor
 from .workspace import Workspace, Workspaces
 
@@ -33,10 +37,14 @@ __all__ = [
     "Mediation",
     "NotOffered",
     "ProcessDriver",
+    "Restorer",
+    "RunningAgent",
     "RuntimeSnapshots",
     "Status",
     "Supervisor",
     "Workspace",
+    "WorkspaceChanges",
+    "WorkspaceDeletion",
     "Workspaces",
     "drivers_of",
     "router",

@@ -5,14 +5,17 @@ A `Driver` prepares workspaces and starts runtimes. The fleet watches and stops 
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Protocol, TypedDict, TypeVar, runtime_checkable
 
 from ..errors import AgentRuntimeError, RequestError
 
+P = TypeVar("P", bound=asyncio.Protocol)
 CONSOLE_BYTES = 64 << 10
 """Most bytes that `console` returns, from the end of the output."""
 EXEC_SECONDS = 25.0
@@ -68,6 +71,8 @@ class LaunchRequest:
     mediation_dialect: str = "strict"
     mediation_required: bool = False
     """Whether the agent performs no side effects while the channel is down."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that the workspace's creator has chosen. They replace the operator's, and none of the host's own."""
 
     @property
     def key_file(self) -> Path:
@@ -83,6 +88,7 @@ class LaunchRequest:
         if self.mediation_key:
             given["AGENT_MEDIATION_KEY_FILE"] = str(self.key_file)
         return {
+            **self.settings,
             **given,
             "AGENT_ID": self.id,
             "AGENT_DATA_DIR": str(self.data_dir),
@@ -135,6 +141,10 @@ class AgentRuntime(Protocol):
         """Return the end of the runtime's output, of this run or the previous one. It is untrusted."""
         ...
 
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        """Open a connection to the agent's HTTP server, and return its protocol. Raises NotOffered, and OSError."""
+        ...
+
     async def exec(self, argv: Sequence[str], *, timeout: float = EXEC_SECONDS) -> CommandOutcome:  # noqa: ASYNC109
         """Run a command beside the runtime. Raises NotOffered, and OSError if the runtime cannot be reached."""
         ...
@@ -142,6 +152,16 @@ class AgentRuntime(Protocol):
     async def quarantine(self) -> None:
         """Cut all connections of the runtime without notice to the guest, then kill it. Its data stays."""
         ...
+
+
+@asynccontextmanager
+async def ended_on_failure(runtime: AgentRuntime) -> AsyncGenerator[None]:
+    """End the runtime if the block fails or is cancelled."""
+    try:
+        yield
+    except BaseException:
+        await asyncio.shield(runtime.stop(at_once=True))
+        raise
 
 
 @runtime_checkable
@@ -156,6 +176,16 @@ class RuntimeSnapshots(Protocol):
 class Driver(Protocol):
     """One way to run runtimes."""
 
+    @property
+    def passes_settings(self) -> bool:
+        """Whether the `settings` of a LaunchRequest reach the runtime."""
+        ...
+
+    @property
+    def sees_host_files(self) -> bool:
+        """Whether the runtime can work in a folder of this machine."""
+        ...
+
     def allocate_url(self) -> str:
         """Return a URL for a new runtime's HTTP server; empty if the host cannot reach that server."""
         ...
@@ -168,6 +198,43 @@ class Driver(Protocol):
         """Create what the runtime keeps between runs; what exists stays as it is. Raises StartFailed if that fails."""
         ...
 
+    async def remove(self, workspace_id: str) -> Path | None:
+        """End what an earlier host may have left of the workspace's runtime, before the workspace is deleted.
+
+        Returns the folder that the workspace has beside its data folder, or None. Raises StartFailed if a runtime may
+        still be there.
+        """
+        ...
+
     async def start(self, launch: LaunchRequest) -> AgentRuntime:
         """Start the runtime, and return once it is ready. Raises StartFailed, with nothing left running."""
+        ...
+
+
+@runtime_checkable
+class OrphanAdopter(Protocol):
+    """A driver whose runtimes outlive the host's process, so that its next process can take them up."""
+
+    async def find_orphans(self) -> Set[str]:
+        """Return the workspaces of this host that have a runtime, whichever process of the host has started it.
+
+        Raises StartFailed or OSError.
+        """
+        ...
+
+    async def open_sockets(self, workspace_id: str) -> None:
+        """Open the host's sockets for a runtime that may still run, before it is adopted: its model calls do not wait
+        for long. Raises OSError."""
+        ...
+
+    async def adopt(self, workspace_id: str, data_dir: Path) -> AgentRuntime | None:
+        """Take up the runtime that an earlier process has started, and return it once it is ready. None: it has ended.
+
+        Raises StartFailed or OSError if it cannot be taken up. `start` then ends what is left of it.
+        """
+        ...
+
+    async def end_orphan(self, workspace_id: str) -> None:
+        """End the runtime that an earlier process has started. Idempotent. Raises StartFailed or OSError if it may go
+        on."""
         ...

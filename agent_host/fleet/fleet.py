@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from weakref import WeakValueDictionary
 
 import structlog
 
 from ..access import TokenStore, check_agent_id
-from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError, Unavailable
-from .driver import AgentRuntime, CommandOutcome, Driver, LaunchRequest, Mediation, StartFailed, StopFailed
+from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError
+from .driver import AgentRuntime, Driver, LaunchRequest, StartFailed, StopFailed
 from .drivers.external import EXTERNAL, ExternalRuntime
-from .workspace import State, Workspace, Workspaces
+from .orphans import Orphans
+from .running import RunningAgent, RunningAgents, host_is_stopping, quarantined
+from .workspace import (
+    DEFAULT_TEAM,
+    DesiredState,
+    State,
+    Workspace,
+    WorkspaceQuery,
+    Workspaces,
+    check_not_deleting,
+)
+from .workspace_settings import check_passed
 
 log = structlog.get_logger(__name__)
 
 
-def _no_mediation(_workspace: str) -> Mediation:
-    return {}
-
-
-def _ignore(_workspace: str) -> None:
-    return
-
-
-def _never_fenced(_workspace: str) -> bool:
-    return False
-
-
-class Fleet:
+class Fleet(RunningAgents):
     """All workspaces of the host. Calls for one workspace run in order; different workspaces run in parallel."""
 
     def __init__(
@@ -41,67 +40,74 @@ class Fleet:
         mesh_url: str,
         egress_url: str | None = None,
     ) -> None:
-        self._workspaces = workspaces
+        super().__init__(workspaces)
         self._drivers = drivers
         self._tokens = tokens
         self._mesh_url, self._egress_url = mesh_url, egress_url
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._running: dict[str, tuple[AgentRuntime, asyncio.Task[None]]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._launching: dict[str, asyncio.Task[Workspace]] = {}
+        self.orphans = Orphans(drivers)
         self._closing = False
-        self.launch_mediation: Callable[[str], Mediation] = _no_mediation
-        self.is_fenced: Callable[[str], bool] = _never_fenced
-        """Whether a workspace must not run; called immediately before each start."""
-        self.on_revoked: Callable[[str], None] = _ignore
-        """Called when the tokens of a workspace have been revoked."""
-        self.on_change: Callable[[str], None] = _ignore
-        """Called when a workspace has started or stopped running."""
-        self.on_exit: Callable[[str], None] = _ignore
-        """Called when a runtime has ended without being stopped."""
 
-    async def open(self) -> None:
-        """Record that no runtime runs, except those that other programs run: those keep their state."""
-        before = await self._workspaces.all()
-        await self._workspaces.reset(self._tokens.revoke_fleet_in)
-        for workspace in before:
-            still_runs = workspace.driver == EXTERNAL and workspace.state == "running" and EXTERNAL in self._drivers
-            if still_runs and not self.is_fenced(workspace.id):
-                await self.start(workspace.id)
+    async def open(self, *, restore: bool = True) -> Sequence[str]:
+        """Record that no runtime runs, except those that other programs run: those keep their state.
 
-    def is_running(self, workspace_id: str) -> bool:
-        return workspace_id in self._running
+        Returns the workspaces that are to be started, because they were meant to run when the host ended. Without
+        `restore` there are none, and nothing is meant to run any more.
+        """
+        found = [one for one in await self._workspaces.list(WorkspaceQuery()) if one.desired_state == "running"]
+        wanted = [one for one in found if (restore or one.driver == EXTERNAL) and not self.is_fenced(one.id)]
+        kept = [one.id for one in wanted]
+        await self._workspaces.reset(kept, lambda connection: self._tokens.revoke_fleet_in(connection, kept))
+        self.orphans.expect(wanted)
+        for one in wanted:
+            if one.driver not in self._drivers:
+                await self._workspaces.set_state(one.id, "stopped", f"this host has no driver {one.driver!r}")
+            elif one.driver == EXTERNAL:
+                await self.start(one.id)
+        ids = [one.id for one in wanted if one.driver in self._drivers and one.driver != EXTERNAL]
+        return sorted(ids, key=self.orphans.may_run, reverse=True)
 
     async def close(self) -> None:
-        """Stop all runtimes in parallel. A runtime that cannot be stopped is logged and does not hold up the others."""
+        """Stop all runtimes in parallel, and give up starts. A runtime that cannot be stopped is logged and does not
+        hold up the others."""
         self._closing = True
-        for runtime, watch in self._running.values():
-            if isinstance(runtime, ExternalRuntime):  # runs on without us; `open` of the next process finds it
-                watch.cancel()
-        ids = [name for name in self._locks if not isinstance(self._running.get(name, (None,))[0], ExternalRuntime)]
+        for launching in self._launching.values():
+            launching.cancel()
+        external = {name: agent for name, agent in self._running.items() if isinstance(agent.runtime, ExternalRuntime)}
+        for agent in external.values():  # runs on without us; `open` of the next process finds it
+            agent.watch.cancel()
+        ids = [name for name in {*self._running, *self._locks} if name not in external]
         outcomes = await asyncio.gather(*(self.stop(workspace_id) for workspace_id in ids), return_exceptions=True)
         for workspace_id, outcome in zip(ids, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 log.error("workspace_close_failed", workspace=workspace_id, why=str(outcome) or type(outcome).__name__)
 
-    async def create(self, workspace_id: str, driver: str | None = None) -> Workspace:
-        """Create a workspace, stopped; with the driver `external` it counts as running.
+    async def create(
+        self,
+        workspace_id: str,
+        driver: str | None = None,
+        *,
+        team: str = DEFAULT_TEAM,
+        settings: Mapping[str, str] | None = None,
+    ) -> Workspace:
+        """Create a workspace, stopped; with the driver `external` it counts as running. `settings`: checked ones.
 
-        Raises InvalidRequest if the id or the driver is not valid, Conflict if the id is taken.
+        Raises InvalidRequest if an argument is not valid or the driver passes no settings, Conflict if the id is taken.
         """
         check_agent_id(workspace_id)
         driver = driver or next(iter(self._drivers))
         if driver not in self._drivers:
             message = f"must be one of {', '.join(sorted(self._drivers))}"
             raise InvalidRequest(f"driver {driver!r} {message}", faults=[("driver", message)])
-        made = await self._workspaces.create(workspace_id, driver, self._drivers[driver].allocate_url())
+        check_passed(driver, self._drivers[driver], settings or {}, self._workspaces.host_folder)
+        url = self._drivers[driver].allocate_url()
+        made = await self._workspaces.create(workspace_id, driver, url, team=team, settings=settings or {})
         return await self.start(workspace_id) if driver == EXTERNAL else made
 
-    async def list(self) -> list[Workspace]:
-        return await self._workspaces.all()
-
-    async def get(self, workspace_id: str) -> Workspace:
-        """Return the workspace. Raises NotFound if it does not exist."""
-        return await self._workspaces.get(workspace_id)
+    def lock(self, workspace_id: str) -> asyncio.Lock:
+        """Return the lock that is held while the workspace starts, stops or changes. The workspace must exist."""
+        return self._locks.setdefault(workspace_id, asyncio.Lock())
 
     async def start(self, workspace_id: str) -> Workspace:
         """Start the runtime, and return once it is ready. No effect if it runs.
@@ -109,18 +115,21 @@ class Fleet:
         Raises NotFound; Conflict if the workspace is in quarantine; RequestError if the runtime does not start.
         """
         await self.get(workspace_id)
-        async with self._locks[workspace_id]:
+        async with self.lock(workspace_id):
             workspace = await self.get(workspace_id)
+            check_not_deleting(workspace)
             if workspace_id in self._running:
                 return workspace
             if self._closing:
-                raise Unavailable("the host is stopping and starts no more runtimes", code="draining")
+                raise host_is_stopping()
             launching = self._launching[workspace_id] = asyncio.create_task(self._launch(workspace))
             try:
                 return await launching
             except asyncio.CancelledError:
                 if (caller := asyncio.current_task()) is not None and caller.cancelling():
                     raise
+                if self._closing:
+                    raise host_is_stopping() from None
                 raise Conflict(f"{workspace_id!r} was put in quarantine while it started", code="quarantined") from None
             finally:
                 del self._launching[workspace_id]
@@ -130,54 +139,34 @@ class Fleet:
         found = self._drivers.get(driver or next(iter(self._drivers)))
         return found.mediation_address(workspace_id) if found else None
 
-    async def console(self, workspace_id: str) -> str:
-        """Return the end of the runtime's output. Raises NotFound, and Conflict if it does not run."""
-        return await (await self._get_runtime(workspace_id)).console()
-
-    async def exec(self, workspace_id: str, argv: Sequence[str], timeout: float) -> CommandOutcome:  # noqa: ASYNC109
-        """Run a command beside the runtime.
-
-        Raises NotFound, Conflict if the runtime does not run, NotOffered, and Unavailable if it cannot be reached.
-        """
-        try:
-            return await (await self._get_runtime(workspace_id)).exec(argv, timeout=timeout)
-        except OSError as error:
-            raise Unavailable(
-                f"the runtime of {workspace_id!r} does not answer: {error}", code="unreachable"
-            ) from error
-
-    async def _get_runtime(self, workspace_id: str) -> AgentRuntime:
-        await self.get(workspace_id)
-        if workspace_id not in self._running:
-            raise Conflict(f"the workspace {workspace_id!r} does not run; start it first", code="not_running")
-        return self._running[workspace_id][0]
-
     async def quarantine(self, workspace_id: str) -> Workspace:
         """Cut the runtime's connections and kill it, or cancel its start. Raises NotFound and StopFailed."""
         if workspace_id in self._launching:
             self._launching[workspace_id].cancel()
         held = self._running.get(workspace_id)
         if held is not None:
-            runtime, watch = held
-            watch.cancel()  # this end is not a failure
+            held.watch.cancel()  # this end is not a failure
             try:
-                await runtime.quarantine()
+                await held.runtime.quarantine()
             except (AgentRuntimeError, OSError) as error:
                 log.error("quarantine_not_clean", workspace=workspace_id, why=str(error))
         return await self.stop(workspace_id, at_once=True)
 
     async def stop(self, workspace_id: str, *, at_once: bool = False) -> Workspace:
         """Stop the runtime and wait for its end. No effect if it is stopped. Raises NotFound and StopFailed."""
-        if workspace_id not in self._locks:  # else it exists; a failing database must not prevent the stop
+        if workspace_id not in self._running:  # else it exists; a failing database must not prevent the stop
             await self.get(workspace_id)
-        async with self._locks[workspace_id]:
+        async with self.lock(workspace_id):
             if workspace_id not in self._running:
                 workspace = await self.get(workspace_id)
-                if workspace.state in ("stopped", "failed"):
+                ended = workspace.state in ("stopped", "failed")
+                kept = ended and (self._closing or workspace.desired_state == "stopped")
+                if kept or workspace.state == "deleting":
                     return workspace
-                return await self._save_stopped(workspace_id)  # an earlier stop could not be stored
-            runtime, watch = self._running[workspace_id]
-            await self._save_state(workspace_id, "stopping")
+                await self.orphans.end(workspace)
+                return await self._save_stopped(workspace_id)
+            runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
+            await self._save_state(workspace_id, "stopping", desired_state=None if self._closing else "stopped")
             try:
                 await runtime.stop(at_once=at_once)
             except (AgentRuntimeError, OSError) as error:
@@ -193,19 +182,43 @@ class Fleet:
             return await self._save_stopped(workspace_id)
 
     async def _save_stopped(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
-        """Store the state and revoke the workspace's tokens in one transaction. A closing host keeps the tokens."""
+        """Store the state, and that the workspace is not meant to run, and revoke its tokens, in one transaction. A
+        closing host keeps the tokens, and starts the workspace again when it is back."""
         if self._closing:
             return await self._workspaces.set_state(workspace_id, state, detail)
         workspace = await self._workspaces.set_state(
             workspace_id,
             state,
             detail,
+            desired_state="stopped",
             in_transaction=lambda connection: self._tokens.revoke_in(connection, workspace_id),
         )
         self.on_revoked(workspace_id)
         return workspace
 
     async def _launch(self, workspace: Workspace) -> Workspace:
+        driver = self._drivers.get(workspace.driver)
+        if driver is None:
+            raise Conflict(f"this host has no driver {workspace.driver!r}; set what it needs", code="no_driver")
+        if self.is_fenced(workspace.id):  # a later quarantine cancels this task
+            raise quarantined(workspace.id)
+        try:
+            adopted = await self.orphans.adopt(workspace)
+            runtime = adopted or await self._start_runtime(workspace, driver)
+        except (StartFailed, OSError) as error:
+            log.error("workspace_failed", workspace=workspace.id, why=str(error))
+            await self._workspaces.set_state(workspace.id, "failed", str(error))
+            failure = RequestError(f"workspace {workspace.id!r} did not start: {error}", code="start_failed")
+            failure.status = 502
+            raise failure from error
+        watch = asyncio.create_task(self._watch(workspace.id, runtime), name=f"watch-{workspace.id}")
+        self._running[workspace.id] = RunningAgent(runtime, workspace.token, watch, adopted is not None)
+        log.info("workspace_started", workspace=workspace.id, url=runtime.url)
+        self.on_change(workspace.id)
+        return await self._workspaces.set_state(workspace.id, "running", url=runtime.url)
+
+    async def _start_runtime(self, workspace: Workspace, driver: Driver) -> AgentRuntime:
+        """Start a new runtime, with a new token. Raises StartFailed and OSError."""
         launch = LaunchRequest(
             id=workspace.id,
             url=workspace.url,
@@ -214,31 +227,19 @@ class Fleet:
             mesh_url=self._mesh_url,
             mesh_token=await self._tokens.mint(workspace.id, "fleet"),
             egress_url=self._egress_url,
+            settings=workspace.settings,
             **self.launch_mediation(workspace.id),
         )
-        driver = self._drivers[workspace.driver]
-        if self.is_fenced(workspace.id):  # checked again: a later quarantine cancels this task
-            raise Conflict(f"the workspace {workspace.id!r} is in quarantine", code="quarantined")
-        await self._workspaces.set_state(workspace.id, "starting")
-        try:
-            await driver.create(workspace.id, workspace.data_dir)
-            runtime = await driver.start(launch)
-        except (StartFailed, OSError) as error:
-            log.error("workspace_failed", workspace=workspace.id, why=str(error))
-            await self._workspaces.set_state(workspace.id, "failed", str(error))
-            failure = RequestError(f"workspace {workspace.id!r} did not start: {error}", code="start_failed")
-            failure.status = 502
-            raise failure from error
-        watch = asyncio.create_task(self._watch(workspace.id, runtime), name=f"watch-{workspace.id}")
-        self._running[workspace.id] = runtime, watch
-        log.info("workspace_started", workspace=workspace.id, url=runtime.url)
-        self.on_change(workspace.id)
-        return await self._workspaces.set_state(workspace.id, "running", url=runtime.url)
+        if self.is_fenced(workspace.id):
+            raise quarantined(workspace.id)
+        await self._workspaces.set_state(workspace.id, "starting", desired_state="running")
+        await driver.create(workspace.id, workspace.data_dir)
+        return await driver.start(launch)
 
     async def _watch(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Wait until a runtime ends by itself, and record the failure."""
         how = await runtime.wait()
-        async with self._locks[workspace_id]:
+        async with self.lock(workspace_id):
             self._running.pop(workspace_id, None)
             self.on_change(workspace_id)
             try:
@@ -249,9 +250,11 @@ class Fleet:
             await self._save_state(workspace_id, "failed", f"the runtime {how}")
         self.on_exit(workspace_id)
 
-    async def _save_state(self, workspace_id: str, state: State, detail: str | None = None) -> None:
+    async def _save_state(
+        self, workspace_id: str, state: State, detail: str | None = None, *, desired_state: DesiredState | None = None
+    ) -> None:
         """Store the state. An error is logged only, so that it does not hold up the runtime's stop."""
         try:
-            await self._workspaces.set_state(workspace_id, state, detail)
+            await self._workspaces.set_state(workspace_id, state, detail, desired_state=desired_state)
         except Exception as error:  # noqa: BLE001  a failing database must not keep a runtime running
             log.error("workspace_state_not_written", workspace=workspace_id, state=state, why=str(error))

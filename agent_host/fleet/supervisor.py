@@ -11,7 +11,7 @@ import structlog
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 
-from ..errors import RequestError
+from ..errors import NotFound, RequestError
 from .fleet import Fleet
 
 log = structlog.get_logger(__name__)
@@ -52,6 +52,12 @@ class Supervisor:
             restart.failures = 0
         restart.task = asyncio.create_task(self._restart(workspace_id, restart), name=f"restart-{workspace_id}")
 
+    def forget(self, workspace_id: str) -> None:
+        """Give up the restarts of a workspace that is deleted."""
+        restart = self._restarts.pop(workspace_id, None)
+        if restart is not None and restart.task is not None:
+            restart.task.cancel()
+
     async def close(self) -> None:
         """Cancel all pending restarts."""
         tasks = [restart.task for restart in self._restarts.values() if restart.task is not None]
@@ -64,7 +70,7 @@ class Supervisor:
             restart.failures += 1
             wait = _BACKOFF.pause(restart.failures)
             await self._sleep(wait)
-            if (await self._fleet.get(workspace_id)).state != "failed" or not self._may_start(workspace_id):
+            if not await self._has_failed(workspace_id) or not self._may_start(workspace_id):
                 return
             log.info("workspace_restarted", workspace=workspace_id, after_seconds=wait)
             restart.started = self._clock.monotonic()
@@ -73,5 +79,11 @@ class Supervisor:
             except RequestError as error:  # it failed again, or the host is closing
                 log.error("workspace_restart_failed", workspace=workspace_id, why=error.message)
                 continue
-            if (await self._fleet.get(workspace_id)).state != "failed":  # else it has failed again since
+            if not await self._has_failed(workspace_id):  # else it has failed again since
                 return
+
+    async def _has_failed(self, workspace_id: str) -> bool:
+        try:
+            return (await self._fleet.get(workspace_id)).state == "failed"
+        except NotFound:
+            return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from agent_common.clock import Clock
 
@@ -16,7 +17,13 @@ from ..database import HostDatabase, workspaces
 from ..errors import Conflict, NotFound
 
 InTransaction = Callable[[Connection], object]
-State = Literal["stopped", "starting", "running", "stopping", "failed"]
+State = Literal["stopped", "starting", "running", "stopping", "failed", "deleting"]
+DEFAULT_TEAM = "default"
+DesiredState = Literal["running", "stopped"]
+
+
+def _ignore(_workspace: str, _change: str) -> None:
+    return
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,36 @@ class Workspace:
     token: str = field(repr=False)
     created_at: int
     """Epoch milliseconds."""
+    desired_state: DesiredState
+    """Whether it is meant to run: `start` says so, `stop` and a quarantine take it back. A restart of the host and a
+    runtime that ends by itself do not change it."""
+    team: str = DEFAULT_TEAM
+    """The team that the workspace belongs to, for lists."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The runtime's variables that its creator has chosen."""
+    restart_needed: bool = False
+    """Whether its runtime was started before settings were changed."""
+
+
+def check_not_deleting(workspace: Workspace) -> None:
+    """Raise Conflict if the workspace is being deleted."""
+    if workspace.state == "deleting":
+        text = f"the workspace {workspace.id!r} is being deleted; delete it again if that has failed"
+        raise Conflict(text, code="deleting")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceQuery:
+    """Which workspaces to list, by id."""
+
+    team: str | None = None
+    """Only of this team; None: of all."""
+    state: State | None = None
+    """Only in this state; None: in any."""
+    after: str | None = None
+    """Only with larger ids."""
+    limit: int | None = None
+    """How many at most; None: all."""
 
 
 class Workspaces:
@@ -43,13 +80,30 @@ class Workspaces:
         self._database = database
         self._root = root
         self._clock = clock
+        self.on_change: Callable[[str, str], None] = _ignore
+        """Called with the id and the new state of a workspace, or with `created` or `deleted`."""
 
-    async def reset(self, in_transaction: InTransaction) -> None:
-        """Set all workspaces to stopped, as children die with the host. `in_transaction` runs in the transaction."""
-        query = update(workspaces).values(state="stopped", detail=None)
-        await self._database.run(lambda connection: (connection.execute(query), in_transaction(connection)))
+    @property
+    def host_folder(self) -> Path:
+        """The host's data folder, in which that of the workspaces is."""
+        return self._root.parent
 
-    async def create(self, workspace_id: str, driver: str, url: str) -> Workspace:
+    async def reset(self, wanted: Collection[str], in_transaction: InTransaction) -> None:
+        """Set all workspaces to stopped, because the process of the host that ran them has ended. Those that are not in
+        `wanted` are no longer meant to run, and deletions are kept. `in_transaction` runs in the transaction."""
+        stop = update(workspaces).where(workspaces.c.state != "deleting").values(state="stopped", detail=None)
+        others = update(workspaces).where(workspaces.c.id.not_in(wanted))
+
+        def work(connection: Connection) -> None:
+            connection.execute(stop)
+            connection.execute(others.values(desired_state="stopped", restart_needed=False))
+            in_transaction(connection)
+
+        await self._database.run(work)
+
+    async def create(
+        self, workspace_id: str, driver: str, url: str, *, team: str, settings: Mapping[str, str]
+    ) -> Workspace:
         """Create a stopped workspace with a new token. Raises Conflict if the id is taken."""
         row = {
             "id": workspace_id,
@@ -58,6 +112,8 @@ class Workspaces:
             "url": url,
             "token": f"agent_{secrets.token_urlsafe(32)}",
             "created_at": self._clock.now_ms(),
+            "team": team,
+            "settings": json.dumps(settings),
         }
 
         def work(connection: Connection) -> None:
@@ -66,6 +122,7 @@ class Workspaces:
             connection.execute(insert(workspaces).values(row))
 
         await self._database.run(work)
+        self.on_change(workspace_id, "created")
         return await self.get(workspace_id)
 
     async def get(self, workspace_id: str) -> Workspace:
@@ -76,9 +133,16 @@ class Workspaces:
             raise NotFound(f"there is no workspace {workspace_id!r}")
         return self._from_row(row)
 
-    async def all(self) -> list[Workspace]:
-        query = select(workspaces).order_by(workspaces.c.id)
-        rows = await self._database.run(lambda connection: connection.execute(query).mappings().all())
+    async def list(self, query: WorkspaceQuery) -> list[Workspace]:
+        """Return workspaces, by id."""
+        found = select(workspaces).order_by(workspaces.c.id).limit(query.limit)
+        if query.team is not None:
+            found = found.where(workspaces.c.team == query.team)
+        if query.state is not None:
+            found = found.where(workspaces.c.state == query.state)
+        if query.after is not None:
+            found = found.where(workspaces.c.id > query.after)
+        rows = await self._database.run(lambda connection: connection.execute(found).mappings().all())
         return [self._from_row(row) for row in rows]
 
     async def set_state(
@@ -86,11 +150,18 @@ class Workspaces:
         workspace_id: str,
         state: State,
         detail: str | None = None,
+        *,
         url: str | None = None,
+        desired_state: DesiredState | None = None,
         in_transaction: InTransaction | None = None,
     ) -> Workspace:
-        """Store the state and return the workspace. `in_transaction` runs in the same transaction."""
-        values = {"state": state, "detail": detail, **({"url": url} if url else {})}
+        """Store the state and return the workspace. `url` and `desired_state` stay as they are if None.
+        `in_transaction` runs in the same transaction."""
+        given = {"url": url, "desired_state": desired_state}
+        values: dict[str, object] = {"state": state, "detail": detail}
+        values |= {name: value for name, value in given.items() if value}
+        if state in ("starting", "stopped"):
+            values["restart_needed"] = False
         query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
 
         def work(connection: Connection) -> None:
@@ -99,7 +170,24 @@ class Workspaces:
                 in_transaction(connection)
 
         await self._database.run(work)
+        self.on_change(workspace_id, state)
         return await self.get(workspace_id)
 
+    async def change(
+        self, workspace_id: str, *, team: str, settings: Mapping[str, str], restart_needed: bool
+    ) -> Workspace:
+        """Store what a caller may change, and return the workspace."""
+        values = {"team": team, "settings": json.dumps(settings), "restart_needed": restart_needed}
+        query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
+        await self._database.run(lambda connection: connection.execute(query) and None)
+        return await self.get(workspace_id)
+
+    async def delete(self, workspace_id: str) -> None:
+        """Delete the row. Idempotent."""
+        query = delete(workspaces).where(workspaces.c.id == workspace_id)
+        await self._database.run(lambda connection: connection.execute(query) and None)
+        self.on_change(workspace_id, "deleted")
+
     def _from_row(self, row: RowMapping) -> Workspace:
-        return Workspace(**row, data_dir=self._root / row["id"])
+        values = {**row, "settings": json.loads(row["settings"])}
+        return Workspace(**values, data_dir=self._root / row["id"])

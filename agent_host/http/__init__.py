@@ -1,8 +1,9 @@
-"""HTTP parts that all routes of the host share: body limits, JSON bodies, problem responses."""
+"""HTTP parts that all routes of the host share: body limits, JSON bodies, streams of events, problem responses."""
 
 from . import problems
 from .body_limit import MAX_BODY, MOST_HELD, BodyLimit
+from .event_stream import EventStream
 from .json_route import JsonRoute
 from .problems import openai_error
 
-__all__ = ["MAX_BODY", "MOST_HELD", "BodyLimit", "JsonRoute", "openai_error", "problems"]
+__all__ = ["MAX_BODY", "MOST_HELD", "BodyLimit", "EventStream", "JsonRoute", "openai_error", "problems"]

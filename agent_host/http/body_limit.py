@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,9 +27,17 @@ BODY_SECONDS = 120.0
 class BodyLimit:
     """Middleware for all routes. Refuses a body by its declared length, or once it exceeds the limit."""
 
-    def __init__(self, app: ASGIApp, held: ShareCounter, limit: int = MAX_BODY, timeout: float = BODY_SECONDS) -> None:
-        """`held`: counts bytes in memory by caller."""
-        self._app = app
+    def __init__(
+        self,
+        app: ASGIApp,
+        held: ShareCounter,
+        limit: int = MAX_BODY,
+        timeout: float = BODY_SECONDS,
+        is_streamed: Callable[[Scope], bool] = lambda _: False,
+    ) -> None:
+        """`held`: counts bytes in memory by caller. `is_streamed`: which requests pass their body on as it comes, so
+        that it takes no memory here."""
+        self._app, self._is_streamed = app, is_streamed
         self._limits = BodyLimits(
             limit,
             held,
@@ -39,7 +49,7 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         declared = headers.get("content-length", "0")
-        if declared == "0" and "transfer-encoding" not in headers:
+        if (declared == "0" and "transfer-encoding" not in headers) or self._is_streamed(scope):
             await self._app(scope, receive, send)
         elif declared.isdigit() and int(declared) > self._limits.most_bytes:
             await render_body_refused(self._limits.refuse_too_large(), scope["path"])(scope, receive, send)
@@ -50,28 +60,15 @@ class BodyLimit:
         """Authenticate the caller before the body is read; FastAPI would read the body first."""
         guard: AccessGuard = scope["app"].state.guard
         try:
-            caller = await guard.authenticate(scope)
+            caller = await guard.authenticate(scope, scoped=True)  # the route refuses scoped tokens
         except RequestError as error:
             await render(error, scope["path"])(scope, receive, send)
             return
         except SQLAlchemyError as error:
             await database_failed(error, scope["path"])(scope, receive, send)
             return
-        _set_json_content_type(scope)
         body = LimitedBody(self._limits, receive, caller.agent_id)
         try:
             await self._app(scope, body.receive, send)
         finally:
             body.release()
-
-
-_FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
-
-
-def _set_json_content_type(scope: Scope) -> None:
-    """Treat every body as JSON, also without a content type or with the one that curl sends for `-d`, which FastAPI
-    would read as text. A token is required in any case, so other web sites cannot exploit this."""
-    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
-    if not kinds or kinds[0].partition(b";")[0].strip().lower() in _FORMS:
-        others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
-        scope["headers"] = [*others, (b"content-type", b"application/json")]

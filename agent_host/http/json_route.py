@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.types import Scope
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 
@@ -24,6 +25,7 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
+            _set_json_content_type(request.scope)
             return await handle(_Checked(request.scope, request.receive))
 
         return checked
@@ -36,3 +38,15 @@ class _Checked(Request):
             return await read_json_async(await self.body(), BODY_LIMITS)
         except JsonRefused as refusal:
             raise JSONDecodeError(str(refusal), "", 0) from None
+
+
+_FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
+
+
+def _set_json_content_type(scope: Scope) -> None:
+    """Treat every body as JSON, also without a content type or with the one that curl sends for `-d`, which FastAPI
+    would read as text. A token is required in any case, so other web sites cannot exploit this."""
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    if not kinds or kinds[0].partition(b";")[0].strip().lower() in _FORMS:
+        others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+        scope["headers"] = [*others, (b"content-type", b"application/json")]

@@ -2,11 +2,14 @@
 
 from .addresses import bind, parse_address
 from .channels.channel import Auth, Dialect, WorkspaceChannel
+from .channels.workspace_channels import channel_key_in
 from .dispatch.readiness import GUEST_PORT, Readiness
 from .http.routes import router
 from .http.schemas import QuarantineWorkspace
 from .ledger.lock import ledger_lock
-from .ledger.work import LedgerRecord
+from .ledger.states import public_status
+from .ledger.task_results import RecordedResult
+from .ledger.work import LedgerRecord, OpenWork
 from .limits import ListenerLimits
 from .listener import Listener
 from .owner import NoOwner, WorkspaceOwner
@@ -19,12 +22,16 @@ __all__ = [
     "Listener",
     "ListenerLimits",
     "NoOwner",
+    "OpenWork",
     "QuarantineWorkspace",
     "Readiness",
+    "RecordedResult",
     "WorkspaceChannel",
     "WorkspaceOwner",
     "bind",
+    "channel_key_in",
     "ledger_lock",
     "parse_address",
+    "public_status",
     "router",
 ]

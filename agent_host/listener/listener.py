@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,15 +18,19 @@ from ..errors import StartError
 from .addresses import parse_address
 from .audit.audit_log import AuditLog
 from .audit.reader import read_audit
+from .channels.channel import P
 from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors, PendingConnections
 from .connection.events import SessionServices
 from .connection.parsing import FrameParser
 from .dispatch.gauges import gauges
+from .dispatch.task_reports import TaskReports
 from .dispatch.wiring import Dispatch
 from .ledger import subscriptions
 from .ledger.ledger import WorkLedger
 from .ledger.ledger_writer import LedgerWriter
+from .ledger.listing import WorkQuery, list_work
+from .ledger.task_results import TaskResults
 from .ledger.work import LedgerRecord, check_loose_request
 from .limits import ListenerLimits
 from .metrics import Metrics
@@ -61,10 +65,20 @@ class Listener(WorkspaceOperations):
         clock, limits, owner = clock or SystemClock(), limits or ListenerLimits(), owner or NoOwner()
         timers, metrics, writer = Timers(clock), Metrics(), LedgerWriter(database)
         audit_log = AuditLog(writer=writer, metrics=metrics, clock=clock, timers=timers, content=limits.audit_content)
-        ledger = WorkLedger(ledger_writer=writer, audit_log=audit_log, metrics=metrics, clock=clock, limits=limits)
+        task_results = TaskResults(clock)
+        ledger = WorkLedger(
+            ledger_writer=writer,
+            task_results=task_results,
+            audit_log=audit_log,
+            metrics=metrics,
+            clock=clock,
+            limits=limits,
+        )
         channels = WorkspaceChannels(ledger_writer=writer, clock=clock, owner=owner)
+        task_results.result_url_of = channels.result_url_of
         dispatch = Dispatch(
             ledger=ledger,
+            reports=TaskReports(ledger_writer=writer, task_results=task_results, metrics=metrics),
             channels=channels,
             owner=owner,
             audit_log=audit_log,
@@ -100,6 +114,7 @@ class Listener(WorkspaceOperations):
         self._bound, self._limits, self._dispatch, self._pending = bound, limits, dispatch, pending
         self.clock, self.timers, self.metrics = clock, timers, metrics
         self.channels, self.ledger, self.ledger_writer = channels, ledger, writer
+        self.task_results = task_results
 
     # ---------------------------------------------------------------- open and close
 
@@ -178,6 +193,22 @@ class Listener(WorkspaceOperations):
             lambda connection: read_audit(connection, workspace, request_id, after, limit)
         )
 
+    def record_event(self, workspace: str, kind: str, detail: str | None = None, request_id: str | None = None) -> None:
+        """Append a row to the audit trail for something that the host does with a workspace, or for a request or task
+        of it."""
+        self._audit_log.event(kind, detail, workspace=workspace, request_id=request_id)
+
+    async def connect_agent(self, workspace: str, protocol: Callable[[], P]) -> P:
+        """Open a connection to the HTTP API of the workspace's agent over its channel, and return its protocol.
+
+        Raises NotFound, RequestError with `not_offered` if the agent does not offer it, and OSError if the agent is not
+        attached or does not open it.
+        """
+        session = self.channel(workspace).session
+        if session is None:
+            raise ConnectionError("it is not attached")
+        return await session.api.connect(protocol)
+
     # ---------------------------------------------------------------- work
 
     async def submit(
@@ -198,6 +229,10 @@ class Listener(WorkspaceOperations):
     async def get(self, request_id: str) -> LedgerRecord:
         """Return the current record. Raises NotFound if there is no such request."""
         return await subscriptions.read_as_delivered(self.ledger, request_id)
+
+    async def list_work(self, query: WorkQuery) -> list[LedgerRecord]:
+        """Return a page of the work, newest first. Raises InvalidRequest if there is no request `query.after`."""
+        return await list_work(self.ledger_writer, query)
 
     async def cancel(self, request_id: str, reason: str = "cancelled") -> LedgerRecord:
         """Cancel the work, and return its record. Idempotent; no effect on work that has ended.

@@ -25,6 +25,7 @@ COUNTERS: dict[str, str] = {
     "retries": "Further attempts, by reason.",
     "resends": "Requests that were sent again because the agent had not started them.",
     "results": "Results that were recorded, by status.",
+    "task_results": "Results of tasks that agents have reported, with those that came again.",
     "duplicates_refused": "Results of requests that had a result already.",
     "foreign_refused": "Results for requests that were never given to that agent.",
     "dead": "Requests that ended without a result, by code.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 from agent_common.clock import Clock
 from agent_common.net import Endpoint
@@ -52,27 +53,75 @@ class WorkspaceOperations:
         auth: Auth | None = None,
         listen: str | None = None,
         required: bool = False,
+        result_url: str | None = None,
+        result_secret: str | None = None,
     ) -> tuple[WorkspaceChannel, str | None]:
         """Create a channel for the workspace. Returns it and its key, which is shown only now; None if it has no key.
 
         `auth` None means `hmac` for a strict agent and `none` for a loose one. `listen`: an address of its own.
+        `result_url`: where results of its tasks are sent. `result_secret` None means a new one.
         Raises InvalidRequest if the arguments do not fit together, Conflict if the name or the address is taken.
         """
         auth = auth or ("none" if dialect == "loose" else "hmac")
-        channel = await self._channels.create(workspace, dialect, auth, listen, required=required)
+        channel = await self._channels.create(
+            workspace,
+            dialect,
+            auth,
+            listen,
+            required=required,
+            result_url=result_url,
+            result_secret=result_secret or secrets.token_urlsafe(32),
+        )
         if listen is not None:
             try:
                 await self._acceptors.open(channel, parse_address(listen))
             except StartError as error:
-                await self._channels.delete(workspace)
+                await self._channels.delete(channel)
                 raise _address_taken(error) from error
         self._audit_log.event("enrolled", f"{dialect} {auth} {listen or ''}".strip(), workspace=workspace)
         return channel, channel.key.decode() if channel.key else None
 
     async def delete_channel(self, workspace: str) -> None:
-        """Delete the channel of a workspace that could not be created."""
-        self.close_address(workspace)
-        await self._channels.delete(workspace)
+        """Delete the channel of a workspace that is deleted, or that could not be created. Idempotent.
+
+        Its open work ends as `dead`. The ledger of work and the audit trail keep what they have.
+        """
+        channel = self._channels.find(workspace)
+        if channel is not None:
+            channel.fence, channel.fence_reason = "deleted", "the workspace is deleted"  # handshakes may be under way
+            self.close_address(workspace)
+            self._end_work(workspace)
+            if channel.session is not None:
+                channel.session.end("deleted", abruptly=True)
+            await self._channels.delete(channel)
+            self._audit_log.event("deleted", workspace=workspace, epoch=channel.epoch)
+        self._end_work(workspace)  # what was submitted meanwhile
+        await self._ledger.flush()
+
+    def _end_work(self, workspace: str) -> None:
+        for work in list(self._ledger.active.values()):
+            if work.workspace == workspace and work.active and not work.refused:
+                self._ledger.finish(work, "dead", error="no_workspace: its workspace is deleted")
+
+    async def set_required(self, workspace: str, required: bool) -> None:
+        """Store whether the workspace's agent may do nothing that takes effect without the channel, from its next start
+        on."""
+        channel = self.channel(workspace)
+        await self._channels.set_required(channel, required)
+        self._audit_log.event("required" if required else "optional", workspace=workspace, epoch=channel.epoch)
+
+    async def set_result_target(self, workspace: str, url: str | None, secret: str | None) -> None:
+        """Store where results of the workspace's tasks are sent from now on, and the secret that signs them.
+
+        `url` None: nowhere. `secret` None: as it is."""
+        channel = self.channel(workspace)
+        await self._channels.set_result_target(channel, url, secret or channel.result_secret)
+        self._audit_log.event("result_target", "set" if url else "none", workspace=workspace, epoch=channel.epoch)
+
+    def result_secret(self, workspace: str) -> str | None:
+        """Return what signs the results of the workspace's tasks; None if there is nothing yet."""
+        channel = self._channels.find(workspace)
+        return channel.result_secret if channel is not None else None
 
     def channel(self, workspace: str) -> WorkspaceChannel:
         """Return the workspace's channel. Raises NotFound if it has none."""

@@ -6,7 +6,8 @@ from functools import cache, partial
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
+
+from agent_common.api import NO_TELEMETRY
 
 from .. import __version__
 from ..ports import Clock
@@ -14,9 +15,6 @@ from . import problems
 from .dependencies import AppState
 from .middleware import AuthMiddleware
 from .routes import chat, sessions, status, tasks, turns, workspace
-
-NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
-"""Disabled because FastAPI otherwise checks several times per request for OpenTelemetry, which is not set up here."""
 
 
 def create_app(state: AppState, clock: Clock) -> FastAPI:

@@ -76,14 +76,25 @@ def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
     raise InvalidRequest.from_faults(faults)
 
 
-def parse_query(request: Request, shape: type[M]) -> M:
-    """Parse the query parameters as `shape`. Raises ValidationError with every fault."""
-    return shape.model_validate(dict(request.query_params))
+def parse_query(request: Request, shape: type[M], *, lists: tuple[str, ...] = ()) -> M:
+    """Parse the query parameters as `shape`. Raises ValidationError with every fault.
+
+    `lists`: parameters that may be repeated.
+    """
+    given = request.query_params
+    repeated = {name: given.getlist(name) for name in lists if name in given}
+    return shape.model_validate({**given, **repeated})
 
 
 def principal(request: Request, named: str | None = None) -> str:
-    """Return the principal that the request is for: `named`, or the header's user, or the operator."""
-    user = named or _named_in_header(request) or OPERATOR
+    """Return the principal that the request is for: `named` in its body, or the header's user, or the operator.
+
+    Raises InvalidRequest if body and header name two users: a gateway that sets the header vouches for that one alone.
+    """
+    in_header = _named_in_header(request)
+    if named and in_header and named != in_header:
+        raise InvalidRequest.from_faults([("user", "is not the user of the header X-Agent-User; leave one out")])
+    user = in_header or named or OPERATOR
     if len(user) > 200:
         raise InvalidRequest("the user is too long", faults=[("user", "at most 200 characters")])
     return user

@@ -24,6 +24,8 @@ from agent_common.protocol import (
     ForkRequest,
     MessageList,
     MessagesQuery,
+    PendingList,
+    PendingQuery,
     Permissions,
     PermissionsUpdate,
     Problem,
@@ -38,8 +40,10 @@ from agent_common.protocol import (
     SessionsQuery,
     TaskAccepted,
     TaskAssignment,
+    TaskList,
     TaskRecord,
     TaskResult,
+    TasksQuery,
     UnrewindReply,
     UseChatRequest,
     WorkspaceListing,
@@ -60,6 +64,8 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
     "post /sessions/{session_id}/rewind": (RewindRequest,),
 }
 _QUERIES: dict[str, Shape] = {
+    "get /tasks": TasksQuery,
+    "get /pending": PendingQuery,
     "get /sessions": SessionsQuery,
     "get /sessions/{session_id}/messages": MessagesQuery,
     "get /sessions/{session_id}/export": ExportQuery,
@@ -76,6 +82,7 @@ _RAW: dict[str, dict[str, Any]] = {
 }
 _REPLIES: dict[str, dict[str, Shape]] = {
     "post /task": {"202": TaskAccepted, "200": TaskRecord},
+    "get /tasks": {"200": TaskList},
     "get /task/{task_id}": {"200": TaskRecord},
     "post /task/{task_id}/cancel": {"200": TaskRecord},
     "get /result": {"200": TaskResult},
@@ -85,6 +92,7 @@ _REPLIES: dict[str, dict[str, Shape]] = {
     "post /chat/{session}/abort": {"200": AbortReply},
     "post /chat/{session}/answer": {"200": AnswerReply},
     "delete /chat/{session}/queue/{message_id}": {"200": CancelReply},
+    "get /pending": {"200": PendingList},
     "get /sessions": {"200": SessionList},
     "get /sessions/{session_id}": {"200": SessionDetail},
     "patch /sessions/{session_id}": {"200": SessionDetail},

@@ -110,7 +110,7 @@ def _skill(given: argparse.Namespace) -> None:
 
 def _parser(*, helping: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent-runtime", description="A runtime for one LLM agent.")
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action="version", version=f"agent-runtime {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser(
         "serve",

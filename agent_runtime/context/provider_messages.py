@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from agent_common.protocol import is_object
 
 from ..ports import Note
-from ..sessions import APPROVAL_PART, NOTICE, RETRY, STEER, tool_name
+from ..sessions import APPROVAL_PART, INVALID_RESULT, NOTICE, RETRY, STEER, tool_name
 from .notes import notes_block
 from .sanitize import escape_result_json, escape_text, wrap_data
 
@@ -60,6 +60,8 @@ class Step:
     calls: list[ToolCallRecord] = field(default_factory=list[ToolCallRecord])
     notices: list[str] = field(default_factory=list[str])
     """Messages to the model after the results, from the runtime or from a steering person."""
+    rejected: bool = False
+    """Whether it was a final answer that was not accepted; a notice says why."""
 
     @property
     def open_calls(self) -> list[ToolCallRecord]:
@@ -139,6 +141,7 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
             step.text += part["text"]
         elif kind == NOTICE:
             step.notices.append(runtime_message_text(part["data"]["text"]))
+            step.rejected = step.rejected or part["data"].get("reason") == INVALID_RESULT
         elif kind == STEER:
             if part["data"]["parts"]:
                 step.notices.append(user_message_text(part["data"]["parts"]))

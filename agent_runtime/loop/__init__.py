@@ -17,8 +17,11 @@ from .notes.memory import MemoryNotes
 from .notes.warnings import Warnings
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of
 from .requests.human_answers import HumanAnswer, HumanAnswers
+from .requests.pending_list import list_pending
 from .requests.recovery import Recovery, WorkStore
-from .requests.tasks import MIGRATIONS, TaskAdmission, TaskService, delete_tasks, record_of
+from .requests.result_urls import TaskReports, checked_result_url
+from .requests.task_list import list_tasks
+from .requests.tasks import MIGRATIONS, StoredTask, TaskAdmission, TaskService, assignment_of, delete_tasks, record_of
 from .scheduling.admission import Admission
 from .scheduling.message_size import MessageSizeCheck
 from .services import LoopServices
@@ -51,10 +54,12 @@ __all__ = [
     "PromptView",
     "Recovery",
     "SessionService",
+    "StoredTask",
     "StreamInterrupted",
     "Subagents",
     "SummarizerModels",
     "TaskAdmission",
+    "TaskReports",
     "TaskService",
     "Turn",
     "TurnFinalizer",
@@ -67,9 +72,13 @@ __all__ = [
     "WorkRecorder",
     "WorkStore",
     "archive_session",
+    "assignment_of",
+    "checked_result_url",
     "close_session",
     "compute_session_status",
     "delete_tasks",
+    "list_pending",
+    "list_tasks",
     "record_of",
     "reply_of",
 ]

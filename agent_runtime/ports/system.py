@@ -13,12 +13,27 @@ class SideEffectGate(Protocol):
         """Return as soon as a model or tool call may begin: at once unless the gate is closed."""
         ...
 
+    @property
+    def closures(self) -> int:
+        """How often the gate has closed."""
+        ...
+
+    async def has_closed_since(self, closures: int) -> bool:
+        """Whether the gate has closed after it had closed so often. May wait a moment, because connections that break
+        together are noticed one after the other."""
+        ...
+
 
 class OpenGate:
     """The gate of a runtime without a required channel: always open."""
 
+    closures = 0
+
     async def wait_open(self) -> None:
         return
+
+    async def has_closed_since(self, closures: int) -> bool:
+        return False
 
 
 class Events(Protocol):

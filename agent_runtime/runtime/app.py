@@ -34,7 +34,7 @@ from ..loop import (
     TurnRunner,
     Warnings,
 )
-from ..mediation import ChannelGate, ConstraintService
+from ..mediation import ChannelGate, ConstraintService, ServeConnection
 from ..memory import MemoryService
 from ..ports import SideEffectGate, SnapshotGuard
 from ..sandbox import Confinement, choose_confinement, raise_priority
@@ -43,7 +43,7 @@ from ..settings import Settings
 from ..store import BackupScheduler, Database
 from ..workspace import Home
 from .agent_tools import AgentTools, AgentToolsBuilder
-from .mediation_setup import MediationSetup
+from .mediation_setup import MediationSetup, task_reporter
 from .migrations import MIGRATIONS
 from .retention import RetentionLimits, SessionData, SessionRetention
 from .secrets import bearer_headers, redactor
@@ -64,7 +64,7 @@ class Runtime:
 
     def __init__(self, settings: Settings, snapshots: SnapshotGuard | None = None) -> None:
         self.settings, self.clock, self._snapshot_guard = settings, SystemClock(), snapshots
-        self.home = Home(settings.data_dir)
+        self.home = Home(settings.data_dir, user_folder=settings.user_folder)
         self.database = Database(self.home.database, MIGRATIONS)
         self.app_state = AppState(
             settings,
@@ -72,6 +72,9 @@ class Runtime:
             EventBus(self.clock),
             disk_is_low=lambda: self.database.reserve.is_low,
         )
+        self.serve_connection: ServeConnection | None = None
+        """Has the HTTP server answer on a connection that was opened for the host; None if there is no server. Set it
+        before `start`."""
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
@@ -122,9 +125,20 @@ class Runtime:
         notes = (constraints, Warnings(windows.usable, tools.skills), MemoryNotes(storage.memory))
         runner = TurnRunner(services, finalizer, compaction, subagents, notes, storage.daily_log)
         services.admission.start(runner.run, finalizer.finalize_cancelled)
-        chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task)
+        reporter = task_reporter(settings, self.database)
+        chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task, reporter)
         confined = confinement.name != "off"
-        mediation = MediationSetup(settings, gate, constraints, services, chats, tasks, confined=confined)
+        mediation = MediationSetup(
+            settings,
+            gate,
+            constraints,
+            services,
+            chats,
+            tasks,
+            reporter,
+            confined=confined,
+            serve_api=self.serve_connection,
+        )
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
         self._mediation = mediation
         await Recovery(services, tasks, limits.chat(), (mediation.worker,)).run()

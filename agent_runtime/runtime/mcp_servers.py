@@ -43,7 +43,7 @@ def connector_deps(settings: Settings, home: Home, confinement: Confinement) -> 
 async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], bool]:
     """Connect to the named MCP server, or to all, without a turn. Return lines that tell how each is, and whether all
     are well. Raises StartError."""
-    home = Home(settings.data_dir)
+    home = Home(settings.data_dir, user_folder=settings.user_folder)
     servers = named_servers(settings, home)
     wanted = [server for server in servers if name in (None, server.name)]
     if not wanted:

@@ -14,6 +14,8 @@ from ..mediation import (
     Identity,
     MediationChannel,
     Outbox,
+    ServeConnection,
+    TaskReporter,
     TurnWorker,
     WorkRules,
     WorkService,
@@ -22,6 +24,7 @@ from ..mediation import (
     write_result,
 )
 from ..settings import Settings
+from ..store import Database
 from .secrets import redactor, secrets
 
 
@@ -36,10 +39,13 @@ class MediationSetup:
         services: LoopServices,
         chats: ChatService,
         tasks: TaskService,
+        reporter: TaskReporter | None,
         *,
         confined: bool,
+        serve_api: ServeConnection | None,
     ) -> None:
-        """`confined`: commands run in a sandbox."""
+        """`reporter`: as made by `task_reporter`. `confined`: commands run in a sandbox. `serve_api`: serves the HTTP
+        API on a connection; None if there is no server."""
         self._settings = settings
         self.worker = TurnWorker(services, chats, tasks)
         loose = settings.mediation_dialect == "loose"
@@ -50,6 +56,7 @@ class MediationSetup:
             constraints=constraints,
             rules=WorkRules(settings.mediation_window, loose, confined),
             outbox=Outbox(settings.id, services.database, services.clock),
+            reporter=reporter,
         )
         self.channel: MediationChannel | None = None
         if settings.mediation_url is None:
@@ -63,7 +70,15 @@ class MediationSetup:
             tuple(secrets(settings)),
         )
         endpoint, grace = parse_endpoint(settings.mediation_url), settings.mediation_grace
-        self.channel = MediationChannel(endpoint, identity, self.work_service, gate, services.events, grace=grace)
+        self.channel = MediationChannel(
+            endpoint,
+            identity,
+            self.work_service,
+            gate,
+            services.events,
+            grace=grace,
+            serve_api=serve_api if settings.mediation_api else None,
+        )
 
     async def start(self) -> None:
         """Connect to the host. Call this after recovery, which settles the work of earlier processes."""
@@ -91,3 +106,10 @@ class MediationSetup:
             await self.channel.close()
         else:
             await self.work_service.close()
+
+
+def task_reporter(settings: Settings, database: Database) -> TaskReporter | None:
+    """Return what reports the ends of tasks to the host; None without a channel."""
+    if settings.mediation_url is None:
+        return None
+    return TaskReporter(database, loose=settings.mediation_dialect == "loose")

@@ -52,10 +52,11 @@ class StorageServices:
     ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
         workspace_bytes, cleaner = settings.workspace_mb * 2**20, redactor(settings)
-        locks, backups = PathLocks(), FileBackups(clock, max_bytes=min(MAX_BACKUP_BYTES, workspace_bytes // 10))
+        max_backups = min(MAX_BACKUP_BYTES, workspace_bytes // 10)
+        locks, backups = PathLocks(), FileBackups(clock, max_bytes=max_backups, root=home.records)
         write_quota = WriteQuota(confinement, home.workspace, workspace_bytes)
         file_service = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), write_quota)
-        learnings = register_closable(LearningService(home.workspace, clock, cleaner))
+        learnings = register_closable(LearningService(home.records, clock, cleaner))
         daily_log = register_closable(
             DailyLogWriter(
                 home, clock, locks, write_quota.require_space, days=settings.daily_log_days, redactor=cleaner

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import errno
 import importlib
+import os
 import signal
 import socket
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from uvicorn import Config, Server
 
@@ -35,14 +37,36 @@ MAX_CONNECTIONS = 2048
 class _Server(Server):
     """Leaves the signals to us: a drain comes before the listener closes."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, unix_socket: Path | None) -> None:
         super().__init__(config)
+        self._unix_socket = unix_socket
         self.opened = asyncio.Event()
         """The port answers."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._unix_socket is not None:
+            await self._listen_on_unix_socket(self._unix_socket)
         self.opened.set()
+
+    def serve_connection(self, transport: asyncio.Transport) -> None:
+        """Answer requests on a connection that this process has opened. Its peer counts as local, like one on a unix
+        socket."""
+        protocol = self._make_protocol()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        protocol.client = None
+
+    def _make_protocol(self) -> Any:
+        made: Any = self.config.http_protocol_class
+        return made(config=self.config, server_state=self.server_state, app_state={})
+
+    async def _listen_on_unix_socket(self, path: Path) -> None:
+        """Listen on a unix socket too; what an earlier run has left there is replaced."""
+        loop = asyncio.get_running_loop()
+        made = await loop.create_unix_server(self._make_protocol, str(path), backlog=self.config.backlog)
+        os.chmod(path, 0o600)
+        self.servers.append(made)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -61,7 +85,7 @@ def serve(settings: Settings) -> None:
 
 async def _main(settings: Settings, listening: socket.socket, connections: int) -> None:
     entrance, stop_requested = StartupApp(), asyncio.Event()
-    server = _Server(_config(entrance, connections))
+    server = _Server(_config(entrance, connections), settings.socket)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -69,6 +93,7 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
     try:
         await _wait_for_either(serving, server.opened)
         runtime = await _load(settings)
+        runtime.serve_connection = server.serve_connection
         await asyncio.to_thread(runtime.open)  # the probes answer while a large database is checked
         mediated = settings.mediation_url is not None  # then work comes that way, and need not wait for the routes
         if not mediated:

@@ -5,6 +5,7 @@ from .branches import Branch, RewindResult
 from .markers import COMPACTION, Marked, Marker, Shortened
 from .record.parts import (
     APPROVAL_PART,
+    INVALID_RESULT,
     NOTICE,
     RETRY,
     STEER,
@@ -23,7 +24,7 @@ from .store import agent_prompts, history, listing, rows
 from .store.agent_prompts import AgentPrompt
 from .store.history import Message, SessionRow, TurnRow
 from .store.ids import Ids, is_session_id
-from .store.listing import CUSTOM, Cursor, StoredSession, WaitingMessage, unknown_session
+from .store.listing import CUSTOM, Cursor, SessionChoice, StoredSession, WaitingMessage, unknown_session
 from .store.rows import MessageRow, NewSession, NewTurn
 from .store.schema import MIGRATIONS
 from .transfer import transfer
@@ -33,6 +34,7 @@ __all__ = [
     "CALL_ERROR",
     "COMPACTION",
     "CUSTOM",
+    "INVALID_RESULT",
     "MIGRATIONS",
     "NOTICE",
     "RETRY",
@@ -52,6 +54,7 @@ __all__ = [
     "NewTurn",
     "Recorder",
     "RewindResult",
+    "SessionChoice",
     "SessionRow",
     "Shortened",
     "StoredSession",

@@ -2,6 +2,7 @@
 
 from .catalog.builtin import builtin_tools
 from .catalog.registry import ToolRegistry
+from .core.answer_schema import check_answer_schema
 from .core.contract import (
     LOCKED_TOOL_NAMES,
     OTHER_TOOL_NAMES,
@@ -37,6 +38,7 @@ __all__ = [
     "Verdict",
     "Watchdog",
     "builtin_tools",
+    "check_answer_schema",
     "check_arguments",
     "choose_watchdog",
     "load_schema_validator",

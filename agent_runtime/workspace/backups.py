@@ -86,9 +86,15 @@ class FileBackups:
     """Makes the backups of all files. Called from threads that hold the lock of the file's path."""
 
     def __init__(
-        self, clock: Clock, *, versions_per_file: int = VERSIONS_PER_FILE, max_bytes: int = MAX_BACKUP_BYTES
+        self,
+        clock: Clock,
+        *,
+        versions_per_file: int = VERSIONS_PER_FILE,
+        max_bytes: int = MAX_BACKUP_BYTES,
+        root: Path | None = None,
     ) -> None:
-        """`max_bytes` limits all backups below one root."""
+        """`max_bytes` limits all backups below one root. `root`: where backups are kept; None: at that of the file."""
+        self._root = root
         self._clock, self._each, self._most = clock, versions_per_file, max_bytes
         self._largest = min(MAX_FILE_BYTES, int(max_bytes * PRUNED_SHARE))
         self._totals: dict[Path, _Total] = {}
@@ -114,9 +120,8 @@ class FileBackups:
                 return BackupCopy()
             if found.st_size > self._largest:
                 return BackupCopy(failure=f"the previous version has more than {self._largest / 2**20:.3g} MiB")
-            return self._back_up(
-                safe_path, found, SafePath(safe_path.root, _folder(safe_path.root).joinpath(*parts), _shown(*parts))
-            )
+            root = self._root or safe_path.root
+            return self._back_up(safe_path, found, SafePath(root, _folder(root).joinpath(*parts), _shown(*parts)))
         except (ToolFailure, OSError) as failure:
             reason = failure.message if isinstance(failure, ToolFailure) else failure.strerror or str(failure)
             return BackupCopy(failure=reason)
@@ -127,8 +132,8 @@ class FileBackups:
             return BackupCopy(versions[-1].safe_path.shown)
         at = self._link_or_copy(safe_path, found.st_nlink, folder)
         for version in versions[: max(0, len(versions) + 1 - self._each)]:
-            self._count(safe_path.root, -_drop(version), -1)
-        self._count(safe_path.root, found.st_size, 1)
+            self._count(folder.root, -_drop(version), -1)
+        self._count(folder.root, found.st_size, 1)
         self._prune(at)
         return BackupCopy(at.shown)
 
@@ -136,7 +141,7 @@ class FileBackups:
         """Link the file into the backups, or copy it where that is not possible. Raises ToolFailure."""
         for later in range(_TRIES):
             stamp = _stamp(self._clock.now_ms() + later)
-            at = SafePath(safe_path.root, folder.path / stamp, f"{folder.shown}/{stamp}")
+            at = SafePath(folder.root, folder.path / stamp, f"{folder.shown}/{stamp}")
             try:
                 safe_path.link(at)
             except ToolFailure as failure:

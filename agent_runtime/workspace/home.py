@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from agent_common.telemetry import logger
+from agent_common.user_folder import check_user_folder
 
 from ..errors import StartError, StoreError
 from ..sandbox import READERS_ID
 from .ownership import SkippedFiles, chown_tree
+from .user_access import grant_access
 
 TRAVERSE_MODE = 0o711
 """Mode of a folder that others may pass through to paths that they know."""
@@ -27,18 +29,24 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folders and files below the data directory. Commands may use only the workspace and their session's
-    scratch."""
+    """The folders and files below the data directory, and the workspace. Commands may use only the workspace and their
+    session's scratch."""
 
     data_dir: Path
     owner: int | None = None
     """User and group that commands run as and that own the files which commands may write; None: the server's own."""
+    user_folder: Path | None = None
+    """A folder of the user that is the workspace; None: the workspace is below the data directory."""
 
     workspace: Path = field(init=False)
+    records: Path = field(init=False)
+    """The folder of what the runtime itself keeps: logs, learnings, backups. The same as the workspace, unless that is
+    a folder of the user."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_dir", self.data_dir.expanduser().resolve())
-        object.__setattr__(self, "workspace", self.data_dir / "workspace")
+        object.__setattr__(self, "records", self.data_dir / "workspace")
+        object.__setattr__(self, "workspace", self.user_folder.resolve() if self.user_folder else self.records)
 
     @property
     def skills(self) -> Path:
@@ -71,10 +79,12 @@ class Home:
 
     def prepare(self) -> None:
         """Create the folders. Raises StartError with the folder and the reason if one is not usable."""
-        own = (self.data_dir, self.workspace, self.data_dir / "scratch", self.skills, self.agents)
+        if self.user_folder is not None:
+            self._check_user_folder(self.user_folder)
+        own = (self.data_dir, self.records, self.data_dir / "scratch", self.skills, self.agents)
         # Workers run as another user and read these folders; the data directory above them is closed to all others.
         modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755, self.skill_environments: 0o755}
-        for folder in (self.workspace, self.data_dir / "scratch", self.staged):
+        for folder in (self.records, self.data_dir / "scratch", self.staged):
             if folder.is_symlink():  # their content is chowned and deleted
                 raise StartError(
                     f"the folder {folder} is a link, and links are not followed: mount its target there instead"
@@ -92,16 +102,23 @@ class Home:
                 raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: fix its permissions")
         self._make_spares()
 
+    def _check_user_folder(self, folder: Path) -> None:
+        try:
+            check_user_folder(folder, apart_from=(self.data_dir,))
+        except ValueError as error:
+            raise StartError(f"AGENT_WORKSPACE_DIR: {error}") from None
+
     def with_owner(self, uid: int | None, *, by_path: bool = False) -> Home:
         """Return this home with the workspace and scratch folders owned by `uid`; None: unchanged. Raises StartError.
-        Files with several hard links keep their owner, because another name may be outside.
+        Files with several hard links keep their owner, because another name may be outside. A folder of the user keeps
+        its owner; `uid` may only use it too.
 
         `by_path` lets that user pass through the data directory to these folders; all else stays closed to it.
         """
         if uid is not None:
             try:
                 left = SkippedFiles()
-                for folder in (self.workspace, *self._scratches(uid)):
+                for folder in (self.records, *self._scratches(uid)):
                     chown_tree(folder, uid, left)
                 if left.count:
                     log.warning(
@@ -112,13 +129,26 @@ class Home:
                     )
                 if by_path:
                     self._allow_traversal()
+                if self.user_folder is not None:
+                    self._let_in(uid)
             except OSError as error:
                 raise StartError(f"the workspace cannot be given to user {uid}: {error}") from error
         return replace(self, owner=uid)
 
+    def _let_in(self, uid: int) -> None:
+        """Let the user of commands into the folder of the user, which keeps its owner."""
+        try:
+            grant_access(self.workspace, uid)
+        except OSError as error:
+            log.warning(
+                "commands cannot change files of the workspace",
+                why=f"they run as user {uid}, and its file system has no access lists: {error.strerror}",
+                fix="start the host as the user whom the folder belongs to, not as root",
+            )
+
     def _allow_traversal(self) -> None:
         os.umask(0o027)  # from here on the server's new files are closed to others
-        theirs = (self.workspace, self.data_dir / "scratch", self.staged)
+        theirs = (self.records, self.data_dir / "scratch", self.staged)
         for entry in self.data_dir.iterdir():
             if entry not in theirs and not entry.is_symlink():
                 entry.chmod(entry.stat().st_mode & 0o700)

@@ -1,7 +1,8 @@
 """Map paths to principals. Most of the workspace is shared; a few paths name a different file for each principal.
 
-The operator's personal files are in the workspace itself. Those of others are in a folder of the data directory that no
-tool or command can reach, under a name that reveals nothing.
+The operator's personal files are among the agent's records: in the workspace itself, unless that is a folder of the
+user. Those of others are in a folder of the data directory that no tool or command can reach, under a name that reveals
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MAX_PATH_BYTES = 4096
 def personal_folder(home: Home, principal: str) -> Path:
     """Return the folder of a principal's personal files. It may not exist; see `make_personal_folder`."""
     if principal == OPERATOR:
-        return home.workspace
+        return home.records
     name = hashlib.sha256(principal.encode(errors="surrogatepass")).hexdigest()[:32]
     return home.data_dir / PRINCIPALS_FOLDER / name
 
@@ -51,8 +52,14 @@ def resolve_for_principal(home: Home, principal: str, path: str) -> SafePath:
     Links are not resolved: SafePath refuses them. Raises ToolFailure (`invalid`) with the reason.
     """
     parts = split_path(path)
-    root = personal_folder(home, principal) if is_personal(parts) else home.workspace
-    return SafePath(root, root.joinpath(*parts), path)
+    return SafePath(root := root_for_principal(home, principal, parts), root.joinpath(*parts), path)
+
+
+def root_for_principal(home: Home, principal: str, parts: tuple[str, ...]) -> Path:
+    """Return the folder below which a path of a principal is."""
+    if is_personal(parts):
+        return personal_folder(home, principal)
+    return home.records if parts[: len(BACKUPS)] == BACKUPS else home.workspace
 
 
 def split_path(path: str) -> tuple[str, ...]:

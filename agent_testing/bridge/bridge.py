@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -67,7 +67,7 @@ class FakeBridge:
         self._links: dict[BridgeLink, asyncio.Task[None]] = {}
         self._history: deque[Event] = deque(maxlen=_MOST_HISTORY)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._next_trips: dict[Direction, Trip] = {}
+        self._next_trips: dict[Direction, deque[Trip]] = {}
         self._stalled: set[Direction] = set()
         self._outages = 0
         self._changed = asyncio.Event()
@@ -156,9 +156,13 @@ class FakeBridge:
         """
         link = link or next((each for each in reversed(self.links) if each.intact), None)
         if link is None:
-            self._next_trips[direction] = trip
+            self._next_trips[direction] = deque([trip])
         else:
             link.flows[direction].arm(trip)
+
+    def trip_each(self, direction: Direction, trips: Iterable[Trip]) -> None:
+        """Have each of the connections to come break in its own way, in their order."""
+        self._next_trips[direction] = deque(trips)
 
     def half_close(self, direction: Direction, link: BridgeLink | None = None) -> None:
         """End one direction; the other continues, to the guest's side too."""
@@ -249,8 +253,8 @@ class FakeBridge:
         for direction, flow in link.flows.items():
             if direction in self._stalled:
                 flow.open.clear()
-            if direction in self._next_trips:
-                flow.arm(self._next_trips.pop(direction))
+            if trips := self._next_trips.get(direction):
+                flow.arm(trips.popleft())
         self._links[link] = task = asyncio.get_running_loop().create_task(self._run_link(link))
         task.add_done_callback(lambda _: guest.close())  # if it was cancelled before its first step
         self.counts.open = len(self._links)

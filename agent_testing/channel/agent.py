@@ -16,6 +16,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_common.clock import SystemClock
 from agent_common.net import open_endpoint, parse_endpoint
 from agent_common.protocol.work import (
     Ack,
@@ -29,6 +30,7 @@ from agent_common.protocol.work import (
     Ping,
     ResultStatus,
     ResumeOk,
+    TaskAck,
     Welcome,
     WorkRequest,
     WorkResult,
@@ -79,6 +81,8 @@ class StubAgent:
     max_line: int = 1 << 20
     answer: str = "pong"
     ledger: dict[str, StubEntry] = field(default_factory=dict[str, StubEntry])
+    reports: dict[str, Frame] = field(default_factory=dict[str, Frame])
+    """Ends of tasks that the host has not acknowledged, by the id of the task."""
     link: PeerConnection | None = None
     """The connection; None between two."""
     broken: str | None = None
@@ -166,7 +170,8 @@ class StubAgent:
                 frames.append(signal_frame("strict", self.known_as, "mediation_broken", detail=detail))
             if self.hash:
                 frames.append(self._constraint_ack())
-        offer = {"detail": str(Offer(self.window, self.max_line, self.sid, self.epoch))} if self._offers else {}
+        offered = Offer(self.window, self.max_line, self.sid, self.epoch, task_results=True)
+        offer = {"detail": str(offered)} if self._offers else {}
         return [*frames, signal_frame(self.dialect, self.known_as, "ready", **offer)]
 
     def _constraint_ack(self) -> Frame:
@@ -185,6 +190,18 @@ class StubAgent:
         entry.sent = True
         if self.draining:
             self._end_drain()
+
+    def end_task(self, task_id: str, user: str = "operator") -> None:
+        """End a task that was not given over the channel, and report it until the host acknowledges it."""
+        result = {"task_id": task_id, "status": "complete", "result": {"text": self.answer}}
+        about = {"task_id": task_id, "user": user, "finished_at": SystemClock().now_ms(), "result": result}
+        self.reports[task_id] = {"ctl": "task_result", **about}
+        self.report(task_id)
+
+    def report(self, task_id: str) -> None:
+        """Send the report if the host takes it now."""
+        if self.resumed and self.welcome is not None and self.welcome.task_results:
+            self.send(self.reports[task_id])
 
     # ---------------------------------------------------------------- reading
 
@@ -215,6 +232,10 @@ class StubAgent:
                 self._on_welcome(frame)
             case ResumeOk():
                 self._apply_verdicts(dict(frame.verdicts))
+                for task_id in list(self.reports):
+                    self.report(task_id)
+            case TaskAck():
+                self.reports.pop(frame.task_id, None)
             case Ping():
                 self.send({"ctl": "pong", "n": frame.n})
             case ConstraintsPayload():

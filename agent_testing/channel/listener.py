@@ -24,6 +24,7 @@ from agent_common.protocol.work import (
     Offer,
     Ping,
     Resume,
+    TaskReport,
     Verdict,
     Welcome,
     WorkRequest,
@@ -111,6 +112,8 @@ class StubSession:
                 self._on_attach(attach)
             case Resume() as resume:
                 self._on_resume(resume)
+            case TaskReport() as report:
+                self.on_report(report)
             case Ping() as ping:
                 self.send({"ctl": "pong", "n": ping.n})
             case _:
@@ -157,6 +160,7 @@ class StubSession:
             heartbeat_s=listener.heartbeat,
             max_line=listener.max_line,
             challenge=self.challenge,
+            task_results=self.offer is not None and self.offer.task_results,
         )
         self.send({"ctl": "welcome", **welcome.model_dump(exclude_none=True)})
         self._heartbeat = asyncio.get_running_loop().create_task(self._send_pings())
@@ -233,6 +237,11 @@ class StubSession:
     def is_free(self) -> bool:
         return self.ready and not self.assigned
 
+    def on_report(self, report: TaskReport) -> None:
+        """Record the result of a task, once, and acknowledge it."""
+        self.listener.task_results.setdefault((report.user, report.task_id), report)
+        self.send({"ctl": "task_ack", "task_id": report.task_id, "user": report.user})
+
     def on_result(self, result: WorkResult) -> None:
         work = self.assigned.get(result.request_id)
         if work is None:
@@ -262,6 +271,8 @@ class StubListener:
     max_line: int = 1 << 20
     session_type: type[StubSession] = StubSession
     ledger: dict[str, StubWork] = field(default_factory=dict[str, StubWork])
+    task_results: dict[tuple[str, str], TaskReport] = field(default_factory=dict[tuple[str, str], TaskReport])
+    """Results of tasks that were not given here, by user and task."""
     current: StubSession | None = None
     """The session that gets work."""
     epoch: int = 0

@@ -13,19 +13,21 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 from rich.console import Console
 
+from agent_client import ClientError
 from agent_common.protocol import TaskAssignment, TokenBudget
 
-from .mesh import DemoError, running_mesh, running_runtime
-from .task import follow, show_signals, submit, wait_for_result, wait_until_started
+from .mesh import DemoError, running_agent, running_mesh
+from .task import carry_out
 from .view import StepView
 
 EXAMPLES = Path(__file__).parents[1]
 DEFAULT_FOLDER = EXAMPLES.parent / ".demo"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CHAT = ".venv/bin/agent up"
 
 PROVIDERS = {
     "openai": "the one that OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL name",
@@ -91,16 +93,11 @@ def run(files: Path, folder: Path, console: Console) -> bool:
     with (
         console.status("Starting the mesh and the agent") as status,
         running_mesh(empty_folder(folder), name) as mesh,
-        running_runtime(mesh) as (agent, workspace),
+        running_agent(mesh) as (agent, workspace),
     ):
-        shutil.copytree(files, workspace, dirs_exist_ok=True)
-        task_id = submit(mesh, assignment())
-        with show_signals(mesh, task_id, console):
-            wait_until_started(mesh, task_id)
-            view = StepView(console, status)
-            for chunk in follow(agent, task_id):
-                view.show(chunk)
-            result = wait_for_result(mesh, task_id)
+        for file in filter(Path.is_file, files.rglob("*")):
+            agent.files.write(file.relative_to(files).as_posix(), file.read_bytes())
+        result = carry_out(mesh, agent, assignment(), console, StepView(console, status))
         status.update("Stopping what was started")
 
     for made in sorted((workspace.parent / "skills").glob("*.py")):
@@ -110,16 +107,34 @@ def run(files: Path, folder: Path, console: Console) -> bool:
     if not done:
         why = result.error or (result.result or {}).get("error") or "The agent wrote no report."
         console.print(str(why), style="red", markup=False, soft_wrap=True)
+    console.print(f"Chat with an agent in this folder: {CHAT}", markup=False, highlight=False, soft_wrap=True)
     print(f"report: {report}")
     print(result.model_dump_json())
     return done
 
 
-def exit_on_signal(number: int, _frame: FrameType | None) -> None:
-    """Ends the demo by an exception, so that everything it started is stopped on the way out, undisturbed."""
-    for every in SIGNALS:
-        signal.signal(every, signal.SIG_IGN)
-    sys.exit(128 + number)
+class ExitOnSignal:
+    """The first signal ends the demo by an exception, so that everything it started is stopped on the way out,
+    undisturbed by another one. Whatever happens there, the exit code is the signal's."""
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+
+    def __enter__(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._end)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._number is not None:
+            raise SystemExit(128 + self._number) from error
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        for every in SIGNALS:
+            signal.signal(every, signal.SIG_IGN)
+        self._number = number
+        raise SystemExit(128 + number)
 
 
 def main() -> None:
@@ -127,16 +142,15 @@ def main() -> None:
     parser.add_argument("--files", type=Path, default=EXAMPLES / "sales", help="folder with the brief and its data")
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where everything that comes to be lies")
     options = parser.parse_args()
-    for number in SIGNALS:
-        signal.signal(number, exit_on_signal)
     # A proxy for the outside must not be asked for our own loopback ports.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(filter(None, [os.environ.get("no_proxy"), "127.0.0.1"]))
     console = Console(stderr=True)
-    try:
-        sys.exit(0 if run(options.files, options.folder.absolute(), console) else 1)
-    except DemoError as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        sys.exit(1)
+    with ExitOnSignal():
+        try:
+            sys.exit(0 if run(options.files, options.folder.absolute(), console) else 1)
+        except (DemoError, ClientError) as error:
+            console.print(str(error), style="red", markup=False, soft_wrap=True)
+            sys.exit(1)
 
 
 if __name__ == "__main__":

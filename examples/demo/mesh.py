@@ -1,4 +1,4 @@
-"""A mesh of the demo's own as a process, and one runtime that the mesh starts as another."""
+"""A mesh of the demo's own as a process, and one agent whose runtime the mesh starts as another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
-from pydantic import ValidationError
-
-from agent_common.protocol import Problem
+from agent_client import ClientError
+from agent_client.sync import SyncAgent, SyncMesh
 from agent_testing import LiveProcess
 
 READY_SECONDS = 30.0
@@ -25,7 +23,7 @@ class DemoError(Exception):
 
 
 @contextmanager
-def running_mesh(folder: Path, provider: str) -> Generator[httpx.Client]:
+def running_mesh(folder: Path, provider: str) -> Generator[SyncMesh]:
     """`agent-host up` on a free port, with its data in `folder`; gives the operator's client."""
     token = secrets.token_urlsafe(24)
     port = free_port()
@@ -41,42 +39,23 @@ def running_mesh(folder: Path, provider: str) -> Generator[httpx.Client]:
     }
     command = [sys.executable, "-m", "examples.demo.host", "up"]
     with ExitStack() as stack:
-        operator = stack.enter_context(client_of(url, token))
         try:
             stack.enter_context(LiveProcess(command, environment, f"{url}/readyz", READY_SECONDS))
         except (RuntimeError, TimeoutError) as error:
             raise DemoError(str(error)) from None
-        yield operator
+        yield stack.enter_context(SyncMesh(url, token))
 
 
 @contextmanager
-def running_runtime(operator: httpx.Client) -> Generator[tuple[httpx.Client, Path]]:
-    """One runtime under the mesh's process driver; gives the client of its HTTP face and its workspace."""
-    made = require_success(operator.post("/workspaces", json={"id": AGENT})).json()
+def running_agent(mesh: SyncMesh) -> Generator[tuple[SyncAgent, Path]]:
+    """One agent under the mesh's process driver; gives its client and its workspace."""
+    mesh.workspaces.create(AGENT)
     try:
-        running = require_success(
-            operator.post(f"/workspaces/{AGENT}/start")
-        ).json()  # answers when the runtime is ready
-        with client_of(running["url"], made["token"]) as agent:
-            yield agent, Path(running["data_dir"]) / "workspace"
+        running = mesh.workspaces.start(AGENT)  # returns when the runtime is ready
+        yield mesh.agent(AGENT), Path(running.data_dir) / "workspace"
     finally:
-        with contextlib.suppress(httpx.HTTPError):
-            operator.post(f"/workspaces/{AGENT}/stop", timeout=15.0)
-
-
-def client_of(url: str, token: str) -> httpx.Client:
-    return httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60.0, trust_env=False)
-
-
-def require_success(response: httpx.Response) -> httpx.Response:
-    """The response, if it is a success."""
-    if response.is_success:
-        return response
-    try:
-        why = Problem.model_validate_json(response.content).detail
-    except ValidationError:
-        why = response.text
-    raise DemoError(f"{response.request.method} {response.request.url} answered {response.status_code}: {why}")
+        with contextlib.suppress(ClientError):
+            mesh.workspaces.stop(AGENT)
 
 
 def free_port() -> int:

@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.status import Status
 from rich.text import Text
 
-from agent_common.protocol import Usage, chunks
+from agent_client import ChatEvent, Failed, Finished, Notice, StepFinished, StepStarted, TextDelta, ToolCall, ToolResult
+from agent_common.protocol import Usage
 
 KEY_ARGUMENTS = ("path", "command", "pattern", "query", "url", "name")
 WIDTH = 64
@@ -22,7 +23,7 @@ FAILED = "red"
 
 
 class StepView:
-    """Reads the chunks of a turn; shows what is going on, and prints a line for each step when it has ended."""
+    """Reads the events of a turn; shows what is going on, and prints a line for each step when it has ended."""
 
     def __init__(self, console: Console, status: Status) -> None:
         self._console = console
@@ -39,28 +40,27 @@ class StepView:
         self._tokens_before = 0
         """The same when the step began."""
 
-    def show(self, chunk: chunks.AnyChunk) -> None:
-        match chunk:
-            case chunks.StartStep():
+    def show(self, event: ChatEvent) -> None:
+        match event:
+            case StepStarted():
                 self._begin()
-            case chunks.TextDelta():
-                self._text += chunk.delta
-            case chunks.ToolInputAvailable():
-                call = step_line(chunk.toolName, key_argument(chunk.input))
-                self._calls[chunk.toolCallId] = [call]
+            case TextDelta(kind="text"):
+                self._text += event.text
+            case ToolCall():
+                call = step_line(event.name, key_argument(event.input))
+                self._calls[event.id] = [call]
                 self._status.update(call)
-            case chunks.ToolOutputAvailable():
-                self._add_note(chunk.toolCallId, outcome_of(chunk.output))
-            case chunks.ToolInputError() | chunks.ToolOutputError():
-                self._add_note(chunk.toolCallId, failure(chunk.errorText))
-            case chunks.FinishStep():
+            case ToolResult():
+                self._add_note(event.id, failure(event.error) if event.error else outcome_of(event.output))
+            case StepFinished():
+                self._count(event.usage)
                 self._end()
-            case chunks.MessageMetadata() | chunks.Finish():
-                self._count(chunk.messageMetadata or {})
-            case chunks.DataChunk(type="data-status", data={"state": "retrying", "message": str(message)}):
+            case Finished():
+                self._count(event.reply.usage)
+            case Notice(name="status", data={"state": "retrying", "message": str(message)}):
                 self._console.print(f"The model call failed and is made again: {message}", style="yellow", markup=False)
-            case chunks.ErrorChunk():
-                self._console.print(chunk.errorText, style="red", markup=False)
+            case Failed():
+                self._console.print(event.message, style="red", markup=False)
             case _:
                 pass
 
@@ -76,9 +76,9 @@ class StepView:
         if note is not None:
             self._calls.setdefault(call_id, [Text()]).append(note)
 
-    def _count(self, metadata: dict[str, Any]) -> None:
-        if "usage" in metadata:
-            self._tokens = Usage.model_validate(metadata["usage"]).total
+    def _count(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self._tokens = usage.total
 
     def _end(self) -> None:
         seconds, tokens = time.monotonic() - self._began, self._tokens - self._tokens_before

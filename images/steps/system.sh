@@ -1,8 +1,9 @@
 #!/bin/sh
-# What the guest needs of the system, and nothing with which a program is installed or compiled.
+# What guest and host need of the system, and nothing with which a program is installed or compiled:
+# system.sh USER UID GID [GROUP], the user that the program runs as, in the group of agents unless one is named.
 # In the base of images/base.sh all of that is there already, and this makes a small layer.
 set -eu
-uid=10001
+user=$1 uid=$2 gid=$3
 
 missing=
 for pair in bwrap:bubblewrap rg:ripgrep tini:tini setpriv:util-linux; do
@@ -16,12 +17,12 @@ if [ -n "$missing" ]; then
   rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /var/cache/debconf/*-old
 fi
 
-grep -q "^agent:" /etc/passwd || {
-  echo "agent:x:$uid:$uid::/home/agent:/usr/sbin/nologin" >>/etc/passwd
-  echo "agent:x:$uid:" >>/etc/group
+grep -q "^$user:" /etc/passwd || {
+  echo "$user:x:$uid:$gid::/home/$user:/usr/sbin/nologin" >>/etc/passwd
+  echo "${4:-agent}:x:$gid:" >>/etc/group
 }
-mkdir -p /data /home/agent
-chown "$uid:$uid" /data
+mkdir -p /data "/home/$user"
+chown "$uid:$gid" /data
 chmod 0750 /data
 chmod 1777 /tmp
 

@@ -31,17 +31,21 @@ class Exchange:
 class Client(asyncio.Protocol):
     """`await Client.connect(url)`, then one exchange at a time."""
 
-    def __init__(self, host: str) -> None:
-        self._host = host
+    def __init__(self, host: str, prefix: str = "", token: str | None = None) -> None:
+        """`prefix`: what every path begins with. `token`: the bearer token of every request, or None."""
+        self._prefix = prefix
+        self._headers = f"host: {host}\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
         self.heard = asyncio.Event()
         """In this exchange the mark has come so many times."""
 
     @classmethod
-    async def connect(cls, url: str) -> Self:
+    async def connect(cls, url: str, prefix: str = "", token: str | None = None) -> Self:
         """Opens a connection to the origin of `url`."""
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()
-        _, client = await loop.create_connection(lambda: cls(parts.netloc), parts.hostname or "", parts.port or 80)
+        _, client = await loop.create_connection(
+            lambda: cls(parts.netloc, prefix, token), parts.hostname or "", parts.port or 80
+        )
         return client
 
     async def get(self, path: str) -> Exchange:
@@ -61,7 +65,7 @@ class Client(asyncio.Protocol):
         self._wanted, self._tail = times, b""
         self.heard.clear()
         self._done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        head = f"{method} {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-length: {len(body)}\r\n"
+        head = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._headers}content-length: {len(body)}\r\n"
         kind = "content-type: application/json\r\n\r\n" if body else "\r\n"
         started = time.perf_counter()
         self._transport.write((head + kind).encode() + body)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import counting, held, hops, load, many, mediated, prompt, recalled, saves, skills, views, wire
+from . import counting, gateway, held, hops, load, many, mediated, prompt, recalled, saves, skills, views, wire
 from .stored import Contents
 
 Figures = Mapping[str, float]
@@ -36,6 +36,7 @@ p50 = statistics.median
 SAVED, SAVED_BUSY = "skill saved to callable {}, ms", "the same beside four chats {}, ms"
 SEARCH = "search of 100,000 facts p95, ms"
 TRIPS, TRIP_P99 = "channel: round trips / bare echo", "channel: round trip p99 / bare echo"
+ADDED, SHARE = "gateway: added to a turn p50, ms", "gateway: tokens/s through the host / direct"
 AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
 
 ROWS = (
@@ -173,6 +174,20 @@ ROWS = (
         },
         floor_too=False,
     ),
+    Row(
+        "gateway",
+        gateway.gateway,
+        1,
+        {
+            "gateway: turn by the agent's address p50, ms": ("direct turn", p50),
+            "gateway: turn through the host p50, ms": ("through turn", p50),
+            ADDED: ("added", p50),
+            "gateway: tokens/s by the agent's address": ("direct tokens", p50),
+            "gateway: tokens/s through the host": ("through tokens", p50),
+            SHARE: ("share", p50),
+        },
+        floor_too=False,
+    ),
     Row("idle-agents", mediated.idle_agents, 1, {AGENT: ("memory", p50)}, floor_too=False),
     Row(
         "reconnect",
@@ -274,6 +289,8 @@ BARS = {
     "RSS before the first turn, MiB": Bar(60, of="ours"),
     "RSS after a hundred turns, MiB": Bar(110, of="ours"),
     "turn p50, ms": Bar(2),
+    ADDED: Bar(0.6, of="ours"),
+    SHARE: Bar(0.95, of="ours", least=True),
     # No tool at all would be free; what remains is ours: two saves, the gate, and another call of the model.
     "tool round, ms": Bar(3, of="ours"),
     "bash -c true, confined p50, ms": Bar(40, of="ours"),

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from agent_host.settings import LOADER as HOST_LOADER
 from agent_runtime.settings import LOADER, PREFIX, Settings
+from frontends.settings import LOADER as BOTS_LOADER
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "images"
@@ -70,7 +72,8 @@ def test_only_what_the_dockerfile_names_goes_into_a_build() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
     assert {line for line in lines if line.startswith("!")} == {
-        "!agent_common", "!agent_runtime", "!images", "!requirements", "!LICENSE", "!pyproject.toml",
+        "!agent_client", "!agent_common", "!agent_conformance", "!agent_host", "!agent_runtime", "!agent_testing",
+        "!frontends", "!images", "!requirements", "!LICENSE", "!pyproject.toml",
     }  # fmt: skip
 
 
@@ -89,10 +92,34 @@ def test_bytecode_is_bound_to_no_files_time(step: str) -> None:
 
 
 def test_doubles_stay_out_and_a_bill_of_materials_is_written() -> None:
+    assert re.findall(r"^COPY (agent_\w+)", DOCKERFILE, re.MULTILINE) == ["agent_common", "agent_runtime"]
     script = (IMAGES / "steps/source.sh").read_text()
-    [copied] = [line for line in script.splitlines() if line.startswith("cp -R")]
-    assert copied == 'cp -R /build/agent_common /build/agent_runtime "$staged$packages/"'
-    assert '/build/sbom.py /build/pyproject.toml >"$staged/usr/share/agent-runtime/sbom.cdx.json"' in script
+    assert '/build/sbom.py /build/pyproject.toml >"$staged/usr/share/$command/sbom.cdx.json"' in script
+
+
+def test_the_bots_are_neither_a_host_nor_an_agent() -> None:
+    text = (IMAGES / "bots/Dockerfile").read_text()
+    copied = re.findall(r"^COPY ((?:agent_|frontends)\w*) ", text, re.MULTILINE)
+    assert copied == ["agent_common", "agent_client", "frontends"]
+    final = text.rpartition("\nFROM ")[2]
+    assert "USER 10003:10003" in final
+    assert {"VOLUME /data", "STOPSIGNAL SIGTERM", 'ENTRYPOINT ["tini", "--", "agent-bots"]'} <= set(final.splitlines())
+    assert "EXPOSE" not in final
+
+
+def test_the_bots_of_compose_start_when_asked_and_have_their_secrets_in_files() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    bots, mesh = compose["services"]["bots"], compose["services"]["mesh"]
+    assert bots["profiles"] == ["bots"]
+    assert set(bots["environment"]) <= {"MESH_TOKEN_FILE", *BOTS_LOADER.names()}
+    assert not {name for name in bots["environment"] if name.endswith("_TOKEN")}
+    held = ("read_only", "cap_drop", "security_opt", "tmpfs", "pids_limit")
+    assert {name: bots[name] for name in held} == {name: mesh[name] for name in held}
+    own, given = bots["volumes"]
+    assert own.partition(":")[0] in compose["volumes"]
+    assert given.endswith(":/run/bots:ro")
+    others = {volume for name, one in compose["services"].items() if name != "bots" for volume in one["volumes"]}
+    assert own not in others
 
 
 def test_no_program_runs_as_somebody_else() -> None:
@@ -165,6 +192,35 @@ def test_the_pod_is_held_and_names_only_settings_that_there_are() -> None:
     names = {one["name"] for one in container["env"]}
     assert names <= SETTINGS
     assert not SECRETS & names
+
+
+def test_the_mesh_is_one_pod_that_is_held_and_has_its_secrets_in_files() -> None:
+    named = {one["kind"]: one for one in documents("kubernetes/mesh/deployment.yaml")}
+    spec = named["Deployment"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False)
+    held = pod["securityContext"]
+    assert (held["runAsNonRoot"], held["runAsUser"], held["runAsGroup"]) == (True, 10002, 10001)
+    assert held["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    names = {one["name"] for one in container["env"]}
+    assert names <= set(HOST_LOADER.names())
+    assert not {name for name in names if not name.endswith("_FILE")}
+    claim = named["PersistentVolumeClaim"]["metadata"]["name"]
+    assert claim in {one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["volumes"]}
+
+
+def test_the_mesh_is_reached_by_agents_and_by_those_who_are_let_in() -> None:
+    deny, mesh = documents("kubernetes/mesh/networkpolicy.yaml")
+    assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert all(rule["from"] for rule in mesh["spec"]["ingress"])
+    outside = [to["ipBlock"] for rule in mesh["spec"]["egress"] for to in rule["to"] if "ipBlock" in to]
+    assert [one["cidr"] for one in outside] == ["0.0.0.0/0"]
+    assert {"10.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"} <= set(outside[0]["except"])
 
 
 def test_pods_reach_nothing_but_the_mesh() -> None:

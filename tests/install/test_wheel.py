@@ -1,11 +1,13 @@
-"""The built wheel in an empty environment: both servers start from it and answer."""
+"""The built wheel on a fresh machine: installed outside of the checkout, and used as a person would."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,21 +18,38 @@ from agent_testing import LiveProcess
 
 ROOT = Path(__file__).parents[2]
 [WHEEL] = Path(os.environ["WHEEL_DIR"]).absolute().glob("*.whl")
+[SOURCE] = WHEEL.parent.glob("*.tar.gz")
 PATIENCE = 60.0
 INSTALL_SECONDS = 300
+COMMANDS = ("agent", "agent-host", "agent-runtime")
 pytestmark = pytest.mark.timeout(2 * INSTALL_SECONDS)
+
+
+def run(
+    *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+    )
+    assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the commands in an environment that holds the wheel and what it needs, as the lock has it."""
-    environment = tmp_path_factory.mktemp("fresh") / "venv"
+    """The folder of the commands that `uv tool install` has made, with the versions of the lock."""
+    home = tmp_path_factory.mktemp("fresh")
+    where = {"UV_TOOL_DIR": str(home / "tools"), "UV_TOOL_BIN_DIR": str(home / "bin"), "HOME": str(home)}
+    lock = ROOT / "requirements/all.lock"
     uv = Path(sys.executable).with_name("uv")
-    python = environment / "bin/python"
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True, timeout=PATIENCE)
-    install = [uv, "pip", "install", "--quiet", "--python", python, "--constraints", ROOT / "requirements/dev.lock"]
-    subprocess.run([*install, f"{WHEEL}[host,skills]"], check=True, timeout=INSTALL_SECONDS)
-    return environment / "bin"
+    run(uv, "tool", "install", "--python", sys.executable, "--constraints", lock, f"{WHEEL}[all]", cwd=home, env=where)
+    return home / "bin"
 
 
 @pytest.fixture
@@ -40,28 +59,43 @@ def mesh(programs: Path, tmp_path: Path) -> Iterator[httpx.Client]:
     with ExitStack() as stack:
         host = stack.enter_context(LiveProcess([programs / "agent-host", "up"], env, timeout=PATIENCE, cwd=tmp_path))
         url = host.wait_for_output(r"agent-host listens on (\S+)")[1]
-        made = subprocess.run(
-            [programs / "agent-host", "token", "agent", "--keep"],
-            cwd=tmp_path,
-            env={**os.environ, **env},
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        env |= {"AGENT_MESH_URL": url, "AGENT_MESH_TOKEN_FILE": made.stdout.strip()}
+        token = run(programs / "agent-host", "token", "agent", "--keep", cwd=tmp_path, env=env).stdout.strip()
+        env |= {"AGENT_MESH_URL": url, "AGENT_MESH_TOKEN_FILE": token}
         serve = LiveProcess([programs / "agent-runtime", "serve"], env, timeout=PATIENCE, cwd=tmp_path)
         address = stack.enter_context(serve).wait_for_output(r'"url": "(http://[^"]+)"')[1]
         yield stack.enter_context(httpx.Client(base_url=address, timeout=PATIENCE, trust_env=False))
 
 
-def test_every_file_of_the_packages_is_in_the_wheel(programs: Path) -> None:
+def test_every_file_of_the_packages_is_in_wheel_and_source() -> None:
     packages = [path.name for path in ROOT.glob("agent_*")]
-    listed = subprocess.run(["git", "ls-files", *packages], cwd=ROOT, check=True, capture_output=True, text=True)
-    [installed] = programs.parent.glob("lib/python*/site-packages")
-    assert [name for name in listed.stdout.split() if not (installed / name).exists()] == []
+    files = set(run("git", "ls-files", *packages, cwd=ROOT).stdout.split())
+    with zipfile.ZipFile(WHEEL) as wheel, tarfile.open(SOURCE) as source:
+        assert files - set(wheel.namelist()) == set()
+        names = {name.partition("/")[2] for name in source.getnames()}
+    assert (files | {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"}) - names == set()
 
 
-def test_host_and_agent_answer(mesh: httpx.Client) -> None:
-    assert mesh.get("/healthz").status_code == 200
-    assert mesh.get("/status").json()["state"] == "idle"
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_know_their_version_and_their_options(programs: Path, tmp_path: Path, name: str) -> None:
+    version = WHEEL.name.split("-")[1]
+    assert run(programs / name, "--version", cwd=tmp_path).stdout == f"{name} {version}\n"
+    assert name in run(programs / name, "--help", cwd=tmp_path).stdout
+
+
+def test_host_and_agent_answer_and_run_a_command(mesh: httpx.Client) -> None:
+    assert "[demo model]" in mesh.post("/chat", json={"message": "hello"}).json()["response"]
+    reply = mesh.post("/chat", json={"message": "run: echo $((6 * 7))"}).json()
+    assert "42" in reply["response"], reply
+    assert [one["name"] for one in reply["tool_outputs"]] == ["bash"]
+
+
+def test_a_command_whose_packages_are_missing_says_what_to_install(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "bare", cwd=tmp_path)
+    programs = tmp_path / "bare/bin"
+    run(programs / "pip", "install", "--disable-pip-version-check", "--no-deps", WHEEL, cwd=tmp_path)
+    for name, extra in (("agent-host", "host"), ("agent", "client")):
+        done = run(programs / name, "ps", cwd=tmp_path, check=False)
+        assert done.returncode == 1
+        assert f"pip install 'agent-runtime[{extra}]'" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert run(programs / name, "--version", cwd=tmp_path).returncode == 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import json
+import contextlib
+import os
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,10 +16,11 @@ import psutil
 import pytest
 
 from agent_host.fleet.machine import SocketDir
+from agent_host.fleet.machine.processes import read_record
 from agent_testing import ScriptedProvider
 from tests.integration.host.live import Host, catalog
 
-from .machine import IMAGE, PATIENCE, Took, born, busy, connected
+from .machine import IMAGE, PATIENCE, Took, born, busy
 
 T = TypeVar("T")
 KEY = "sk-never-in-the-guest"
@@ -37,14 +40,19 @@ def eventually(look: Callable[[], T | None], what: str) -> T:
 class House:
     def __init__(self, host: Host, provider: ScriptedProvider, name: str) -> None:
         self.host, self.provider, self.name = host, provider, name
-        self.operator = host.operator
-        self.operator.timeout = httpx.Timeout(PATIENCE)
         self.seat = SocketDir.for_workspace(host.data_dir / "vm", name)
         made = self.operator.post("/workspaces", json={"id": name, "driver": "qemu"})
         assert made.status_code == 201, made.text
         self.token: str = made.json()["token"]
         self.boots: list[Took] = []
         """Until READY, of those that were waited for."""
+        self._seen: set[psutil.Process] = set()
+
+    @property
+    def operator(self) -> httpx.Client:
+        """A client of the host's present life."""
+        self.host.operator.timeout = httpx.Timeout(PATIENCE)
+        return self.host.operator
 
     # ---------------------------------------------------------------- the machine
 
@@ -84,11 +92,16 @@ class House:
         return self.operator.get(f"/workspaces/{self.name}").json()
 
     def processes(self) -> dict[str, list[int]]:
-        """Those of the machine, by name."""
+        """Those of the machine that run, by name, whichever process of the host has started them."""
+        record = read_record(self.seat.folder) if self.seat.folder.exists() else None
+        for one in record.processes if record else ():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if one.running:
+                    self._seen.add(psutil.Process(one.pid))
         found: dict[str, list[int]] = {}
-        for child in psutil.Process(self.host.process.pid).children(recursive=True):
-            if child.status() != psutil.STATUS_ZOMBIE:
-                found.setdefault(child.name(), []).append(child.pid)
+        for process in self._seen:
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.setdefault(process.name(), []).append(process.pid)
         return found
 
     @property
@@ -112,16 +125,9 @@ class House:
         return (self.host.data_dir / f"workspaces/{self.name}/console.log").read_text("utf-8", "replace")
 
     def get(self, path: str) -> tuple[int, Any]:
-        """From the runtime's own HTTP face, by the machine's socket: no other way leads there."""
-        door = http.client.HTTPConnection("guest")
-        door.sock = connected(self.seat.uds, 8400)
-        try:
-            door.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
-            reply = door.getresponse()
-            body = reply.read()
-        finally:
-            door.close()
-        return reply.status, json.loads(body) if body[:1] in b"{[" else body.decode()
+        """From the agent's own API, through the host."""
+        reply = self.operator.get(f"/workspaces/{self.name}/api{path}")
+        return reply.status_code, reply.json() if "json" in reply.headers.get("content-type", "") else reply.text
 
     # ---------------------------------------------------------------- work
 
@@ -152,26 +158,38 @@ class House:
         return [str(message["content"]) for message in messages if message["role"] == "tool"]
 
 
+@contextmanager
+def host_with_machine(folder: Path, provider: ScriptedProvider, **settings: object) -> Generator[House]:
+    """A host, and a workspace `guest` of the driver `qemu`. No machine is left at the end."""
+    given = {
+        "MESH_MODELS": catalog(folder, provider),
+        "UPSTREAM_KEY": KEY,
+        "MESH_EGRESS_HOSTS": "example.org",
+        "MESH_EGRESS_PORT": "0",
+        "MESH_VM_IMAGE": IMAGE,
+        "MESH_VM_ACCEL": "tcg",
+        "MESH_START_TIMEOUT": PATIENCE,
+        "AGENT_CONFINEMENT": "required",
+    }
+    host = Host(folder / "data", **given, **settings)
+    try:
+        with host:
+            try:
+                yield House(host, provider, "guest")
+            finally:
+                provider.release()
+                print(host.process.output()[-4000:])
+    finally:
+        for one in (host.data_dir / "vm").iterdir():
+            for process in record.processes if one.is_dir() and (record := read_record(one)) else ():
+                if process.running:
+                    os.kill(process.pid, signal.SIGKILL)
+
+
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    folder: Path = tmp_path_factory.mktemp("house")
     with (
         ScriptedProvider(models=("big-1", "vectors-1")) as provider,
-        Host(
-            folder / "data",
-            MESH_MODELS=catalog(folder, provider),
-            UPSTREAM_KEY=KEY,
-            MESH_EGRESS_HOSTS="example.org",
-            MESH_EGRESS_PORT="0",
-            MESH_VM_IMAGE=IMAGE,
-            MESH_VM_ACCEL="tcg",
-            MESH_START_TIMEOUT=PATIENCE,
-            AGENT_CONFINEMENT="required",
-        ) as host,
+        host_with_machine(tmp_path_factory.mktemp("house"), provider) as house,
     ):
-        house = House(host, provider, "guest")
-        try:
-            yield house
-        finally:
-            provider.release()
-            print(host.process.output()[-4000:])
+        yield house

@@ -12,8 +12,10 @@ import psutil
 import pytest
 
 from agent_testing import Call, Hang, Say
+from tests.e2e.host.gateway_uses import agent, check_quarantine_cuts_a_stream, use_everything
 
-from .house import KEY, MONITOR, House, connected, eventually
+from .house import KEY, MONITOR, House, eventually
+from .machine import connected
 
 pytestmark = pytest.mark.timeout(600)
 SKILL = '''
@@ -96,6 +98,14 @@ def test_a_monitor_that_is_killed_in_the_middle_costs_no_result(house: House) ->
     assert "workspace_restarted" in house.host.process.output()
     house.until_ready()
     assert house.run("cat", "/data/workspace/steps") == "once\n"
+
+
+def test_its_api_is_used_through_the_host(house: House) -> None:
+    house.start()
+    with agent(house.host, house.name) as guest:
+        use_everything(guest, house.provider, house.name)
+    house.stop()
+    check_quarantine_cuts_a_stream(house.host, house.name)
 
 
 def test_quarantine_cuts_all_ways_and_nothing_is_delivered_afterwards(house: House) -> None:

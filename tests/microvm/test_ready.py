@@ -10,8 +10,8 @@ from .house import House
 from .machine import HOST, Took, booted
 
 pytestmark = pytest.mark.timeout(600)
-MOST = 1.5
-"""Times FastAPI's."""
+MOST = 2.2
+"""Times what FastAPI adds to a boot with idle Python, whose own time is the kernel's and changes from day to day."""
 ROUNDS = 4
 IDLE = f"""
 import socket, time
@@ -65,18 +65,20 @@ async def test_ready_comes_soon(house: House, tmp_path: Path) -> None:
     for round_ in range(ROUNDS):
         bare, ready = await until(tmp_path / f"bare-{round_}", BARE, "HTTP/1.1 200"), booted_house(fresh)
         tell(idle, bare, ready)
-        if soon(bare, ready):
+        if soon(idle, bare, ready):
             return
     pytest.fail("READY comes too late")
 
 
-def soon(bare: Took, ready: Took) -> bool:
+def soon(idle: Took, bare: Took, ready: Took) -> bool:
     """By the clock, or by the processor's time, which other work blurs less."""
-    return ready.seconds <= MOST * bare.seconds or ready.busy <= MOST * bare.busy
+    by_clock = ready.seconds - idle.seconds <= MOST * (bare.seconds - idle.seconds)
+    return by_clock or ready.busy - idle.busy <= MOST * (bare.busy - idle.busy)
 
 
 def tell(idle: Took, bare: Took, ready: Took) -> None:
-    times = f"{ready.seconds / bare.seconds:.2f} times FastAPI's, {ready.busy / bare.busy:.2f} of a processor"
+    added = (ready.seconds - idle.seconds) / (bare.seconds - idle.seconds)
+    times = f"{ready.seconds / bare.seconds:.2f} times FastAPI's, and it adds {added:.2f} times as much to idle Python"
     print(f"\nfrom the start of the monitor: idle Python {idle}, FastAPI's first answer {bare}, READY {ready}: {times}")
 
 

@@ -13,9 +13,14 @@ from pathlib import Path
 
 import pytest
 
+import agent_common
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PACKAGES = {"agent_common", "agent_runtime", "agent_host", "agent_testing", "agent_conformance"}
+PACKAGES = {
+    *("agent_common", "agent_client", "agent_runtime", "agent_host", "agent_testing", "agent_conformance"),
+    "frontends",
+}
 OURS = PACKAGES | {"examples", "images", "scripts", "tests"}
 LOADED_BY_OTHERS = {
     "coverage",
@@ -76,13 +81,19 @@ def top_modules(path: Path) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in names)
 
 
+def test_code_and_project_have_one_version() -> None:
+    assert agent_common.__version__ == PROJECT["version"]
+
+
 @pytest.mark.parametrize(
     ("folders", "extras"),
     [
         (["agent_common", "agent_runtime"], ["skills"]),
+        (["agent_client"], ["client"]),
         (["agent_host", "agent_conformance"], ["host"]),
-        (["agent_testing"], ["host", "dev"]),
-        (["tests", "scripts", "examples", "images"], ["host", "dev"]),
+        (["frontends"], ["bots", "client"]),
+        (["agent_testing"], ["bots", "host", "dev"]),
+        (["tests", "scripts", "examples", "images"], ["bots", "client", "host", "dev"]),
     ],
 )
 def test_what_is_imported_is_declared(folders: list[str], extras: list[str]) -> None:

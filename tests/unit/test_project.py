@@ -22,7 +22,15 @@ from agent_testing import Call, Hang, Say, ScriptedProvider
 from scripts import schemas
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("agent_common", "agent_runtime", "agent_host", "agent_testing", "agent_conformance")
+PACKAGES = (
+    "agent_common",
+    "agent_client",
+    "agent_runtime",
+    "agent_host",
+    "agent_testing",
+    "agent_conformance",
+    "frontends",
+)
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 CALLERS = SOURCES + sorted(path for folder in ("examples", "scripts") for path in (ROOT / folder).rglob("*.py"))
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
@@ -200,6 +208,11 @@ def test_schemas_on_disk_are_those_of_the_code() -> None:
     assert schemas.written() == schemas.rendered(), "run: make schemas"
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_program_that_imports_a_package_sees_its_types(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+
+
 # ---------------------------------------------------------------- the demo
 
 
@@ -227,6 +240,7 @@ def test_the_demo_reports_what_its_files_say(tmp_path: Path) -> None:
     ]
     (files / "sales.csv").write_text("\n".join(rows) + "\n")
     report, result, progress = end_of(start_demo(files, tmp_path / "demo"))
+    assert progress.splitlines()[-1] == "Chat with an agent in this folder: .venv/bin/agent up"
     assert result["status"] == "complete"
     assert result["result"]["total"] == 12.75
     assert result["result"]["by_region"] == {"East": 9.0, "unknown": 3.75}
@@ -260,10 +274,26 @@ def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> Non
             children = psutil.Process(demo.pid).children(recursive=True)
         finally:
             demo.send_signal(signal.SIGINT)
-            demo.communicate(timeout=30)
-    assert demo.returncode == 128 + signal.SIGINT
+            _, progress = demo.communicate(timeout=30)
+    assert demo.returncode == 128 + signal.SIGINT, progress
     assert len(children) >= 2  # the mesh and the runtime
     assert psutil.wait_procs(children, timeout=5)[1] == []
+
+
+def test_the_exit_code_of_a_demo_is_its_signals_whatever_fails_on_the_way_out() -> None:
+    program = """
+import signal
+from examples.demo.__main__ import ExitOnSignal
+
+with ExitOnSignal():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.raise_signal(signal.SIGINT)
+        raise ValueError("on the way out")
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
 
 
 def test_no_call_hides_its_arguments_in_a_tuple() -> None:

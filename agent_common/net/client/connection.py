@@ -34,6 +34,7 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         """The event loop's time since when the connection is idle, set by the pool."""
         self._waiter: asyncio.Future[None] | None = None
         self._open = False
+        self._writable: asyncio.Future[None] | None = None
         self._fault = "the connection was lost"
 
     @property
@@ -43,14 +44,36 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
 
     async def send(self, data: bytes, seconds: float) -> None:
         """Write a whole request and read the head of the reply. Never sends it twice. Raises TransportFault."""
+        self.begin(data)
+        await self.read_head(seconds)
+
+    def begin(self, data: bytes) -> None:
+        """Write the head of a request, and its body as far as it is known."""
         self.expect_reply()
-        self._transport.write(data)
+        if self._open:
+            self._transport.write(data)
+
+    async def read_head(self, seconds: float) -> None:
+        """Wait for the head of the reply. Raises TransportFault."""
         try:
             while not self.status:
                 await self._wait_for_data(seconds)
         except BaseException:
             self.close()
             raise
+
+    async def write(self, data: bytes, seconds: float) -> None:
+        """Write a piece of the request's body, and wait while the server does not read. Raises TransportFault."""
+        if self._open:
+            self._transport.write(data)
+        if self._writable is None:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._writable
+        except TimeoutError as error:
+            self.close()
+            raise TransportFault(f"the server did not read for {seconds:g} s", timed_out=True) from error
 
     async def read(self, seconds: float) -> bytes:
         """Return the part of the body that has arrived; empty at its end. Raises TransportFault."""
@@ -112,8 +135,17 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
             self._transport.pause_reading()
         self._wake()
 
+    def pause_writing(self) -> None:
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._open = False
+        self.resume_writing()
         self.done = self.done or self.until_close
         self._wake()
 

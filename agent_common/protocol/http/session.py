@@ -10,6 +10,8 @@ from ..base import Inbound, Peer
 from .chat import UIMessage
 
 SessionState = Literal["idle", "busy", "retrying", "waiting_on_approval", "waiting_on_user_input", "error"]
+SessionFilter = Literal[SessionState, "waiting"]
+"""A state, or both of those that wait for a person."""
 TITLE_CHARACTERS = 200
 METADATA_BYTES = 16 * 1024
 
@@ -55,6 +57,8 @@ class SessionSummary(Peer):
     id: str
     session_id: str
     """The name in the request: an id, or the caller's own alias."""
+    alias: str | None
+    """The name that a caller gave to it, such as `main`; null if it has none."""
     title: str | None
     agent: str
     model: str
@@ -71,6 +75,7 @@ class SessionSummary(Peer):
     archived_at: int | None
     usage: TokenCounts
     total_tokens: int
+    status: SessionStatus
 
 
 class QueuedMessage(Peer):
@@ -93,7 +98,6 @@ class SessionDetail(SessionSummary):
     """The models without a known price."""
     context_tokens: int | None
     """Tokens in the window at the last model call; null if there was none since the server started."""
-    status: SessionStatus
     queue: list[QueuedMessage]
 
 
@@ -213,6 +217,8 @@ class SessionsQuery(_Query):
     after: str | None = Field(default=None, min_length=1, max_length=200)
     archived: bool = False
     ephemeral: bool = False
+    state: SessionFilter | None = None
+    """Only sessions in this state."""
 
 
 class MessagesQuery(_Query):

@@ -7,7 +7,7 @@ import json
 import secrets
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..base import Inbound, Peer
 from ..usage import Usage
@@ -57,10 +57,15 @@ class TaskAssignment(Inbound):
     """Spending limits; null means only those in the settings."""
     agent: str | None = Field(default=None, min_length=1, max_length=200)
     """The agent that carries it out; null means `default`."""
+    result_schema: dict[str, Any] | None = None
+    """A JSON Schema (2020-12) of an object, which `result` fits when the task is complete; null means any object."""
+    result_url: str | None = Field(default=None, min_length=1, max_length=2000)
+    """Where the host sends the result: an https URL (docs/reference/results.md). Needs a channel to a host."""
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON after defaults, without the id."""
-        unset = {"agent"} if self.agent is None else set[str]()  # stored tasks may be older than this field
+        # Stored tasks may be older than these fields.
+        unset = {name for name in ("agent", "result_schema", "result_url") if getattr(self, name) is None}
         content = self.model_dump(mode="json", exclude={"task_id", *unset})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
@@ -97,6 +102,33 @@ class TaskRecord(TaskResult):
     started_at: int | None = None
     finished_at: int | None = None
     attempts: int = 0
+
+
+class ListedTask(TaskRecord):
+    """A task in a list, with the user it belongs to."""
+
+    user: str
+
+
+class TaskList(Peer):
+    """A page of tasks, the newest first."""
+
+    tasks: list[ListedTask]
+    next: str | None = Field(default=None, exclude_if=lambda cursor: cursor is None)
+    """Pass it as `after` to get the next page; absent on the last one."""
+
+
+class TasksQuery(BaseModel):
+    """Which tasks to list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    status: list[RecordStatus] = Field(default_factory=list[RecordStatus], max_length=8)
+    """Only tasks with one of these; may be repeated."""
+    user: str | None = Field(default=None, min_length=1, max_length=200)
+    """Only tasks of this user; unset, of the user in `X-Agent-User`, or of all users."""
+    limit: int = Field(default=50, ge=1, le=500)
+    after: str | None = Field(default=None, min_length=1, max_length=200)
 
 
 class TaskAccepted(Peer):

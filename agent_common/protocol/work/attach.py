@@ -18,8 +18,9 @@ _SID = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A guest's offer of extensions, in the free text of its `ready` signal: `med/1 win=<n> max=<bytes> sid=<id>`, and
-    `epoch=<n>` if it was attached before."""
+    """A guest's offer of extensions, in the free text of its `ready` signal: `med/1 win=<n> max=<bytes> sid=<id>`,
+    `epoch=<n>` if it was attached before, and `tasks=1` if it reports the ends of all its tasks. Hosts ignore
+    names that they do not know."""
 
     window: int
     """Most requests that the guest works on at the same time."""
@@ -29,10 +30,15 @@ class Offer:
     """A random name of this connection, so that two copies of a guest never share one."""
     epoch: int = EPOCH_ZERO
     """Epoch of the guest's last attachment, by which the host recognizes the older of two copies of a guest."""
+    task_results: bool = False
+    """Whether the guest sends `task_result` to a host that takes it."""
+    api: bool = False
+    """Whether the guest opens connections by which the host reaches its HTTP API."""
 
     def __str__(self) -> str:
         last = f" epoch={self.epoch}" if self.epoch else ""
-        return f"med/1 win={self.window} max={self.max_line} sid={self.sid}{last}"
+        flags = "".join(f" {name}=1" for name, on in (("tasks", self.task_results), ("api", self.api)) if on)
+        return f"med/1 win={self.window} max={self.max_line} sid={self.sid}{last}{flags}"
 
     @classmethod
     def parse(cls, detail: str | None) -> Offer | None:
@@ -47,7 +53,8 @@ class Offer:
             return None
         if int(window) < 1 or int(size) < MIN_MAX_LINE:
             return None
-        return cls(min(int(window), MAX_WINDOW), int(size), sid, int(epoch))
+        flags = {"task_results": given.get("tasks") == "1", "api": given.get("api") == "1"}
+        return cls(min(int(window), MAX_WINDOW), int(size), sid, int(epoch), **flags)
 
 
 def _number(text: str) -> bool:
@@ -76,3 +83,8 @@ def verify_mac(mac: str, key: bytes, *, challenge: str, sid: str, agent_id: str,
         return False
     expected = compute_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
     return hmac.compare_digest(mac.encode("utf-8", "replace"), expected.encode())
+
+
+def api_challenge(connection_id: str) -> str:
+    """Return the challenge that a guest answers on a connection to its HTTP API. No `welcome` has one with a space."""
+    return f"api {connection_id}"

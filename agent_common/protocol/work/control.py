@@ -3,11 +3,12 @@ answered an offer with `welcome`. Unknown fields and kinds are ignored, so that 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from ..base import Peer
+from ..http.task import TaskResult
 from .messages import MAX_INTEGER, Id, Version
 
 Number = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
@@ -41,6 +42,8 @@ class Welcome(Control):
     """Bytes of the longest line that the host accepts."""
     challenge: Short | None = None
     """Must be answered with `attach` before the host accepts other frames; null means that no proof is needed."""
+    task_results: bool = Field(default=False, exclude_if=lambda taken: not taken)
+    """Whether the host takes `task_result`, which the guest has offered."""
 
 
 class Attach(Control):
@@ -76,6 +79,37 @@ class Ack(Control):
     what: Literal["result"] = "result"
 
 
+class TaskReport(Control):
+    """Guest to host, if both ends have agreed: a task has ended that was not given over the channel. It is sent again
+    until it is acknowledged."""
+
+    ctl = "task_result"
+    task_id: Id
+    user: Id
+    """The user who has posted the task. Ids of tasks are unique for each user."""
+    finished_at: Number
+    """Epoch milliseconds. The same task with another time has ended a second time."""
+    result: TaskResult
+    result_url: Annotated[str, StringConstraints(max_length=2000, pattern=r"^[\x21-\x7e]+$")] | None = None
+    """Where the task's caller wants the result sent."""
+    truncated: bool = Field(default=False, exclude_if=lambda cut: not cut)
+    """Whether fields of the result are left out because the whole does not fit into a line; the agent has them."""
+
+    @model_validator(mode="after")
+    def _one_task(self) -> Self:
+        if self.result.task_id != self.task_id:
+            raise ValueError("result.task_id must equal task_id")
+        return self
+
+
+class TaskAck(Control):
+    """Host to guest: the result of the task is durable on the host."""
+
+    ctl = "task_ack"
+    task_id: Id
+    user: Id
+
+
 class WorkUsage(Peer):
     """A request's usage so far, which is compared with its bounds."""
 
@@ -84,6 +118,26 @@ class WorkUsage(Peer):
     egress_bytes: Number | None = None
     duration_ms: Number = 0
     cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class OpenApi(Control):
+    """Host to guest, if the guest has offered `api=1`: open a connection to my address and serve your HTTP API on
+    it."""
+
+    ctl = "open_api"
+    id: Id
+    """A random name of the connection, for one use."""
+
+
+class ApiOpened(Control):
+    """Guest to host, the only line of a new connection: this is the connection that `open_api` has asked for. From
+    here on it carries HTTP, and the host sends the requests."""
+
+    ctl = "api_opened"
+    id: Id
+    agent_id: Id
+    mac: Short | None = None
+    """The proof, as in `attach`, with `api ` and the id as the challenge; null if the guest's address is its proof."""
 
 
 class Progress(Control):
@@ -148,7 +202,7 @@ class ConstraintsPayload(Control):
 CONTROLS: dict[str, type[Control]] = {
     kind.ctl: kind
     for kind in (
-        *(Welcome, Attach, Resume, ResumeOk, Ack, Progress, Cancel, Drain),
-        *(Ping, Pong, Nack, ConstraintsPayload),
+        *(Welcome, Attach, Resume, ResumeOk, Ack, TaskReport, TaskAck),
+        *(Progress, Cancel, Drain, Ping, Pong, Nack, ConstraintsPayload, OpenApi, ApiOpened),
     )
 }

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from ..driver import EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, Status
+from ..driver import EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, P, Status
 
 EXTERNAL = "external"
 
 
+class ConnectAgent(Protocol):
+    """Opens a connection to the HTTP API of a workspace's agent. Raises RequestError and OSError."""
+
+    async def __call__(self, workspace: str, protocol: Callable[[], P], /) -> P: ...
+
+
+async def _connect_none(_workspace: str, _protocol: Callable[[], P], /) -> P:
+    raise NotOffered("this host has no way to agents that other programs run")
+
+
 class ExternalDriver:
     """A driver that starts nothing. Its workspaces run from when the operator starts them until they are stopped."""
+
+    passes_settings = False
+    sees_host_files = False
+
+    def __init__(self) -> None:
+        self.connect_agent: ConnectAgent = _connect_none
+        """Set by the composition root: the agents open connections over their channels."""
 
     def allocate_url(self) -> str:
         return ""
@@ -23,14 +41,20 @@ class ExternalDriver:
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return
 
+    async def remove(self, workspace_id: str) -> Path | None:
+        return None
+
     async def start(self, launch: LaunchRequest) -> ExternalRuntime:
-        return ExternalRuntime()
+        return ExternalRuntime(launch.id, self.connect_agent)
 
 
 class ExternalRuntime:
     """A runtime that the host can neither watch nor stop."""
 
     url = ""
+
+    def __init__(self, workspace: str, connect_agent: ConnectAgent) -> None:
+        self._workspace, self._connect_agent = workspace, connect_agent
 
     async def wait(self) -> str:
         await asyncio.Event().wait()
@@ -41,6 +65,9 @@ class ExternalRuntime:
 
     async def status(self) -> Status:
         return Status(running=True, detail="run by another program")
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        return await self._connect_agent(self._workspace, protocol)
 
     async def console(self) -> str:
         return ""

@@ -14,81 +14,25 @@ from typing import Any
 
 import httpx2
 
-from ..driver import LaunchRequest, StartFailed
+from ..driver import StartFailed
 from ..machine import (
     ASK_SECONDS,
-    MEDIATION_PORT,
-    Console,
+    GUEST_CID,
     HostSockets,
     Image,
+    MachineDriver,
     MachineRuntime,
     MachineSettings,
     MonitorProcess,
     SocketDir,
-    boot_document,
     load_image,
-    write_config,
-    write_volume,
 )
-from .qemu import CONSOLE, GUEST_CID, VOLUME
 
 KERNEL = "vmlinux"
 """The uncompressed kernel, which is the only form that Firecracker boots."""
 _BOOT_ARGS = "console=ttyS0 quiet reboot=k panic=-1 random.trust_cpu=on"
 _POLL_SECONDS = 0.01
 _LONGEST_FAULT = 500
-
-
-class FirecrackerDriver:
-    def __init__(
-        self,
-        settings: MachineSettings,
-        host_sockets: HostSockets,
-        program: str,
-        *,
-        operator_env: Mapping[str, str] = os.environ,
-    ) -> None:
-        self._settings, self._host_sockets, self._program, self._operator_env = (
-            settings,
-            host_sockets,
-            program,
-            operator_env,
-        )
-
-    def allocate_url(self) -> str:
-        return ""
-
-    def mediation_address(self, workspace_id: str) -> str | None:
-        return str(SocketDir.create_for_workspace(self._settings.run_dir, workspace_id).port_socket(MEDIATION_PORT))
-
-    async def create(self, workspace_id: str, data_dir: Path) -> None:
-        SocketDir.create_for_workspace(self._settings.run_dir, workspace_id)
-        image = load_image(self._settings.image)
-        if not (image.folder / KERNEL).is_file():
-            raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker needs")
-        await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
-
-    async def start(self, launch: LaunchRequest) -> FirecrackerRuntime:
-        settings, image = self._settings, load_image(self._settings.image)
-        socket_dir = SocketDir.for_workspace(settings.run_dir, launch.id)
-        socket_dir.clear()
-        write_config(socket_dir.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
-        runtime = FirecrackerRuntime(
-            socket_dir, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace
-        )
-        command = (self._program, "--api-sock", str(socket_dir.monitor), "--id", socket_dir.folder.name)
-        try:
-            await self._host_sockets.open(socket_dir)
-            monitor = runtime.add(await MonitorProcess.spawn("firecracker", command, output=asyncio.subprocess.PIPE))
-            await _wait_for_socket(socket_dir.monitor, monitor)
-            await send_requests(
-                socket_dir.monitor, boot_requests(image, socket_dir, launch.data_dir / VOLUME, settings.memory)
-            )
-            await runtime.wait_until_ready(settings.start_timeout)
-        except BaseException:
-            await asyncio.shield(runtime.stop(at_once=True))
-            raise
-        return runtime
 
 
 class FirecrackerRuntime(MachineRuntime):
@@ -106,6 +50,35 @@ class FirecrackerRuntime(MachineRuntime):
             )
         finally:
             await send_requests(self.socket_dir.monitor, [("PATCH", "/vm", {"state": "Resumed"})])
+
+
+class FirecrackerDriver(MachineDriver):
+    name = "firecracker"
+    runtime_class = FirecrackerRuntime
+
+    def __init__(
+        self,
+        settings: MachineSettings,
+        host_sockets: HostSockets,
+        program: str,
+        *,
+        operator_env: Mapping[str, str] = os.environ,
+    ) -> None:
+        super().__init__(settings, host_sockets, operator_env)
+        self._program = program
+
+    async def create(self, workspace_id: str, data_dir: Path) -> None:
+        image = load_image(self._settings.image)
+        if not (image.folder / KERNEL).is_file():
+            raise StartFailed(f"MESH_VM_IMAGE: {image.folder} has no {KERNEL}, which Firecracker needs")
+        await super().create(workspace_id, data_dir)
+
+    async def boot(self, runtime: MachineRuntime, image: Image, volume: Path) -> None:
+        socket_dir = runtime.socket_dir
+        command = (self._program, "--api-sock", str(socket_dir.monitor), "--id", socket_dir.folder.name)
+        monitor = await runtime.spawn("firecracker", command, output=asyncio.subprocess.PIPE)
+        await _wait_for_socket(socket_dir.monitor, monitor)
+        await send_requests(socket_dir.monitor, boot_requests(image, socket_dir, volume, self._settings.memory))
 
 
 ApiRequest = tuple[str, str, dict[str, Any]]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ..driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, StartFailed, Status
+from ..driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, P, StartFailed, Status
 from .container import run_engine
 
 _POLL_SECONDS = 1.0
@@ -21,6 +21,9 @@ _QUICK = 30.0
 class MicroagentDriver:
     """Starts workspaces that the operator has created with microagent from `images/microagent.yaml`, under the agent's
     id. Mediation is declared in that file."""
+
+    passes_settings = False
+    sees_host_files = False
 
     def __init__(self, program: tuple[str, ...], start_timeout: float, poll: float = _POLL_SECONDS) -> None:
         self._program, self._start_timeout, self._poll = program, start_timeout, poll
@@ -33,6 +36,9 @@ class MicroagentDriver:
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         await run_json(self._program, "inspect", workspace_id)
+
+    async def remove(self, workspace_id: str) -> Path | None:
+        return None
 
     async def start(self, launch: LaunchRequest) -> MicroagentRuntime:
         runtime = MicroagentRuntime(self._program, launch.id, self._poll)
@@ -85,6 +91,9 @@ class MicroagentRuntime:
         seen = await run_json(self._program, "inspect", self._name)
         state = str(seen.get("state", "unknown"))
         return Status(state in ("running", "paused", "starting"), state)
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        raise NotOffered("microagent offers no way to the agent's own API")
 
     async def console(self) -> str:
         output = await run_engine(self._program, "logs", self._name, seconds=_QUICK, check=False)

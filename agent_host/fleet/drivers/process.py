@@ -8,11 +8,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
+
+from agent_common.net import Tcp, connect
 
 from ..driver import (
     CONSOLE_BYTES,
@@ -21,6 +23,7 @@ from ..driver import (
     CommandOutcome,
     LaunchRequest,
     NotOffered,
+    P,
     StartFailed,
     Status,
 )
@@ -33,6 +36,7 @@ _PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_EN
 _NEVER_PASSED = frozenset(
     {
         "AGENT_LLM_BASE_URL",
+        "AGENT_WORKSPACE_DIR",
         "AGENT_EGRESS_URL",
         "AGENT_TOKEN_FILE",
         "AGENT_MESH_TOKEN_FILE",
@@ -45,6 +49,9 @@ _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
 
 class ProcessDriver:
     """Starts `agent-runtime serve` on a loopback port. Tests pass another `command`."""
+
+    passes_settings = True
+    sees_host_files = True
 
     def __init__(self, start_timeout: float, stop_grace: float, command: Sequence[str] = _SERVE) -> None:
         self._start_timeout = start_timeout
@@ -59,6 +66,9 @@ class ProcessDriver:
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return
+
+    async def remove(self, workspace_id: str) -> Path | None:
+        return None
 
     async def start(self, launch: LaunchRequest) -> ChildRuntime:
         url = launch.url if _port_is_free(launch.url) else self.allocate_url()
@@ -139,6 +149,10 @@ class ChildRuntime:
 
     async def status(self) -> Status:
         return Status(self.running, "runs" if self.running else await self.wait(), self.pid)
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        parts = urlsplit(self.url)
+        return (await connect(protocol, Tcp(parts.hostname or "", parts.port or 0)))[1]
 
     async def console(self) -> str:
         return await asyncio.to_thread(self._log.read_tail, CONSOLE_BYTES)

@@ -15,26 +15,22 @@ from typing import Literal, NamedTuple
 
 import structlog
 
-from ..driver import LaunchRequest, StartFailed
+from ..driver import StartFailed
 from ..machine import (
     ASK_SECONDS,
     EGRESS_PORT,
+    GUEST_CID,
     MEDIATION_PORT,
     MESH_PORT,
-    Console,
     HostSockets,
     Image,
     Jail,
+    MachineDriver,
     MachineRuntime,
     MachineSettings,
-    MonitorProcess,
     SocketDir,
-    boot_document,
     jail_of,
-    load_image,
     with_device,
-    write_config,
-    write_volume,
 )
 from ..machine.kvm_probe import Accel, KvmProbe
 from ..vsock import backend_command as vsock_command
@@ -42,13 +38,12 @@ from ..vsock import backend_command as vsock_command
 log = structlog.get_logger(__name__)
 QEMU = "qemu-system-x86_64"
 KVM = Path("/dev/kvm")
-VOLUME, CONSOLE = "data.ext4", "console.log"
-GUEST_CID = 3
-"""The same for all machines, because each has its own vsock device."""
 _POLL_SECONDS = 0.01
 
 
-class QemuDriver:
+class QemuDriver(MachineDriver):
+    name = "qemu"
+
     def __init__(
         self,
         settings: MachineSettings,
@@ -57,48 +52,29 @@ class QemuDriver:
         accel: Literal["auto", "kvm", "tcg"] = "auto",
         operator_env: Mapping[str, str] = os.environ,
     ) -> None:
-        self._settings, self._host_sockets, self._operator_env = settings, host_sockets, operator_env
+        super().__init__(settings, host_sockets, operator_env)
         self._accel: Literal["auto", "kvm", "tcg"] = accel
         self._kvm_probe = KvmProbe(settings.run_dir / "kvm.json")
 
-    def allocate_url(self) -> str:
-        return ""
-
-    def mediation_address(self, workspace_id: str) -> str | None:
-        return str(SocketDir.create_for_workspace(self._settings.run_dir, workspace_id).port_socket(MEDIATION_PORT))
-
-    async def create(self, workspace_id: str, data_dir: Path) -> None:
-        SocketDir.create_for_workspace(self._settings.run_dir, workspace_id)
-        image = load_image(self._settings.image)
-        await write_volume(data_dir / VOLUME, self._settings.volume, image.uid, image.gid)
-
-    async def start(self, launch: LaunchRequest) -> MachineRuntime:
-        settings, image = self._settings, load_image(self._settings.image)
-        socket_dir = SocketDir.for_workspace(settings.run_dir, launch.id)
-        socket_dir.clear()
+    async def boot(self, runtime: MachineRuntime, image: Image, volume: Path) -> None:
         qemu = shutil.which(QEMU)
         if qemu is None:
             raise StartFailed(f"there is no {QEMU}; install qemu-system-x86")
         accel = await self._choose_accel(qemu, image)
-        write_config(socket_dir.config, boot_document(launch, image, self._operator_env, settings.stop_grace))
-        jail = choose_jail(socket_dir, accel)
-        runtime = MachineRuntime(
-            socket_dir, self._host_sockets, Console(launch.data_dir / CONSOLE), settings.stop_grace
-        )
-        try:
-            await self._host_sockets.open(socket_dir)
-            runtime.add(await start_vsock_backend(socket_dir, jail))
-            with open_files(image, socket_dir, launch.data_dir / VOLUME) as files:
-                command = qemu_command(qemu, accel, files, settings.memory)
-                machine = MonitorProcess.spawn(
-                    "the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files
-                )
-                runtime.add(await machine)
-            await runtime.wait_until_ready(settings.start_timeout)
-        except BaseException:
-            await asyncio.shield(runtime.stop(at_once=True))
-            raise
-        return runtime
+        jail = choose_jail(runtime.socket_dir, accel)
+        await start_vsock_backend(runtime, jail)
+        with open_files(image, runtime.socket_dir, volume) as files:
+            await runtime.follow_console()
+            command = qemu_command(qemu, accel, files, self._settings.memory)
+            await runtime.spawn("the machine", command, output=asyncio.subprocess.PIPE, jail=jail, files=files)
+
+    async def open_sockets(self, workspace_id: str) -> None:
+        """Open the host's sockets, and let the machine's own user connect to them."""
+        await super().open_sockets(workspace_id)
+        socket_dir = SocketDir.for_workspace(self._settings.run_dir, workspace_id)
+        if (jail := jail_of(socket_dir)) is not None:
+            ports = (MEDIATION_PORT, MESH_PORT, EGRESS_PORT)
+            await asyncio.to_thread(socket_dir.grant_access, jail.uid, jail.uid, ports)
 
     async def _choose_accel(self, qemu: str, image: Image) -> Accel:
         if self._accel == "auto":
@@ -114,19 +90,16 @@ def choose_jail(socket_dir: SocketDir, accel: Accel) -> Jail | None:
     return jail
 
 
-async def start_vsock_backend(socket_dir: SocketDir, jail: Jail | None) -> MonitorProcess:
+async def start_vsock_backend(runtime: MachineRuntime, jail: Jail | None) -> None:
     """Start the vsock backend of a machine, and return once its sockets exist. Raises StartFailed if it fails."""
-    if jail is not None:
-        await asyncio.to_thread(socket_dir.grant_access, jail.uid, jail.uid, (MEDIATION_PORT, MESH_PORT, EGRESS_PORT))
-    backend = vsock_command(socket_dir.monitor, GUEST_CID, socket_dir.uds, jail.uid if jail else None)
-    child = await MonitorProcess.spawn("the vsock backend", backend, output=asyncio.subprocess.DEVNULL)
+    socket_dir = runtime.socket_dir
+    command = vsock_command(socket_dir.monitor, GUEST_CID, socket_dir.uds, jail.uid if jail else None)
+    process = await runtime.spawn("the vsock backend", command, output=asyncio.subprocess.DEVNULL)
     deadline = time.monotonic() + ASK_SECONDS
     while not socket_dir.uds.exists():
-        if not child.running or time.monotonic() > deadline:
-            await child.kill()
+        if not process.running or time.monotonic() > deadline:
             raise StartFailed("the vsock backend did not start")
         await asyncio.sleep(_POLL_SECONDS)
-    return child
 
 
 class QemuFiles(NamedTuple):
@@ -141,6 +114,8 @@ class QemuFiles(NamedTuple):
     """The volume opened read-only as well, because QEMU opens it twice."""
     monitor: int
     """A socket that is connected to the vsock backend."""
+    console: int
+    """A socket that listens for the host, which may be another process of the host later."""
 
 
 @contextmanager
@@ -154,12 +129,15 @@ def open_files(image: Image, socket_dir: SocketDir, volume: Path) -> Generator[Q
             return made
 
         volumes = (handle(volume, os.O_RDWR | os.O_NOFOLLOW), handle(volume, os.O_NOFOLLOW))
-        monitor = stack.enter_context(socket.socket(socket.AF_UNIX))
+        monitor, console = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
         monitor.settimeout(ASK_SECONDS)
         monitor.connect(str(socket_dir.monitor))
         monitor.setblocking(True)
+        console.bind(str(socket_dir.console))
+        socket_dir.console.chmod(0o600)
+        console.listen()
         disks = (handle(image.root), handle(socket_dir.config), *volumes)
-        yield QemuFiles(handle(image.kernel), handle(image.initrd), *disks, monitor.fileno())
+        yield QemuFiles(handle(image.kernel), handle(image.initrd), *disks, monitor.fileno(), console.fileno())
 
 
 def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tuple[str, ...]:
@@ -174,7 +152,8 @@ def qemu_command(qemu: str, accel: Accel, files: QemuFiles, memory: int) -> tupl
         *("-object", f"memory-backend-memfd,id=ram,size={memory}M,share=on,seal=on"),
         *("-kernel", f"/proc/self/fd/{files.kernel}", "-initrd", f"/proc/self/fd/{files.initrd}"),
         *("-append", line if accel == "kvm" else f"{line} mitigations=off"),  # an emulated processor does not speculate
-        *("-serial", "stdio", *drives),
+        *("-chardev", f"socket,id=console,fd={files.console},server=on,wait=off", "-serial", "chardev:console"),
+        *drives,
         *("-chardev", f"socket,id=vsock,fd={files.monitor}"),
         *("-device", "vhost-user-vsock-pci,chardev=vsock"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),

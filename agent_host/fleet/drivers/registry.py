@@ -43,6 +43,7 @@ def _machine(settings: HostSettings, image: Path, run_dir: Path) -> MachineSetti
         stop_grace=settings.stop_grace,
         memory=settings.vm_memory,
         volume=settings.vm_volume,
+        outlives_host=settings.restore,
     )
 
 

@@ -1,26 +1,31 @@
 """The parts that microVMs of all drivers share: the folder of sockets, the disks, the console, and the guest's init."""
 
-from .boot import CONTROL_PORT, EGRESS_PORT, MEDIATION_PORT, MESH_PORT, boot_document
-from .child import MonitorProcess
+from .boot import CONTROL_PORT, EGRESS_PORT, GUEST_CID, MEDIATION_PORT, MESH_PORT, boot_document
 from .console import Console
 from .disks import write_config, write_volume
+from .driver import MachineDriver
 from .host_sockets import HostSockets
 from .image import Image, load_image
 from .jail import Jail, jail_of, with_device
+from .processes import MachineRecord, MonitorProcess
 from .runtime import ASK_SECONDS, MachineRuntime
 from .settings import MachineSettings
-from .socket_dir import SocketDir
+from .socket_dir import AGENT_SOCKET_NAME, SocketDir
 
 __all__ = [
+    "AGENT_SOCKET_NAME",
     "ASK_SECONDS",
     "CONTROL_PORT",
     "EGRESS_PORT",
+    "GUEST_CID",
     "MEDIATION_PORT",
     "MESH_PORT",
     "Console",
     "HostSockets",
     "Image",
     "Jail",
+    "MachineDriver",
+    "MachineRecord",
     "MachineRuntime",
     "MachineSettings",
     "MonitorProcess",

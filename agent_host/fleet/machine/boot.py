@@ -10,6 +10,8 @@ from ...listener import GUEST_PORT
 from ..driver import LaunchRequest
 from .image import Image
 
+GUEST_CID = 3
+"""The same for all machines, because each has its own vsock device."""
 CONTROL_PORT, HTTP_PORT = 1024, 8400
 """Ports in the guest: of its init, and of the init's relay to the runtime's HTTP server."""
 MEDIATION_PORT, MESH_PORT, EGRESS_PORT = GUEST_PORT, 8420, 8421
@@ -47,6 +49,7 @@ def boot_document(launch: LaunchRequest, image: Image, operator_env: Mapping[str
         **image.env,
         "TINI_SUBREAPER": "1",  # the image's own reaper is not process 1 here
         **{name: value for name, value in operator_env.items() if name.startswith("AGENT_") and name not in _OURS},
+        **launch.settings,
         "AGENT_ID": launch.id,
         "AGENT_DATA_DIR": "/data",
         "AGENT_HOST": "127.0.0.1",

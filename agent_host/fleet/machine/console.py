@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 MOST_BYTES = 1 << 20
@@ -16,17 +18,30 @@ class Console:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connections = ExitStack()
 
-    def start(self, reader: asyncio.StreamReader) -> None:
+    def begin(self) -> None:
+        """Start a new file, because the machine starts. Without this call the file is continued."""
         self._rotate()
-        self._task = asyncio.create_task(self._read(reader), name=f"console-{self.path}")
+
+    def follow(self, reader: asyncio.StreamReader) -> None:
+        """Write what the reader receives, until it ends."""
+        self._tasks.append(asyncio.create_task(self._read(reader), name=f"console-{self.path}"))
+
+    async def connect(self, socket: Path) -> None:
+        """Write what a socket of the machine sends, until the machine closes it. Raises OSError."""
+        reader, writer = await asyncio.open_unix_connection(socket)
+        self._connections.callback(writer.close)
+        self.follow(reader)
 
     async def close(self) -> None:
         """Write the last output. Call after the machine has ended."""
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=2)
-            self._task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+        for task in self._tasks:
+            task.cancel()
+        self._connections.close()
 
     def read_tail(self, max_bytes: int) -> str:
         """Return the last output as text; that of the previous run if there is none yet."""
@@ -49,11 +64,14 @@ class Console:
             self.path.replace(self._previous_path)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        written = 0
-        while data := await reader.read(_PIECE):
-            if written + len(data) > MOST_BYTES:
-                self._rotate()
-                written = 0
-            with self.path.open("ab") as file:
+        with contextlib.suppress(ConnectionError):  # a machine that is killed may reset its socket
+            while data := await reader.read(_PIECE):
+                self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            if file.tell() + len(data) <= MOST_BYTES:
                 file.write(data)
-            written += len(data)
+                return
+        self._rotate()
+        self.path.write_bytes(data)

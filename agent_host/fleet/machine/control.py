@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ..driver import CommandOutcome
+from agent_common.net import Unix, connect
+
+from ..driver import CommandOutcome, P
 from .boot import CONTROL_PORT
 
 LONGEST_ANSWER = 8 << 20
 _STREAM_LIMIT = 1 << 16
+_CONNECT_SECONDS = 10.0
+_LONGEST_GREETING = 64
 
 
 async def ask_guest(uds: Path, question: dict[str, Any], seconds: float, port: int = CONTROL_PORT) -> dict[str, Any]:
@@ -56,3 +60,46 @@ async def _line(reader: asyncio.StreamReader, most: int) -> bytes:
         if len(found) > most:
             raise ConnectionError(f"the guest's answer is longer than {most} bytes")
     return bytes(found)
+
+
+async def connect_guest(uds: Path, port: int, protocol: Callable[[], P]) -> P:
+    """Open a connection to a port of the guest, and return its protocol. Raises OSError, or TimeoutError."""
+    async with asyncio.timeout(_CONNECT_SECONDS):
+        transport, greeting = await connect(lambda: _Greeting(port), Unix(str(uds)), _CONNECT_SECONDS)
+        try:
+            await greeting.accepted
+        except BaseException:
+            transport.close()
+            raise
+    made = protocol()
+    greeting.transport.set_protocol(made)
+    made.connection_made(greeting.transport)
+    return made
+
+
+class _Greeting(asyncio.Protocol):
+    """Asks for a port of the guest, before the connection belongs to the protocol of the caller."""
+
+    def __init__(self, port: int) -> None:
+        self._port, self._answer = port, b""
+        self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.write(b"CONNECT %d\n" % self._port)
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        if self.accepted.done() or not (self._answer.endswith(b"\n") or len(self._answer) > _LONGEST_GREETING):
+            return
+        if self._answer.startswith(b"OK "):
+            self.accepted.set_result(None)
+        else:
+            self._refuse()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.accepted.done():
+            self._refuse()
+
+    def _refuse(self) -> None:
+        self.accepted.set_exception(ConnectionRefusedError(f"no program answers on port {self._port} of the guest"))

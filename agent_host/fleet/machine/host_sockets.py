@@ -33,16 +33,22 @@ class HostSockets:
 
     def __init__(self, mesh: FindOpener = _no_opener, egress: FindOpener = _no_opener) -> None:
         self._openers = {MESH_PORT: mesh, EGRESS_PORT: egress}
+        self._open: set[Endpoint] = set()
 
     async def open(self, socket_dir: SocketDir) -> None:
-        """Open the machine's sockets. Raises OSError, naming the address, if one cannot be opened."""
+        """Open the machine's sockets; those that are open stay. Raises OSError, naming the address, if one cannot be
+        opened."""
         for port, find in self._openers.items():
-            if (opener := find()) is not None:
-                await opener.open(socket_dir.port_socket(port), mode=0o600)
+            endpoint = socket_dir.port_socket(port)
+            if endpoint not in self._open and (opener := find()) is not None:
+                await opener.open(endpoint, mode=0o600)
+                self._open.add(endpoint)
 
     async def close(self, socket_dir: SocketDir, *, abruptly: bool = False) -> None:
         """Close all sockets, even if closing one fails. Idempotent. `abruptly`: abort the connections on them."""
         async with AsyncExitStack() as stack:
             for port, find in self._openers.items():
+                endpoint = socket_dir.port_socket(port)
+                self._open.discard(endpoint)
                 if (opener := find()) is not None:
-                    stack.push_async_callback(opener.close, socket_dir.port_socket(port), abruptly=abruptly)
+                    stack.push_async_callback(opener.close, endpoint, abruptly=abruptly)

@@ -20,3 +20,5 @@ class MachineSettings:
     """Mebibytes."""
     volume: int = 2048
     """Size of the data volume in mebibytes. The file is sparse and takes only the space in use."""
+    outlives_host: bool = True
+    """Whether a machine goes on when the host is killed, so that the next process of the host can adopt it."""

@@ -12,6 +12,7 @@ from agent_common.net import Unix
 
 from ...errors import StartError
 
+AGENT_SOCKET_NAME = "agent.sock"
 _LONGEST_NAME = len("/v.sock_4294967295")
 _LONGEST_PATH = 107
 
@@ -47,6 +48,16 @@ class SocketDir:
         return self.folder / "m.sock"
 
     @property
+    def agent_api(self) -> Path:
+        """The socket of a container's agent, in a folder of its own, because the agent writes to that folder."""
+        return self.folder / "api" / AGENT_SOCKET_NAME
+
+    @property
+    def console(self) -> Path:
+        """The socket on which the machine's monitor sends the guest's output."""
+        return self.folder / "c.sock"
+
+    @property
     def config(self) -> Path:
         return self.folder / "config.img"
 
@@ -69,5 +80,5 @@ class SocketDir:
 
     def clear(self) -> None:
         """Delete the files of one run of the machine. The sockets of the host's servers are closed by `HostSockets`."""
-        for path in (self.uds, self.monitor, self.config):
+        for path in (self.uds, self.monitor, self.console, self.config):
             path.unlink(missing_ok=True)

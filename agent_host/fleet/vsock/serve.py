@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -16,11 +15,12 @@ from .loop import READ, PollLoop
 from .ring import RingBroken
 
 _BACKLOG = 64
-_PR_SET_PDEATHSIG = 1
+MONITOR_SECONDS = 30.0
+"""Time for the machine's monitor to connect."""
 
 
 class Backend:
-    """Serves two listening sockets, `monitor` and `host`. A monitor may reconnect, for example after a restart."""
+    """Serves two listening sockets, `monitor` and `host`, until the machine's monitor has disconnected."""
 
     def __init__(
         self, monitor: socket.socket, host: socket.socket, cid: int, uds: str, log: Callable[[str], None]
@@ -29,6 +29,9 @@ class Backend:
         self.device = Device(self.loop, cid, uds, log)
         self._monitor, self._host, self._cid, self._log = monitor, host, cid, log
         self._monitor_connection: socket.socket | None = None
+        self.ended = False
+        """Whether the monitor has disconnected, or has not connected in time. A machine has one monitor in its life."""
+        self._monitor_timer = self.loop.call_later(MONITOR_SECONDS, self._end)
         for sock in (monitor, host):
             sock.setblocking(False)
         self.loop.watch(monitor.fileno(), READ, self._accept_monitor)
@@ -50,14 +53,18 @@ class Backend:
             sock.close()
         self.loop.close()
 
+    def _end(self) -> None:
+        self.ended = True
+
     def _accept_monitor(self, _events: int) -> None:
-        """Accept a monitor, and no other until this one has disconnected."""
+        """Accept a monitor, and no other after it."""
         try:
             sock, _ = self._monitor.accept()
         except OSError:
             return
         control = VhostUserControl(sock, self.device, self._cid)
         self._monitor_connection = sock
+        self._monitor_timer.cancel()
         self.loop.forget(self._monitor.fileno())
         self.loop.watch(sock.fileno(), READ, lambda _events: self._on_monitor_message(control))
 
@@ -66,7 +73,7 @@ class Backend:
             control.handle_message()
         except Hangup as why:
             self._drop_monitor(str(why))
-            self.loop.watch(self._monitor.fileno(), READ, self._accept_monitor)
+            self._end()
 
     def _drop_monitor(self, why: str) -> None:
         if self._monitor_connection is None:
@@ -107,20 +114,16 @@ def set_user(uid: int) -> None:  # pragma: no cover  runs in its own process
 
 def main() -> None:  # pragma: no cover  runs in its own process
     monitor, cid, uds, uid = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    host, bound = os.getppid(), (bind(monitor), bind(uds))
+    bound = bind(monitor), bind(uds)
     os.chdir(os.path.dirname(uds))  # relative paths work even if the user cannot access the parents
     uds = os.path.basename(uds)
     if uid:
         set_user(int(uid))
-    if sys.platform == "linux":  # after setuid, which clears the parent-death signal
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != host:
-            sys.exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)  # noqa: T201  the log
 
     backend = Backend(*bound, cid, uds, say)
-    while True:
+    while not backend.ended:
         backend.run_once()

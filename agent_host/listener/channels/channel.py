@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from agent_common.net import Endpoint
-from agent_common.protocol.work import ConstraintAck, Control, Severity
+from agent_common.protocol.work import ApiOpened, ConstraintAck, Control, Severity
 
 from ..ledger.work import OpenWork
 from ..timers import Timer
 from .rate_limit import FrameRateLimiter
 
+P = TypeVar("P", bound=asyncio.Protocol)
 Dialect = Literal["strict", "loose"]
 Auth = Literal["hmac", "none"]
-Fence = Literal["quarantined", "halted"]
+Fence = Literal["quarantined", "halted", "deleted"]
 AckStatus = Literal["pending", "acked", "hash_mismatch", "timeout", "halted"]
 SessionState = Literal["resuming", "constraining", "ready", "draining", "gone"]
 """`resuming`: the agent has not yet listed the work that it still has. `constraining`: it has not yet acknowledged the
@@ -81,6 +83,10 @@ class WorkspaceChannel:
     """The rate limit for frames from its agent."""
     required: bool = False
     """Whether its agent performs no side effects while it is not connected."""
+    result_url: str | None = field(default=None, repr=False)
+    """Where results of its tasks are sent, unless a task says otherwise. None: nowhere."""
+    result_secret: str | None = field(default=None, repr=False)
+    """Signs the results that are sent. None for channels that were created before there was one."""
 
     offered_epochs: set[int] = field(default_factory=set[int])
     """Epochs that are reserved for connections whose handshake is not complete."""
@@ -108,6 +114,24 @@ class WorkspaceChannel:
         return self.dialect == "loose"
 
 
+class ApiConnections(Protocol):
+    """The connections to an attached agent's HTTP API."""
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        """Ask the agent for a connection, and return its protocol. Raises RequestError and OSError."""
+        ...
+
+    def claim(self, frame: ApiOpened, connection: HandedOver) -> bool:
+        """Hand a connection over to the protocol that waits for it. Returns False if none does."""
+        ...
+
+
+class HandedOver(Protocol):
+    """A connection that has brought one line."""
+
+    def hand_over(self) -> asyncio.Transport: ...
+
+
 class AttachedAgent(Protocol):
     """One attachment of an agent to its workspace. `AgentSession` implements it over a connection."""
 
@@ -117,6 +141,9 @@ class AttachedAgent(Protocol):
 
     @property
     def channel(self) -> WorkspaceChannel: ...
+
+    @property
+    def api(self) -> ApiConnections: ...
 
     @property
     def epoch(self) -> int: ...
@@ -134,6 +161,11 @@ class AttachedAgent(Protocol):
     @property
     def peer_max_line(self) -> int:
         """Bytes of the longest line that the agent accepts."""
+        ...
+
+    @property
+    def takes_task_results(self) -> bool:
+        """Whether both ends have agreed on `task_result`."""
         ...
 
     @property

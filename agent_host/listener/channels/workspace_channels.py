@@ -8,13 +8,13 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from agent_common.clock import Clock
 from agent_common.net import Unix
 from agent_common.protocol.work import Severity, payload_hash
 
-from ...database import channels, constraint_sets
+from ...database import channels, constraint_sets, deleted_workspaces, task_results
 from ...errors import Conflict, InvalidRequest, NotFound
 from ..addresses import parse_address
 from ..ledger.ledger_writer import LedgerWriter
@@ -26,6 +26,10 @@ MOST_PAYLOAD = 512 << 10
 """Largest payload in bytes: in base64 and with its frame it must fit into a line."""
 
 
+def _ignore(_workspace: str, _change: str) -> None:
+    return
+
+
 class WorkspaceChannels:
     """All channels, by workspace."""
 
@@ -34,6 +38,8 @@ class WorkspaceChannels:
         self._all: dict[str, WorkspaceChannel] = {}
         self._detached = asyncio.Event()
         """Set each time an agent has detached."""
+        self.on_change: Callable[[str, str], None] = _ignore
+        """Called with a workspace and `quarantined`, `halted`, `drained`, or at its end `unquarantined`, `resumed`."""
 
     def __iter__(self) -> Iterator[WorkspaceChannel]:
         return iter(self._all.values())
@@ -47,6 +53,11 @@ class WorkspaceChannels:
         if channel is None:
             raise NotFound(f"the workspace {workspace!r} has no mediation channel")
         return channel
+
+    def result_url_of(self, workspace: str) -> str | None:
+        """Return where the workspace wants results of its tasks sent; None: nowhere."""
+        channel = self._all.get(workspace)
+        return channel.result_url if channel is not None else None
 
     @property
     def attached(self) -> int:
@@ -83,9 +94,20 @@ class WorkspaceChannels:
                 channel.constraints = _constraints_from_row(row)
 
     async def create(
-        self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None, *, required: bool
+        self,
+        workspace: str,
+        dialect: Dialect,
+        auth: Auth,
+        listen: str | None,
+        *,
+        required: bool,
+        result_url: str | None,
+        result_secret: str,
     ) -> WorkspaceChannel:
-        """Create a channel; with `hmac` it gets a key. Raises InvalidRequest and Conflict as `check` does."""
+        """Create a channel; with `hmac` it gets a key. Its epochs go on from those of a deleted workspace of this name.
+
+        Raises InvalidRequest and Conflict as `check` does.
+        """
         self.check(workspace, dialect, auth, listen)
         row = {
             "workspace": workspace,
@@ -93,15 +115,22 @@ class WorkspaceChannels:
             "auth": auth,
             "listen": listen,
             "key": secrets.token_urlsafe(32) if auth == "hmac" else None,
-            "epoch": 0,
             "fence": None,
             "fence_reason": None,
             "drained": False,
             "required": required,
+            "result_url": result_url,
+            "result_secret": result_secret,
             "created_at": self._clock.now_ms(),
         }
-        await self._ledger_writer.run(lambda connection: connection.execute(insert(channels).values(row)) and None)
-        channel = self._all[workspace] = _channel_from_row(row, FrameRateLimiter(self._clock))
+
+        def work(connection: Connection) -> dict[str, Any]:
+            whole = {**row, "epoch": _last_epoch(connection, workspace)}
+            connection.execute(insert(channels).values(whole))
+            return whole
+
+        stored = await self._ledger_writer.run(work)
+        channel = self._all[workspace] = _channel_from_row(stored, FrameRateLimiter(self._clock))
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
@@ -121,16 +150,32 @@ class WorkspaceChannels:
         if (isinstance(address, Unix) or address.port) and (other := next(taken, None)):
             raise Conflict(f"listen: {listen} is the address of the workspace {other!r}", code="address_taken")
 
-    async def delete(self, workspace: str) -> None:
-        """Delete the channel of a workspace that could not be created."""
-        self._all.pop(workspace, None)
-        gone = channels.delete().where(channels.c.workspace == workspace)
-        await self._ledger_writer.run(lambda connection: connection.execute(gone) and None)
+    async def delete(self, channel: WorkspaceChannel) -> None:
+        """Delete the channel with its constraints, and remember its epochs, which are never given again."""
+        name, epoch = channel.workspace, max(channel.epoch, *channel.offered_epochs, 0)
+
+        def work(connection: Connection) -> None:
+            row = {
+                "workspace": name,
+                "epoch": max(epoch, _last_epoch(connection, name)),
+                "deleted_at": self._clock.now_ms(),
+            }
+            connection.execute(delete(deleted_workspaces).where(deleted_workspaces.c.workspace == name))
+            connection.execute(insert(deleted_workspaces).values(row))
+            connection.execute(delete(constraint_sets).where(constraint_sets.c.workspace == name))
+            connection.execute(delete(channels).where(channels.c.workspace == name))
+            waiting = (task_results.c.workspace == name) & (task_results.c.delivery_state == "pending")
+            lost = {"delivery_state": "failed", "delivery_error": "its workspace was deleted, and with it the secret"}
+            connection.execute(update(task_results).where(waiting).values(lost))
+
+        await self._ledger_writer.run(work)
+        self._all.pop(name, None)
 
     async def fence(self, channel: WorkspaceChannel, fence: Fence | None, reason: str | None) -> None:
         """Store the fence, then enforce it; None lifts it. A fenced workspace has no tokens."""
         await self._update(channel, fence=fence, fence_reason=reason)
-        channel.fence, channel.fence_reason = fence, reason
+        before, channel.fence, channel.fence_reason = channel.fence, fence, reason
+        self.on_change(channel.workspace, fence or ("unquarantined" if before == "quarantined" else "resumed"))
         if fence is not None:
             self._owner.on_fenced(channel.workspace)
 
@@ -141,6 +186,16 @@ class WorkspaceChannels:
     async def set_drained(self, channel: WorkspaceChannel, drained: bool) -> None:
         await self._update(channel, drained=drained)
         channel.drained = drained
+        self.on_change(channel.workspace, "drained" if drained else "resumed")
+
+    async def set_required(self, channel: WorkspaceChannel, required: bool) -> None:
+        await self._update(channel, required=required)
+        channel.required = required
+
+    async def set_result_target(self, channel: WorkspaceChannel, url: str | None, secret: str | None) -> None:
+        """Store where results of its tasks are sent from now on, and the secret that signs them."""
+        await self._update(channel, result_url=url, result_secret=secret)
+        channel.result_url, channel.result_secret = url, secret
 
     async def _update(self, channel: WorkspaceChannel, **values: Any) -> None:
         query = update(channels).where(channels.c.workspace == channel.workspace).values(values)
@@ -213,6 +268,17 @@ class WorkspaceChannels:
         mine = (constraint_sets.c.workspace == channel.workspace) & (constraint_sets.c.version == constraints.version)
         query = update(constraint_sets).where(mine).values(status=status, acked_at=at)
         await self._ledger_writer.run(lambda connection: connection.execute(query) and None)
+
+
+def channel_key_in(connection: Connection, workspace: str) -> str | None:
+    """Return the key with which the workspace's agent proves its identity; None without a channel or without auth."""
+    return connection.execute(select(channels.c.key).where(channels.c.workspace == workspace)).scalar()
+
+
+def _last_epoch(connection: Connection, workspace: str) -> int:
+    """Return the newest epoch of a deleted workspace of this name; 0 if there was none."""
+    query = select(deleted_workspaces.c.epoch).where(deleted_workspaces.c.workspace == workspace)
+    return connection.execute(query).scalar() or 0
 
 
 def _channel_from_row(row: Mapping[Any, Any], rate_limiter: FrameRateLimiter) -> WorkspaceChannel:

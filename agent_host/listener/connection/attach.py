@@ -67,6 +67,7 @@ class AttachClaim:
             heartbeat_s=limits.heartbeat,
             max_line=limits.max_line,
             challenge=self.challenge,
+            task_results=self.offer is not None and self.offer.task_results,
         )
 
     def verify(self, attach: Attach) -> None:
@@ -86,11 +87,16 @@ class AttachClaim:
         if not good or not self.channel.key:
             detail = "the answer to the challenge was not made with this workspace's key"
             raise AttachRefused("wrong_mac", detail)
+        self._check_fence()
+
+    def _check_fence(self) -> None:
         if self.channel.fence is not None:
             raise AttachRefused(f"attach_while_{self.channel.fence}", self.channel.fence_reason)
 
     def check_newest(self) -> None:
-        """Raise AttachRefused if a newer copy of the agent is attached or has been."""
+        """Raise AttachRefused if a newer copy of the agent is attached or has been, or if the workspace has been
+        fenced."""
+        self._check_fence()
         if self.epoch < self.channel.epoch or self._is_older_copy():
             raise AttachRefused("superseded", f"epoch {self.channel.epoch} was attached already")
 

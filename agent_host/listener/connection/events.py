@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent_common.clock import Clock
-from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Resume, WorkResult
+from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Resume, TaskReport, WorkResult
 
 from ..audit.audit_log import AuditLog
 from ..channels.channel import AttachedAgent
@@ -37,6 +37,10 @@ class SessionEvents(Protocol):
         ...
 
     def on_result(self, session: AttachedAgent, result: WorkResult) -> None: ...
+
+    def on_task_report(self, session: AttachedAgent, report: TaskReport) -> None:
+        """A task has ended that the agent was not given over the channel."""
+        ...
 
     def on_nack(self, session: AttachedAgent, nack: Nack) -> None:
         """The agent has refused a frame."""

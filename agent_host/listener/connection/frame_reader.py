@@ -21,6 +21,7 @@ from agent_common.protocol.work import (
     Pong,
     Progress,
     Resume,
+    TaskReport,
     UnknownControl,
     WorkFrame,
     WorkResult,
@@ -144,6 +145,12 @@ class FrameReader:
     def _on_result(self, result: WorkResult) -> None:
         self._services.events.on_result(self._session, result)
 
+    def _on_task_report(self, report: TaskReport) -> None:
+        if self._session.takes_task_results:
+            self._services.events.on_task_report(self._session, report)
+        else:
+            self._on_bad_line(FrameFault("not_negotiated", "task_result: the agent has not offered it"))
+
     def _on_ack(self, ack: ConstraintAck) -> None:
         self._services.events.on_constraint_ack(self._session, ack)
 
@@ -172,6 +179,7 @@ class FrameReader:
         WorkResult: _on_result,
         ConstraintAck: _on_ack,
         Resume: _on_resume,
+        TaskReport: _on_task_report,
         Progress: _on_progress,
         Ping: _on_ping,
         Nack: _on_nack,

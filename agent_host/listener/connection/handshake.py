@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent_common.protocol.work import (
+    ApiOpened,
     Attach,
     ConstraintAck,
     Control,
@@ -101,6 +102,8 @@ class Handshake:
             return
         self._add_audit_row("in", kind_of(frame), line)
         match frame:
+            case ApiOpened() if not self._greeted:
+                self._on_api_opened(frame, line)
             case LifecycleSignal(signal="ready") if not self._greeted:
                 self._on_ready(frame)
             case LifecycleSignal() if not self._greeted:
@@ -140,6 +143,18 @@ class Handshake:
             self.refuse(refused.code, refused.detail)
         else:
             self._claim_epoch(claim)
+
+    def _on_api_opened(self, frame: ApiOpened, line: bytes) -> None:
+        """Let the attached agent's API use this connection, if it was asked for and carries nothing else yet."""
+        channel = self._channel or self._channels.find(frame.agent_id)
+        session = channel.session if channel is not None else None
+        at_its_address = channel is not None and (self._channel is channel or channel.auth == "hmac")
+        alone = self.connection.received_bytes <= len(line) + len(b"\r\n")
+        if session is None or not at_its_address or not alone or not session.api.claim(frame, self.connection):
+            self.refuse("unknown_api_connection", "the host has not asked this agent for a connection")
+            return
+        self._services.metrics.count("api_connections")
+        self._finish()
 
     # ---------------------------------------------------------------- proved
 

@@ -17,6 +17,8 @@ from agent_common.protocol.work import (
     FrameFault,
     IdentityRevision,
     LifecycleSignal,
+    TaskAck,
+    TaskReport,
     UnknownControl,
     WorkFrame,
     WorkRequest,
@@ -71,7 +73,10 @@ def kind_of(frame: Control | BaseModel | UnknownControl) -> str:
 
 
 def refs_of(frame: Control | BaseModel | UnknownControl) -> tuple[str | None, str | None]:
-    """Return `request_id` and `audit_ref` of a frame, each None if frames of its kind have no such field."""
+    """Return `request_id` and `audit_ref` of a frame, each None if frames of its kind have no such field. For a frame
+    about a task, the task's id is the `request_id`."""
+    if isinstance(frame, (TaskReport, TaskAck)):
+        return frame.task_id, None
     untyped: Any = frame
     request_id, audit_ref = _ref_fields(type(frame))
     return untyped.request_id if request_id else None, untyped.audit_ref if audit_ref else None

@@ -13,6 +13,7 @@ from agent_common.protocol.work import ConstraintAck, Control, Drain, Offer, enc
 from ..channels.channel import SessionState, WorkspaceChannel
 from ..ledger.work import OpenWork
 from ..timers import Timer
+from .agent_api import AgentApi
 from .events import SessionServices
 from .frame_reader import FrameReader
 from .heartbeat import Heartbeat
@@ -28,6 +29,7 @@ class AgentSession:
         "_services",
         "_timer",
         "acked",
+        "api",
         "attached_at",
         "broken_before",
         "channel",
@@ -69,6 +71,7 @@ class AgentSession:
         """Ends the session if the agent does not resume in time, or does not close in time after a drain."""
         self._heartbeat: Heartbeat | None = None
         self.reader = FrameReader(services, self, connection)
+        self.api = AgentApi(self, offer.sid if offer is not None and offer.api else None)
 
     # ---------------------------------------------------------------- states
 
@@ -127,6 +130,7 @@ class AgentSession:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self.reader.close()
+        self.api.close()
         if self.channel.session is self:
             self.channel.session = None
             self.channel.last_break = reason
@@ -136,6 +140,11 @@ class AgentSession:
         slots, self.slots = self.slots, {}
         self._services.events.on_detached(self, slots)
         (self.connection.abort if abruptly else self.connection.close)(reason)
+
+    @property
+    def takes_task_results(self) -> bool:
+        """Whether both ends have agreed on `task_result`."""
+        return self.offer is not None and self.offer.task_results
 
     # ---------------------------------------------------------------- slots
 

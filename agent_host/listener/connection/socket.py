@@ -212,6 +212,12 @@ class AgentConnection(asyncio.Protocol):
 
     # ---------------------------------------------------------------- end
 
+    def hand_over(self) -> asyncio.Transport:
+        """Give the transport to another protocol, once it is connected. Nothing is read or written here any more."""
+        assert self._transport is not None  # noqa: S101
+        self.closed = True
+        return self._transport
+
     def close(self, reason: str) -> None:
         """Close once all queued lines are written, at the latest after `close_timeout`."""
         if self.closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Resume, WorkResult
+from agent_common.protocol.work import ConstraintAck, LifecycleSignal, Nack, Resume, TaskReport, WorkResult
 
 from ..channels.channel import AttachedAgent
 from ..channels.workspace_channels import WorkspaceChannels
@@ -13,6 +13,7 @@ from .dispatcher import Dispatcher
 from .results import ResultHandler
 from .resume import ResumeHandler
 from .retries import WorkRetries
+from .task_reports import TaskReports
 
 
 class SessionEventHandler:
@@ -27,11 +28,12 @@ class SessionEventHandler:
         ack_timeouts: AckTimeouts,
         constraints: ConstraintEnforcer,
         results: ResultHandler,
+        reports: TaskReports,
         resume: ResumeHandler,
     ) -> None:
         self._channels, self._dispatcher, self._retries = channels, dispatcher, retries
         self._ack_timeouts, self._constraints = ack_timeouts, constraints
-        self._results, self._resume = results, resume
+        self._results, self._reports, self._resume = results, reports, resume
 
     # ---------------------------------------------------------------- states
 
@@ -67,6 +69,9 @@ class SessionEventHandler:
 
     def on_result(self, session: AttachedAgent, result: WorkResult) -> None:
         self._results.on_result(session, result)
+
+    def on_task_report(self, session: AttachedAgent, report: TaskReport) -> None:
+        self._reports.on_report(session, report)
 
     def on_nack(self, session: AttachedAgent, nack: Nack) -> None:
         self._results.on_nack(session, nack)

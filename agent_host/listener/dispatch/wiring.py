@@ -23,6 +23,7 @@ from .results import ResultHandler
 from .resume import ResumeHandler
 from .retries import RetryPauses, WorkRetries
 from .session_events import SessionEventHandler
+from .task_reports import TaskReports
 
 
 class Dispatch:
@@ -32,6 +33,7 @@ class Dispatch:
         self,
         *,
         ledger: WorkLedger,
+        reports: TaskReports,
         channels: WorkspaceChannels,
         owner: WorkspaceOwner,
         audit_log: AuditLog,
@@ -81,6 +83,7 @@ class Dispatch:
             ack_timeouts=self.ack_timeouts,
             constraints=self.constraints,
             results=results,
+            reports=reports,
             resume=ResumeHandler(ledger=ledger, retries=retries, deadlines=deadlines, limits=limits),
         )
         self.canceller = WorkCanceller(ledger=ledger, channels=channels, deadlines=deadlines, limits=limits)

@@ -8,7 +8,11 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from ...access import require_operator
+from ...callback_targets import CallbackTargets
 from ...http import JsonRoute
+from ..ledger.listing import WorkQuery
+from ..ledger.states import ShownStatus
+from ..ledger.task_results import result_url_of
 from ..listener import Listener
 from .schemas import (
     REQUEST_ID,
@@ -18,6 +22,7 @@ from .schemas import (
     DrainWorkspace,
     PushConstraints,
     SubmitWork,
+    WorkPage,
     WorkRecord,
     new_request_id,
 )
@@ -25,6 +30,7 @@ from .sse import work_events
 
 router = APIRouter(dependencies=[Depends(require_operator)], route_class=JsonRoute)
 _CANCEL, _DRAIN = CancelWork(), DrainWorkspace()
+_ANY: list[ShownStatus] = []
 _LAST_ROW = (1 << 63) - 1
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -43,11 +49,28 @@ async def submit(
     listener = _listener(request)
     request_id = body.request.request_id or idempotency_key or new_request_id()
     filled = body.request.to_work_request(request_id, listener.clock.now_ms())
+    if (url := result_url_of(filled)) is not None:
+        targets: CallbackTargets = request.app.state.callback_targets
+        targets.require("request.content.result_url", url)
     pinned = body.request.constraints_version is not None
     record, replayed = await listener.submit(body.workspace, filled, pinned=pinned, expires_in=body.expires_in)
     if replayed:
         return _json_response(WorkRecord.from_record(record), 200)
     return _json_response(AcceptedWork(request_id=record.request_id, status=record.status), 202)
+
+
+@router.get("/work")
+async def work_list(
+    request: Request,
+    status: Annotated[list[ShownStatus], Query(description="Only with this status; may be repeated")] = _ANY,
+    workspace: Annotated[str | None, Query(max_length=100, description="Only of this workspace")] = None,
+    after: Annotated[str | None, Query(max_length=200, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many records")] = 100,
+) -> WorkPage:
+    """List the work of all workspaces, newest first."""
+    found = await _listener(request).list_work(WorkQuery(workspace, status, after, limit))
+    records = [WorkRecord.from_record(record) for record in found]
+    return WorkPage(work=records, next=records[-1].request_id if len(records) == limit else None)
 
 
 @router.get("/work/{request_id}")

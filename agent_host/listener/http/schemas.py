@@ -181,6 +181,16 @@ class WorkRecord(BaseModel):
         return cls(**{name: getattr(record, name) for name in cls.model_fields})
 
 
+class WorkPage(BaseModel):
+    """Answer to `GET /work`."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    work: list[WorkRecord]
+    next: str | None = None
+    """Pass it as `after` for the next page; null: there are no more."""
+
+
 class AcceptedWork(BaseModel):
     """Answer to `POST /work`."""
 

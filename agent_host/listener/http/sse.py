@@ -1,4 +1,4 @@
-"""Server-sent events of a request. A reader that does not keep up is disconnected."""
+"""Server-sent events of a request."""
 
 from __future__ import annotations
 
@@ -6,38 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from fastapi.responses import StreamingResponse
-from starlette.types import Message, Send
-
 from agent_common.protocol.work import Progress
 
+from ...http import EventStream
 from ..ledger.work import LedgerRecord
 from ..listener import Listener
 from .schemas import WorkRecord
 
 _BEAT_SECONDS = 15.0
-_STALL_SECONDS = 30.0
-_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
-class _Events(StreamingResponse):
-    """A stream that ends when the reader accepts nothing for too long."""
-
-    async def stream_response(self, send: Send) -> None:
-        async def in_time(message: Message) -> None:
-            async with asyncio.timeout(_STALL_SECONDS):
-                await send(message)
-
-        try:
-            await super().stream_response(in_time)
-        except TimeoutError:
-            return
-
-
-async def work_events(listener: Listener, request_id: str) -> StreamingResponse:
+async def work_events(listener: Listener, request_id: str) -> EventStream:
     """Stream the events of a request. Raises NotFound if there is no such request."""
     await listener.ledger.read(request_id)
-    return _Events(_event_stream(listener, request_id), media_type="text/event-stream", headers=_HEADERS)
+    return EventStream(_event_stream(listener, request_id))
 
 
 async def _event_stream(listener: Listener, request_id: str) -> AsyncIterator[bytes]:

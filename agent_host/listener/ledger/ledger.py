@@ -25,11 +25,16 @@ from ..metrics import Metrics
 from .ledger_writer import LedgerWriter
 from .rows import record_from_row, work_from_row
 from .states import SENT, FinalStatus, Status
+from .task_results import TaskResults
 from .work import LedgerRecord, OpenWork, fingerprint
 
 log = structlog.get_logger(__name__)
 _RECENT = 8192
 """Finished requests whose workspace is kept in memory."""
+
+
+def _ignore(_work: OpenWork) -> None:
+    return
 
 
 class LedgerFull(RequestError):
@@ -46,11 +51,13 @@ class WorkLedger:
         self,
         *,
         ledger_writer: LedgerWriter,
+        task_results: TaskResults,
         audit_log: AuditLog,
         metrics: Metrics,
         clock: Clock,
         limits: ListenerLimits,
     ) -> None:
+        self._task_results = task_results
         self._ledger_writer, self._audit_log, self._metrics = ledger_writer, audit_log, metrics
         self._clock, self._limits = clock, limits
         self.active: dict[str, OpenWork] = {}
@@ -58,6 +65,8 @@ class WorkLedger:
         self._recent_owners: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
         """Size of the open requests."""
+        self.on_change: Callable[[OpenWork], None] = _ignore
+        """Called with new work, and after each change of its status or of the number of its attempts."""
 
     # ---------------------------------------------------------------- admission
 
@@ -72,6 +81,7 @@ class WorkLedger:
             if work.status in SENT:
                 work.lost, work.begun = True, work.status == "accepted"
                 work.set_status("retry_wait", self._clock.now_ms())
+            work.report_changes(self.on_change)
         return list(self.active.values())
 
     async def submit(
@@ -130,6 +140,8 @@ class WorkLedger:
             return
         self._metrics.count("requests")
         self._audit_log.event("submitted", workspace=work.workspace, request_id=work.id)
+        self.on_change(work)
+        work.report_changes(self.on_change)
 
     async def _join_existing(self, work: OpenWork, digest: str) -> LedgerRecord:
         self._check_same_work(work.fingerprint, digest, work.id)
@@ -230,6 +242,7 @@ class WorkLedger:
             request_id=work.id,
         )
         self._log_failure(work)
+        task_result = self._task_results.row_of_work(work, result) if result is not None else None
 
         def ended() -> None:
             work.recorded = True
@@ -237,9 +250,11 @@ class WorkLedger:
             self._remember_owner(work)
             if on_saved is not None:
                 on_saved()
+            if task_result is not None:
+                self._task_results.announce(task_result)
             work.notify()
 
-        self._ledger_writer.save(work, ended)
+        self._ledger_writer.save(work, ended, task_result)
 
     def _remember_owner(self, work: OpenWork) -> None:
         self._recent_owners[work.id] = work.workspace

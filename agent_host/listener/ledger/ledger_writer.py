@@ -61,9 +61,20 @@ class LedgerWriter:
         self._schedule(urgent=True)
         return future
 
-    def save(self, work: OpenWork, callback: Callback) -> None:
-        """Write the row, and call back once it is durable. A failing database is tried until it works."""
+    def save(self, work: OpenWork, callback: Callback, result: Values | None = None) -> None:
+        """Write the row, and call back once it is durable. A failing database is tried until it works.
+
+        `result`: the row of the task that the work was, written in the same commit. Values in the order of
+        `sql.RESULT`."""
         self._waiting.dirty[work.id] = work
+        if result is not None:
+            self._waiting.results.append(result)
+        self._waiting.callbacks.append(callback)
+        self._schedule(urgent=True)
+
+    def save_result(self, row: Values, callback: Callback) -> None:
+        """Write the result of a task, unless it is known, and call back once it is durable."""
+        self._waiting.results.append(row)
         self._waiting.callbacks.append(callback)
         self._schedule(urgent=True)
 

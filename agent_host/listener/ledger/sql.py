@@ -14,10 +14,11 @@ from typing import Any
 
 import structlog
 from sqlalchemy import Connection, bindparam, case, insert, select, update
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.sql.dml import UpdateBase
 
-from ...database import channels, work, work_audit
+from ...database import channels, task_results, work, work_audit
 from .work import CHANGING_COLUMNS, COLUMNS
 
 Values = tuple[Any, ...]
@@ -63,6 +64,11 @@ def _pieces(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
 
 
 AUDIT = tuple(column.name for column in work_audit.c if column.name != "id")
+RESULT = (
+    "workspace", "task_id", "principal", "finished_at", "recorded_at", "result", "truncated",
+    "delivery", "delivery_url", "delivery_host", "delivery_state", "delivery_next_at", "delivery_error",
+)  # fmt: skip
+"""Columns of a new result of a task."""
 _ADMIT = _Write(insert(work), COLUMNS, f"INSERT INTO work ({', '.join(COLUMNS)}) VALUES {{}}")  # noqa: S608
 _WRITES = {
     "change": _Write(
@@ -91,6 +97,11 @@ _WRITES = {
         ("of", "newest"),
         "UPDATE channels SET epoch = v.column2 "
         "FROM (VALUES {}) AS v WHERE channels.workspace = v.column1 AND channels.epoch < v.column2",
+    ),
+    "results": _Write(  # a result that came before has its row
+        postgresql.insert(task_results).on_conflict_do_nothing(),
+        RESULT,
+        f"INSERT INTO task_results ({', '.join(RESULT)}) VALUES {{}} ON CONFLICT DO NOTHING",  # noqa: S608
     ),
     "audit": _Write(insert(work_audit), AUDIT, f"INSERT INTO work_audit ({', '.join(AUDIT)}) VALUES {{}}"),  # noqa: S608
 }

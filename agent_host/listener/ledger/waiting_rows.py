@@ -29,6 +29,7 @@ class WaitingRows:
     )
     dirty: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
     delivered: dict[str, int] = field(default_factory=dict[str, int])
+    results: list[Values] = field(default_factory=list[Values])
     audit: list[Values] = field(default_factory=list[Values])
     audit_counts: Counter[str | None] = field(default_factory=Counter[str | None])
     """Waiting rows of the audit trail by workspace."""
@@ -46,7 +47,7 @@ class WaitingRows:
     @property
     def pending(self) -> bool:
         """Whether there is anything to write."""
-        return self.urgent or bool(self.dirty or self.delivered or self.audit or self.epochs)
+        return self.urgent or bool(self.dirty or self.delivered or self.results or self.audit or self.epochs)
 
     def append_audit(self, row: Values) -> None:
         """Add a row of the audit trail."""
@@ -71,6 +72,7 @@ class WaitingRows:
                 if work.id not in self.new and not work.refused
             ],
             "deliver": list(self.delivered.items()),
+            "results": self.results,
             "audit": self.audit,
             "epochs": list(self.epochs.items()),
         }
@@ -79,6 +81,7 @@ class WaitingRows:
         """Put the rows of a failed commit before newer ones. New work is left out: it was refused."""
         self.dirty = {**{name: work for name, work in earlier.dirty.items() if name not in earlier.new}, **self.dirty}
         self.delivered = {**earlier.delivered, **self.delivered}
+        self.results = earlier.results + self.results
         self.audit = (earlier.audit + self.audit)[:MOST_AUDIT_ROWS]
         self.audit_counts = Counter(row[1] for row in self.audit)
         self.epochs = {**earlier.epochs, **self.epochs}

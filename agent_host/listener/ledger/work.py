@@ -102,6 +102,18 @@ class OpenWork:
         else:
             self.timer.reschedule(max(0.0, seconds), call)
 
+    def report_changes(self, call: Callable[[OpenWork], None]) -> None:
+        """Call after each change of the status, as callers see it, or of the number of attempts."""
+        known = public_status(self.status), self.attempts
+
+        def watch(_: OpenWork, progress: Progress | None) -> None:
+            nonlocal known
+            if progress is None and (now := (public_status(self.status), self.attempts)) != known:
+                known = now
+                call(self)
+
+        self.watchers.append(watch)
+
     def notify(self, progress: Progress | None = None) -> None:
         """Call the watchers."""
         for watcher in tuple(self.watchers):

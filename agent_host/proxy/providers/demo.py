@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from textwrap import indent
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -105,7 +106,7 @@ def _tell_run(command: str, ran: dict[str, Any] | str) -> str:
         return f"`{command}` could not be run: {ran}"
     ended = "was stopped at its deadline" if ran.get("timed_out") else f"ended with {ran.get('exit_code')}"
     printed = _short(f"{ran.get('stdout', '')}{ran.get('stderr', '')}".strip())
-    return f"`{command}` {ended}" + (f" and printed:\n\n{printed}" if printed else " without output.")
+    return f"`{command}` {ended}" + (f" and printed:\n\n{_verbatim(printed)}" if printed else " without output.")
 
 
 def _tell_files(found: dict[str, Any] | str) -> str:
@@ -113,7 +114,12 @@ def _tell_files(found: dict[str, Any] | str) -> str:
         return f"The files could not be listed: {found}"
     entries = (as_object(entry).get("path", entry) for entry in as_list(found.get("entries")))
     names = [name for name in entries if isinstance(name, str)]
-    return f"There are {len(names)} files:\n\n" + "\n".join(names) if names else "There are no files."
+    return f"There are {len(names)} files:\n\n" + _verbatim("\n".join(names)) if names else "There are no files."
+
+
+def _verbatim(text: str) -> str:
+    """Return the text as an indented block of code, which Markdown shows as it is."""
+    return indent(text, "    ")
 
 
 def _use(payload: dict[str, Any], turn: list[dict[str, Any]], move: DemoMove) -> DemoMove | dict[str, Any] | str:
@@ -138,7 +144,8 @@ def _introduce(text: str) -> DemoMove:
     echo = f"You said: {_short(text) or 'nothing'!r}. I can run a command (`run: ls`){more}."
     return DemoMove(
         f"{NOTE} I am a demo model: I follow a script and do not think. {echo} "
-        "For answers that mean something, start the host with OPENAI_API_KEY or OPENAI_BASE_URL set."
+        "For answers that mean something give the host a model: `agent down`, then `agent up --provider "
+        "openai-compatible`, or start it with OPENAI_API_KEY or OPENAI_BASE_URL set."
     )
 
 

@@ -8,10 +8,11 @@ import contextlib
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult
+from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult, TasksQuery
 
 from ...errors import InvalidRequest, NotFound
-from ..dependencies import Services, get_services, principal, read_body, require_accepting
+from ...loop import list_tasks
+from ..dependencies import USER_HEADER, Services, get_services, parse_query, principal, read_body, require_accepting
 from ..responses import as_json, live_stream, model_response, recorded_stream
 
 router = APIRouter(tags=["tasks"])
@@ -26,6 +27,15 @@ async def assign(request: Request) -> Response:
     assignment = await _assignment(request)
     assigned = await at.tasks.assign(assignment, principal(request))
     return model_response(assigned.accepted, 202) if assigned.accepted else model_response(assigned.record)
+
+
+@router.get("/tasks")
+async def tasks(request: Request) -> Response:
+    """List tasks, the newest first: of the user in the header or the query, else of all users."""
+    asked = parse_query(request, TasksQuery, lists=("status",))
+    named = request.headers.get(USER_HEADER)
+    user = principal(request, asked.user) if named or asked.user else None
+    return model_response(await list_tasks(get_services(request).tasks, user, asked))
 
 
 @router.get("/task/{task_id}")

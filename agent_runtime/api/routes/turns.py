@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply
+from agent_common.event_ring import parse_event_id
+from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply, PendingQuery
 
 from ...errors import Conflict, NotFound
-from ...loop import HumanAnswer, LiveSession
+from ...loop import HumanAnswer, LiveSession, list_pending
 from ...sessions import branches, history, is_session_id, unknown_session
-from ..dependencies import Services, get_services, principal, read_body
+from ..dependencies import USER_HEADER, Services, get_services, parse_query, principal, read_body
 from ..responses import EventStream, live_stream, model_response
 
 router = APIRouter(tags=["turns"])
@@ -81,10 +82,19 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
 
 @router.get("/events")
 async def events(request: Request) -> Response:
-    """Stream events about turns from now on, of the user named in the header, or of all."""
+    """Stream events about turns after the `Last-Event-ID`, or from now on: of the user in the header, or of all."""
     at = get_services(request)
-    named = request.headers.get("x-agent-user")
-    return EventStream(at.loop.events.watch(principal(request) if named else None))
+    user = principal(request) if request.headers.get(USER_HEADER) else None
+    return EventStream(at.loop.events.watch(user, parse_event_id(request.headers.get("last-event-id"))))
+
+
+@router.get("/pending")
+async def pending(request: Request) -> Response:
+    """List what waits for a person, oldest first: of the user in the header or the query, else of all users."""
+    asked = parse_query(request, PendingQuery)
+    named = request.headers.get(USER_HEADER)
+    user = principal(request, asked.user) if named or asked.user else None
+    return model_response(list_pending(get_services(request).loop, user, asked))
 
 
 async def _require_session(request: Request, services: Services, session: str) -> LiveSession:

@@ -11,6 +11,9 @@ from ...sessions import APPROVAL_PART, tool_name
 QUESTION_TOOL = "question"
 """The tool that asks a person questions."""
 
+Outcome = Literal["answered", "expired", "cancelled"]
+"""How a request stopped waiting: by an answer, at its deadline, or because its turn was stopped."""
+
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
@@ -35,6 +38,11 @@ class PendingRequest:
     @property
     def questions(self) -> list[dict[str, Any]]:
         return self.input.get("questions", [])
+
+    def resolved_facts(self, outcome: Outcome, decision: str | None = None) -> dict[str, str]:
+        """Return what the event about the end of its wait says."""
+        facts = {"id": self.id, "kind": self.kind, "outcome": outcome}
+        return facts if decision is None else {**facts, "decision": decision}
 
     def serialize(self) -> dict[str, Any]:
         """Return the request as JSON for callers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -35,6 +35,10 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 that it was cancelled or has joined another turn; it is finalized again when the first attempt failed."""
 TurnHook = Callable[[sqlite3.Connection, "Turn", int], None]
 """Writes more in the transaction that starts or ends a turn. The last argument is the time in epoch milliseconds."""
+
+
+AnswerCheck = Callable[[str], Awaitable[str | None]]
+"""Returns what is wrong with a final answer; None if it can be accepted."""
 
 
 class WorkRecorder(Protocol):
@@ -86,6 +90,8 @@ class TurnRequest:
     steers: bool = False
     """The message joins the turn that runs in its session, if that takes another step."""
     external_work: ExternalWork | None = None
+    check_answer: AnswerCheck | None = None
+    """None: every answer is accepted."""
     on_start: TurnHook | None = None
     on_end: TurnHook | None = None
 
@@ -229,6 +235,10 @@ class Turn:
         """Return the ids of this turn as callers know them."""
         ids = {"session_id": self.request.session_name, "message_id": self.request.message_name}
         return {**ids, "task_id": self.request.task_id} if self.request.task_id else ids
+
+    def event_facts(self) -> dict[str, str]:
+        """Return what every event about this turn says."""
+        return {**self.public_ids(), "user": self.session.principal, "agent": self.request.agent}
 
     def reply_metadata(self) -> dict[str, Any]:
         """Return the metadata that is stored with every reply; its cost can be computed from that."""

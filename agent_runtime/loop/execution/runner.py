@@ -20,6 +20,7 @@ from ...sessions import Message, MessageParts, MessageRow, Recorder, history, ma
 from ...store import Unit
 from ..core.authority import UnknownAgent
 from ..core.corrections import detect_correction
+from ..core.listed_requests import listed_requests
 from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
@@ -115,7 +116,7 @@ class TurnRunner:
         self.services.counters.update_model(turn)
         if not turn.start.announced:
             turn.start.announced = True
-            self.services.events.emit("turn-started", turn.session.principal, **turn.public_ids())
+            self.services.events.emit("turn-started", turn.session.principal, **turn.event_facts())
 
         def unit(connection: sqlite3.Connection) -> None:
             if turn.has_run_before:
@@ -248,8 +249,8 @@ class TurnRunner:
         turn.stream.pause(waiting_end(turn))
         kinds = [wait.kind for wait in turn.human_wait.requests.values()]
         log.info("turn waits", session_id=turn.session.id, message_id=turn.message_id, pending=kinds)
-        for wait in turn.human_wait.requests.values():
-            facts = {**turn.public_ids(), "id": wait.id, "kind": wait.kind}
+        for request in listed_requests(turn, self.services.admission.answer_seconds):
+            facts = {**turn.event_facts(), **request.model_dump(exclude_none=True)}
             self.services.events.emit("approval-requested", turn.session.principal, **facts)
 
     async def _finalize(self, turn: Turn, recorder: Recorder) -> None:
@@ -288,7 +289,7 @@ def _is_open(part: dict[str, Any]) -> bool:
 
 
 def _record_pause(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
-    rows.suspend_turn(connection, turn.message_id, now)
+    rows.suspend_turn(connection, turn.message_id, turn.human_wait.since_ms or now)
     save_session_model(connection, turn, now)
 
 

@@ -135,6 +135,8 @@ class HumanAnswers:
         except BaseException:
             turn.human_wait.requests[request.id] = request
             raise
+        facts = request.resolved_facts("answered", answer.decision)
+        self._services.events.emit("approval-resolved", turn.session.principal, **turn.event_facts(), **facts)
         if "output" in part_changes:
             turn.stream.publish(c.ToolOutputAvailable(toolCallId=request.call_id, output=part_changes["output"]))
         elif "errorText" in part_changes:

@@ -19,11 +19,11 @@ from ...errors import BrokenRecord, NotFound
 from ...sessions import Message, TurnRow, history, interrupt_turn, reopen_turn, replay_parts, rows
 from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
-from ..core.turn_state import ExternalWork, Turn, TurnRequest
+from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..execution.runner import waiting_end
 from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..services import LoopServices
-from . import tasks
+from . import task_result, tasks
 from .tasks import TaskService
 
 log = logger(__name__)
@@ -145,7 +145,7 @@ class Recovery:
         except ValidationError as error:
             log.error("a task cannot be read", task_id=row.task_id, error=str(error))
             return None
-        on_start, on_end = (None, None) if task is None else tasks.record_hooks(task.principal, task.assignment.task_id)
+        on_start, on_end = self._record_hooks(task)
         turn = Turn(
             TurnRequest(
                 session=conversation,
@@ -161,6 +161,7 @@ class Recovery:
                 interactive=row.task_id is None,
                 steers=message.metadata.get("steers") is True,
                 external_work=work,
+                check_answer=task_result.answer_check(task.assignment) if task is not None else None,
                 on_start=on_start,
                 on_end=on_end,
             ),
@@ -174,6 +175,9 @@ class Recovery:
         elif row.task_id is not None and row.state != "queued":
             turn.start.at_ms = message.created_at
         return turn
+
+    def _record_hooks(self, task: tasks.StoredTask | None) -> tuple[TurnHook | None, TurnHook | None]:
+        return (None, None) if task is None else self.tasks.record_hooks(task.principal, task.assignment.task_id)
 
     async def _read_task_and_work(self, row: TurnRow) -> tuple[tasks.StoredTask | None, ExternalWork | None]:
         """Return the task and the external work that a turn belongs to. Raises ValidationError."""
@@ -198,7 +202,7 @@ class Recovery:
     def _end(self, connection: sqlite3.Connection, row: TurnRow, now: int) -> None:
         outcome = TurnOutcome(**interrupt_turn(connection, row, now))
         if row.task_id is not None:
-            tasks.record_interruption(connection, row, outcome, now)
+            self.tasks.record_interruption(connection, row, outcome, now)
             for keeper in self.work_stores:
                 keeper.record_interruption(connection, row, outcome, now)
 

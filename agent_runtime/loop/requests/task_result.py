@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
 
+from ...errors import InvalidRequest
 from ...sessions import text_of, tool_name
+from ...tools import check_answer_schema, check_arguments, load_schema_validator
+from ..core.turn_state import AnswerCheck
 from ..limits.limits import TurnOutcome
 
 _RESULT_CONTRACT = """\
 When the work is done, answer with one JSON object and nothing else: \
 {"result": {...}, "promote": {...}}. `result` holds what was asked for; `promote` holds facts that other agents \
-should see and may be empty. If you cannot give JSON, answer in plain text."""
+should see and may be empty."""
+_WITHOUT_SCHEMA = "If you cannot give JSON, answer in plain text."
+_WITH_SCHEMA = "`result` must fit this JSON Schema:\n```json\n{schema}\n```"
 
 
 def task_message(assignment: TaskAssignment) -> str:
@@ -26,7 +33,34 @@ def task_message(assignment: TaskAssignment) -> str:
     ]
     if assignment.context:
         sections.append(f"Context:\n```json\n{json.dumps(assignment.context, ensure_ascii=False, indent=1)}\n```")
-    return "\n\n".join([*sections, _RESULT_CONTRACT])
+    schema = assignment.result_schema
+    rule = _WITHOUT_SCHEMA if schema is None else _WITH_SCHEMA.format(schema=json.dumps(schema, ensure_ascii=False))
+    return "\n\n".join([*sections, f"{_RESULT_CONTRACT} {rule}"])
+
+
+async def require_usable_schema(assignment: TaskAssignment) -> None:
+    """Raise InvalidRequest if results cannot be checked against the task's schema."""
+    if assignment.result_schema is None:
+        return
+    fault = await check_answer_schema(assignment.result_schema)
+    if fault is not None:
+        path, text = fault
+        raise InvalidRequest.from_faults([(f"result_schema.{path}".removesuffix("."), text)])
+
+
+def answer_check(assignment: TaskAssignment) -> AnswerCheck | None:
+    """Return the check of the task's final answer; None if every answer is accepted."""
+    schema = assignment.result_schema
+    return None if schema is None else partial(_answer_fault, schema)
+
+
+async def _answer_fault(schema: Mapping[str, Any], text: str) -> str | None:
+    parsed = _parsed(text)
+    if parsed is None:
+        return 'it is not one JSON object {"result": {...}, "promote": {...}}'
+    await load_schema_validator()
+    stored: dict[str, Any] = from_json(to_json(parsed[0], inf_nan_mode="null"))  # as it is stored
+    return "; ".join(await check_arguments(schema, stored, "result")) or None
 
 
 def result_of(outcome: TurnOutcome, parts: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -44,13 +78,17 @@ def result_of(outcome: TurnOutcome, parts: list[dict[str, Any]]) -> tuple[dict[s
 
 def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parse `{"result": {...}, "promote": {...}}`, with or without a Markdown fence. Other text is the field `text`."""
+    return _parsed(text) or ({"text": text}, {})
+
+
+def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     try:
         answer: Any = from_json(_unfenced(text))
     except ValueError:
-        return {"text": text}, {}
+        return None
     result, promote = (answer.get("result"), answer.get("promote")) if is_object(answer) else (None, None)
     if not is_object(result):
-        return {"text": text}, {}
+        return None
     return result, promote if is_object(promote) else {}
 
 

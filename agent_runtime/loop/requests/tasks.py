@@ -17,7 +17,8 @@ from ...store import Migration, Unit
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from ..services import LoopServices
-from .task_result import finished_record, task_message
+from .result_urls import TaskReports, check_result_url
+from .task_result import answer_check, finished_record, require_usable_schema, task_message
 
 _TABLE = """
 CREATE TABLE tasks (
@@ -68,8 +69,14 @@ class _DuplicateTask(Exception):
 class TaskService:
     """Admits assignments and reports on them."""
 
-    def __init__(self, services: LoopServices, limits: Callable[[TaskAssignment], TurnLimits]) -> None:
-        self._services, self._limits = services, limits
+    def __init__(
+        self,
+        services: LoopServices,
+        limits: Callable[[TaskAssignment], TurnLimits],
+        reports: TaskReports | None = None,
+    ) -> None:
+        """`reports`: reports the ends of tasks to a host; None if there is none."""
+        self._services, self._limits, self._reports = services, limits, reports
 
     async def assign(
         self,
@@ -79,11 +86,14 @@ class TaskService:
     ) -> TaskAdmission:
         """Admit the task, or return the known one.
 
-        Raises Conflict for different content under the same id, InvalidRequest for a cost limit on a model without a
-        price (MeshUnavailable if that is unknown), TooLarge for a task that does not fit its model's window, and Busy.
+        Raises Conflict for different content under the same id, InvalidRequest for a schema that results cannot be
+        checked against, for a `result_url` that cannot be called and for a cost limit on a model without a price
+        (MeshUnavailable if that is unknown), TooLarge for a task that does not fit its model's window, and Busy.
         """
         if (known := await self._find_existing(assignment, principal)) is not None:
             return known
+        check_result_url(assignment, self._reports)
+        await require_usable_schema(assignment)
         turn = self._turn(assignment, principal, external_work)
         try:
             await self._services.require_price(turn)
@@ -115,6 +125,13 @@ class TaskService:
         """Return the record of the task that finished last; None if there is none."""
         row = await self._services.database.read(lambda connection: _latest(connection, principal))
         return self._with_live_usage(row) if row else None
+
+    async def read(
+        self, select: Callable[[sqlite3.Connection], Sequence[sqlite3.Row]]
+    ) -> list[tuple[sqlite3.Row, TaskRecord]]:
+        """Return rows of the table of tasks, each with its current record."""
+        rows = await self._services.database.read(select)
+        return [(row, self._with_live_usage(row)) for row in rows]
 
     async def turn(self, task_id: str, principal: str) -> Turn | None:
         """Return the task's turn; None if it has ended. Raises NotFound for an unknown task."""
@@ -148,6 +165,36 @@ class TaskService:
         most = self._services.live_sessions.max_steps(agent)
         return UsageBudget(self._limits(stored.assignment).at_most(most))
 
+    def record_hooks(self, principal: str, task_id: str) -> tuple[TurnHook, TurnHook]:
+        """Return the hooks that update a task's record at the start and at the end of its turn."""
+        key = (principal, task_id)
+
+        def on_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
+            if _record_end(connection, key, turn, now):
+                self._report(connection, task_id, turn.message_id)
+
+        return lambda connection, _, now: _record_start(connection, key, now), on_end
+
+    def record_interruption(
+        self, connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int
+    ) -> None:
+        """End the record of a task that recovery gives up, with a partial result if there is one."""
+        row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (turn.message_id,)).fetchone()
+        if row is None:
+            return
+        record = TaskRecord.model_validate_json(row["record_json"])
+        reply = history.message(connection, turn.reply_id)
+        usage = Usage.model_validate(reply.metadata.get("usage", {})) if reply else record.usage
+        done = finished_record(record, outcome, reply.parts if reply else [], usage)
+        known = max(0, (history.last_part_created_at(connection, turn.reply_id) or 0) - (record.started_at or now))
+        changes = {"finished_at": now, "duration_ms": known}
+        _store(connection, (row["principal"], record.task_id), done.model_copy(update=changes), now)
+        self._report(connection, record.task_id, turn.message_id)
+
+    def _report(self, connection: sqlite3.Connection, task_id: str, message_id: str) -> None:
+        if self._reports is not None:
+            self._reports.record_end(connection, task_id, message_id)
+
     async def _find_existing(self, assignment: TaskAssignment, principal: str) -> TaskAdmission | None:
         row = await self._services.database.read(lambda connection: _row(connection, principal, assignment.task_id))
         if row is None:
@@ -161,7 +208,7 @@ class TaskService:
         conversation = self._services.live_sessions.create(principal, agent=agent.name)
         message_id = self._services.ids.new("msg")
         limits = self._limits(assignment).at_most(agent.max_steps)
-        on_start, on_end = record_hooks(principal, assignment.task_id)
+        on_start, on_end = self.record_hooks(principal, assignment.task_id)
         return Turn(
             TurnRequest(
                 session=conversation,
@@ -174,6 +221,7 @@ class TaskService:
                 message_name=message_id,
                 task_id=assignment.task_id,
                 external_work=external_work,
+                check_answer=answer_check(assignment),
                 on_start=on_start,
                 on_end=on_end,
             ),
@@ -221,29 +269,6 @@ class TaskService:
         running = round((self._services.clock.monotonic() - turn.start.monotonic) * 1000)
         live = {"duration_ms": running, "tokens_used": turn.budget.tokens, "usage": turn.budget.usage}
         return record.model_copy(update=live)
-
-
-def record_hooks(principal: str, task_id: str) -> tuple[TurnHook, TurnHook]:
-    """Return the hooks that update a task's record at the start and at the end of its turn."""
-    key = (principal, task_id)
-    return (
-        lambda connection, _, now: _record_start(connection, key, now),
-        lambda connection, turn, now: _record_end(connection, key, turn, now),
-    )
-
-
-def record_interruption(connection: sqlite3.Connection, turn: history.TurnRow, outcome: TurnOutcome, now: int) -> None:
-    """End the record of a task that recovery gives up, with a partial result if there is one."""
-    row = connection.execute("SELECT * FROM tasks WHERE message_id = ?", (turn.message_id,)).fetchone()
-    if row is None:
-        return
-    record = TaskRecord.model_validate_json(row["record_json"])
-    reply = history.message(connection, turn.reply_id)
-    usage = Usage.model_validate(reply.metadata.get("usage", {})) if reply else record.usage
-    done = finished_record(record, outcome, reply.parts if reply else [], usage)
-    known = max(0, (history.last_part_created_at(connection, turn.reply_id) or 0) - (record.started_at or now))
-    changes = {"finished_at": now, "duration_ms": known}
-    _store(connection, (row["principal"], record.task_id), done.model_copy(update=changes), now)
 
 
 def record_of(connection: sqlite3.Connection, message_id: str) -> TaskRecord | None:
@@ -307,10 +332,11 @@ def _record_start(connection: sqlite3.Connection, key: tuple[str, str], now: int
         _store(connection, key, TaskRecord.model_validate(record), None)
 
 
-def _record_end(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now: int) -> None:
+def _record_end(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn, now: int) -> bool:
+    """Store how the task ended. Returns False if it has no record, or has not ended."""
     row = _row(connection, *key)
     if row is None or turn.end.outcome is None:
-        return
+        return False
     record = TaskRecord.model_validate_json(row["record_json"])
     done = finished_record(record, turn.end.outcome, turn.end.reply_parts, turn.budget.usage)
     changes = {
@@ -320,6 +346,7 @@ def _record_end(connection: sqlite3.Connection, key: tuple[str, str], turn: Turn
         "tokens_used": turn.budget.tokens,
     }
     _store(connection, key, done.model_copy(update=changes), now)
+    return True
 
 
 def _store(connection: sqlite3.Connection, key: tuple[str, str], record: TaskRecord, finished: int | None) -> None:

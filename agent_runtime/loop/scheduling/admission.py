@@ -49,7 +49,9 @@ class Admission:
         self._database, self._events = database, events
         self._run: RunTurn
         self._cancel: RunTurn
-        self.free_slots, self._queue_limit, self._answer_seconds = slots, queue_limit, answer_seconds
+        self.free_slots, self._queue_limit = slots, queue_limit
+        self.answer_seconds = answer_seconds
+        """How long a turn waits for a person."""
         self.queues = TurnQueues()
         self._draining = False
 
@@ -269,7 +271,7 @@ class Admission:
 
     def _start_wait_timer(self, turn: Turn, waited: float) -> None:
         """Start the timer of a person's answer, of which `waited` seconds have passed."""
-        left = max(0.0, self._answer_seconds - max(0.0, waited))
+        left = max(0.0, self.answer_seconds - max(0.0, waited))
         turn.human_wait.timer = asyncio.get_running_loop().call_later(left, self._expire, turn)
 
     def _expire(self, turn: Turn) -> None:
@@ -285,6 +287,9 @@ class Admission:
         self.queues.withhold(turn)
         turn.end.stop_reason = reason
         turn.transition("running")
+        for request in turn.human_wait.requests.values():
+            facts = request.resolved_facts("expired" if reason == "unanswered" else "cancelled")
+            self._events.emit("approval-resolved", turn.session.principal, **turn.event_facts(), **facts)
         turn.human_wait.requests.clear()
         turn.paused_or_ended.clear()
         turn.stream.resume()
@@ -319,7 +324,7 @@ class Admission:
             if failed:
                 self.queues.paused.add(turn.session.id)
             facts = {"reason": "abort" if cancelled else "error" if failed else "finish", "pending_approval": False}
-            self._events.emit("turn-finished", turn.session.principal, **turn.public_ids(), **facts)
+            self._events.emit("turn-finished", turn.session.principal, **turn.event_facts(), **facts)
         elif turn.admission.done:
             turn.stream.interrupt()
         turn.mark_ended()

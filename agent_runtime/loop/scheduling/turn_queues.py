@@ -54,6 +54,10 @@ class TurnQueues:
         """Return the first turn of a session, running or not; None while the session's queue is paused."""
         return None if session.id in self.paused else self.head_turn(session)
 
+    def active_turns(self) -> dict[str, Turn]:
+        """Return the first turn of each session whose queue is not paused, by the session's id."""
+        return {session_id: queue[0] for session_id, queue in self._by_session.items() if session_id not in self.paused}
+
     def queue(self, session: LiveSession) -> list[Turn]:
         """Return the messages that wait in a session, first come first."""
         return [turn for turn in self._by_session.get(session.id, ()) if turn.state == "queued"]

@@ -20,6 +20,8 @@ from ...sessions import (
     shown_metadata,
     shown_parts,
 )
+from ..core.turn_state import Turn
+from .session_status import compute_session_status
 
 
 def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -> Cursor:
@@ -42,11 +44,13 @@ def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) 
     return listing.message_cursor(connection, message_id)
 
 
-def summary(row: StoredSession, name: str) -> dict[str, Any]:
-    """Return the fields common to all answers about a session; `name` is the one that the request used."""
+def summary(row: StoredSession, name: str, turn: Turn | None) -> dict[str, Any]:
+    """Return the fields common to all answers about a session. `name` is the one that the request used, `turn` the
+    session's current turn."""
     return {
         "id": row.id,
         "session_id": name,
+        "alias": row.alias,
         "title": row.metadata.get("title"),
         "agent": row.agent,
         "model": row.model,
@@ -59,6 +63,7 @@ def summary(row: StoredSession, name: str) -> dict[str, Any]:
         "archived_at": row.archived_at,
         "usage": TokenCounts(**row.usage.model_dump(exclude={"cost_usd"})),
         "total_tokens": row.usage.total,
+        "status": compute_session_status(turn, row.last_outcome),
     }
 
 

@@ -36,7 +36,7 @@ from ..core.live_sessions import LiveSession
 from ..limits.session_cost import FindCard, cost_of
 from ..services import LoopServices
 from . import serializers
-from .session_status import compute_session_status
+from .session_status import choose_sessions
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -76,17 +76,18 @@ class SessionService:
     async def page(self, principal: str, query: SessionsQuery) -> SessionList:
         """Return a page of sessions. Sessions whose rows cannot be read are left out and logged. Raises InvalidRequest
         for an unknown `after`."""
+        turns = self._services.admission.queues.active_turns()  # read first: a turn's end is stored before it leaves
+        choice = choose_sessions(query, turns)
 
         def unit(connection: sqlite3.Connection) -> listing.SessionPage:
             after = serializers.session_cursor(connection, principal, query.after) if query.after else None
-            wanted = {"archived": query.archived, "ephemeral": query.ephemeral}
-            return listing.sessions(connection, principal, limit=query.limit, after=after, **wanted)
+            return listing.sessions(connection, principal, limit=query.limit, after=after, choice=choice)
 
         page = await self._services.database.read(unit)
         shown, broken = list[SessionSummary](), page.broken
         for row in page.sessions:
             try:
-                shown.append(SessionSummary(**serializers.summary(row, row.id)))
+                shown.append(SessionSummary(**serializers.summary(row, row.id, turns.get(row.id))))
             except (ValueError, TypeError, AttributeError):
                 broken.append(row.id)
         for session_id in broken:
@@ -281,23 +282,21 @@ class SessionService:
         admission, session_id = self._services.admission, session.id
         turn = admission.queues.active_turn(session)  # read first: a turn's end is stored before it leaves the queue
 
-        def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any, Any]:
+        def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any]:
             row = listing.session(connection, session_id)
             if row is None:
                 raise unknown_session(name)  # its first message is not stored yet
-            last = listing.last_outcome(connection, session_id)
             waiting = listing.queued_messages(connection, session_id)
-            return row, last, waiting, listing.usage_by_model(connection, session_id, row.model)
+            return row, waiting, listing.usage_by_model(connection, session_id, row.model)
 
-        row, last, waiting, spent = await self._services.database.read(unit)
+        row, waiting, spent = await self._services.database.read(unit)
         cost, unpriced = await cost_of(spent, self._find_card)
         queued = [one for one in waiting if (it := admission.queues.turn(one.message_id)) and it.state == "queued"]
         return SessionDetail(
-            **serializers.summary(row, name),
+            **serializers.summary(row, name, turn),
             cost_usd=cost,
             unpriced_models=unpriced,
             context_tokens=session.context_tokens or None,
-            status=compute_session_status(turn, last),
             queue=serializers.queue(queued),
         )
 

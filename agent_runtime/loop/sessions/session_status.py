@@ -6,10 +6,12 @@ See docs/reference/sessions.md#how-it-stands.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from agent_common.protocol import SessionStatus
+from agent_common.protocol import SessionsQuery, SessionStatus
 
+from ...sessions import SessionChoice
 from ..core.turn_state import Turn
 from ..limits.limits import ERROR_STATUSES
 
@@ -38,4 +40,23 @@ def _at_work(turn: Turn) -> SessionStatus:
         message=turn.retry.reason,
         started_at=turn.start.at_ms,
         message_id=turn.request.message_name,
+    )
+
+
+def choose_sessions(query: SessionsQuery, turns: Mapping[str, Turn]) -> SessionChoice:
+    """Return which sessions a query lists. `turns`: the current turn of each session that has one."""
+    choice = SessionChoice(query.archived, query.ephemeral, error_statuses=ERROR_STATUSES)
+    if query.state is None:
+        return choice
+    if query.state in ("idle", "error"):
+        return replace(choice, without=turns.keys(), in_error=query.state == "error")
+    states = {session_id: compute_session_status(turn, None).state for session_id, turn in turns.items()}
+    waiting = query.state == "waiting"
+    return replace(
+        choice,
+        only=[
+            name
+            for name, state in states.items()
+            if state == query.state or (waiting and state in ("waiting_on_approval", "waiting_on_user_input"))
+        ],
     )

@@ -33,6 +33,8 @@ from .tool_calls import parse_arguments
 CONTEXT_OVERFLOW = "context_overflow"
 MAX_OVERFLOW_COMPACTIONS = 3
 """Compactions per model call after the provider has refused it as too long."""
+MAX_HOST_RETURNS = 5
+"""How often a model call is repeated because the host was away, for example while it restarted."""
 MAX_ANSWER_CHARACTERS = 8 * 1024 * 1024
 """Maximum characters of one answer; a longer one is treated as a provider failure."""
 
@@ -63,11 +65,14 @@ class ModelCall:
         """Why the last answer ended."""
         self._answer_began = False
         """Whether the model call that failed had begun to answer."""
+        self._host_returns = 0
+        """How often the call was repeated because the host was away."""
 
     async def ask(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
         """Get one answer. Compacts first if the conversation is too long, compacts and repeats if the provider refuses
-        the request as too long, and repeats after transient failures within the turn's retries."""
-        overflow_compactions = 0
+        the request as too long, and repeats after transient failures: within the turn's retries, or if the host was
+        away meanwhile, as the broken channel tells."""
+        overflow_compactions = self._host_returns = 0
         while True:
             self.budget.check(for_another_call=True)
             await self.deps.side_effect_gate.wait_open()
@@ -77,6 +82,7 @@ class ModelCall:
             # Compaction may have taken minutes and money, so budget and gate are checked again.
             self.budget.check(for_another_call=True)
             await self.deps.side_effect_gate.wait_open()
+            closures = self.deps.side_effect_gate.closures
             try:
                 await self._require_price()
                 async for chunk in self._stream(step, tools_allowed=tools_allowed):
@@ -88,12 +94,24 @@ class ModelCall:
                     async for chunk in self._compact_after_overflow(step, error):
                         yield chunk
                     continue
-                if not error.transient or self.budget.retries >= self.budget.limits.retries:
-                    raise
-                self.budget.retries += 1
+                await self._require_repeatable(error, closures)
                 for chunk in self._discard_answer(step, error):
                     yield chunk
                 await asyncio.sleep(min(8.0, 0.25 * 2**self.budget.retries))
+
+    async def _require_repeatable(self, error: ModelError, closures: int) -> None:
+        """Count the repetition of a call that has failed. Raises the error if it may not be repeated.
+
+        `closures`: how often the gate for side effects had closed when the call began."""
+        if not error.transient:
+            raise error
+        away = self._host_returns < MAX_HOST_RETURNS and await self.deps.side_effect_gate.has_closed_since(closures)
+        if away:
+            self._host_returns += 1
+        elif self.budget.retries < self.budget.limits.retries:
+            self.budget.retries += 1
+        else:
+            raise error
 
     async def _require_price(self) -> None:
         """Refuse a model without a known price if the turn has an explicit cost limit."""

@@ -4,7 +4,7 @@ A turn is an async generator of chunks, from the user's message to the finished 
 runs the tools that it asked for; a step without calls is the answer. Exhausted budgets, stops and failures leave the
 loop as exceptions and reach `run_turn`, which closes everything that is open and yields the terminal chunks: Finish, or
 Abort, or Error and Finish. A turn that has used its steps, repeats itself or keeps sending invalid calls is asked for a
-last answer without tools instead.
+last answer without tools instead. An answer that the request does not accept is sent back to the model once.
 
 If a call needs a person, the generator ends without a terminal chunk, and the outcome stays None. After the person has
 replied, a new `run_turn` continues from the recorded reply; so does a task after a crash.
@@ -21,7 +21,7 @@ from agent_common.telemetry import logger
 
 from ...context import Step, ToolCallRecord, error_envelope, runtime_message_text, user_message_text
 from ...errors import BrokenRecord, ModelError, StoreError
-from ...sessions import CALL_ERROR, NOTICE, STEER, TURN_ERROR
+from ...sessions import CALL_ERROR, INVALID_RESULT, NOTICE, STEER, TURN_ERROR
 from ..core.authority import UnknownAgent
 from ..core.turn_state import Turn
 from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
@@ -37,6 +37,7 @@ LAST_STEP_TEXT = (
     "This is the last step you have. Give your final answer now, from what you know; "
     "say plainly what is not finished. Tools are off."
 )
+REJECTED_TEXT = "The answer was not accepted: {fault}. Give the whole answer again; there is no further attempt."
 _LAST_STEP_NOTICE = runtime_message_text(LAST_STEP_TEXT)
 _LIMIT_OF_ANSWER_END = {"length": "output", "content-filter": "content_filter"}
 """Why the provider cut an answer off -> the limit reported for the turn."""
@@ -99,6 +100,7 @@ class _Loop:
         )
         self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
+        self._answer_rejected = False
         for step in deps.resume_state.past_steps:
             self._restore_counts(step)
 
@@ -120,18 +122,49 @@ class _Loop:
                     yield chunk
                 self._count_invalid_step(step)
             self.budget.check()
-            if tools_off_because or not step.calls:
-                break
-            async for chunk in self._run_tools(step):
+            if step.calls and not tools_off_because:
+                rest = self._run_tools(step)
+            else:
+                fault = await self._answer_fault(step)
+                if fault is None or not self._may_answer_again(step):
+                    break
+                rest = self._reject_answer(step, fault)
+            async for chunk in rest:
                 yield chunk
             step = None
         self.deps.view.add_step(step)
+        self.turn.end.outcome = self._outcome_of_answer(step, tools_off_because, fault)
+
+    def _outcome_of_answer(self, step: Step, tools_off_because: str | None, fault: str | None) -> TurnOutcome:
         answer_end = self._model_call.answer_end
         reason = "stop" if answer_end == "tool-calls" else answer_end  # it asked for tools although they were off
         limit = tools_off_because or _LIMIT_OF_ANSWER_END.get(reason)
         if limit is None and not step.text and not step.calls:
             limit = "empty_answer"
-        self.turn.end.outcome = TurnOutcome("complete", reason, limit=limit)
+        if fault is not None:
+            return TurnOutcome("failed", "error", INVALID_RESULT, f"the answer was not accepted: {fault}", limit)
+        return TurnOutcome("complete", reason, limit=limit)
+
+    async def _answer_fault(self, step: Step) -> str | None:
+        """Return why the request does not accept the answer; None if it does."""
+        check = self.turn.request.check_answer
+        return await check(step.text) if check is not None else None
+
+    def _may_answer_again(self, step: Step) -> bool:
+        """Return whether the model may replace its answer: once, and within the steps of the turn."""
+        steps_left = self.budget.steps < self.budget.limits.steps
+        return steps_left and (step.rejected or not self._answer_rejected)
+
+    async def _reject_answer(self, step: Step, fault: str) -> AsyncIterator[c.Chunk]:
+        """Send the answer back to the model with what is wrong, and close the step."""
+        self._answer_rejected = True
+        if not step.rejected:  # an interrupted step may be already
+            step.rejected = True
+            text = REJECTED_TEXT.format(fault=fault)
+            step.notices.append(runtime_message_text(text))
+            yield c.DataChunk(type=NOTICE, data={"text": text, "reason": INVALID_RESULT})
+        async for chunk in self._finish_step(step):
+            yield chunk
 
     def _why_asked_without_tools(self, step: Step | None) -> str | None:
         """Return why the recorded step was asked without tools, so that it is the final one. None if it was not."""
@@ -142,6 +175,7 @@ class _Loop:
     def _restore_counts(self, step: Step) -> None:
         """Count a step that an earlier run of the turn has recorded."""
         self._repeat_guard.restore(step.calls)
+        self._answer_rejected = self._answer_rejected or step.rejected
         self._count_invalid_step(step)
 
     def _count_invalid_step(self, step: Step) -> None:
@@ -153,7 +187,7 @@ class _Loop:
         """Run the open calls of the step, then close it.
 
         If a call may not be repeated, the record is durable before any call runs: with the calls, and in a resumed turn
-        with the mark that it runs again. Results are saved before the next model call.
+        with the mark that it runs again.
         """
         calls = step.open_calls
         self.budget.begin_calls(len(calls))
@@ -165,6 +199,11 @@ class _Loop:
             yield chunk
         if step.open_calls:
             raise _NeedsHuman  # the runner saves the step, and reads the view again when the turn resumes
+        async for chunk in self._finish_step(step):
+            yield chunk
+
+    async def _finish_step(self, step: Step) -> AsyncIterator[c.Chunk]:
+        """Close a step that another one follows. Its record is saved before the next model call."""
         async for chunk in self._join_steering(step):
             yield chunk
         tools_will_be_off = self._next_step_is_last or self._reason_to_stop_tools() is not None

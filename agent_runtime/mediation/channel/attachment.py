@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 
 from agent_common.protocol.work import (
     Ack,
+    ApiOpened,
     Attach,
     Cancel,
     ConstraintAck,
@@ -20,14 +21,17 @@ from agent_common.protocol.work import (
     LifecycleSignal,
     Nack,
     Offer,
+    OpenApi,
     Ping,
     Pong,
     ResumeOk,
     SignalName,
+    TaskAck,
     UnknownControl,
     Welcome,
     WorkFrame,
     WorkRequest,
+    api_challenge,
     compute_mac,
     new_sid,
     read_frame,
@@ -40,6 +44,7 @@ from ..constraints.constraint_payload import ActiveConstraints, InvalidConstrain
 from ..constraints.constraints import ConstraintService, PushedConstraints
 from ..work.turn_worker import refusal_result
 from ..work.work_service import WorkService
+from .api_connections import ApiConnections
 from .connection import ChannelLost, FrameConnection
 from .identity import Identity
 
@@ -73,20 +78,19 @@ class ChannelAttachment:
         work_service: WorkService,
         constraints: ConstraintService,
         *,
+        api: ApiConnections | None,
         epoch: int,
         on_attached: Callable[[], None],
         on_ready: Callable[[], None],
         on_epoch: Callable[[int], asyncio.Future[None]],
     ) -> None:
-        self.connection, self._identity, self._work_service, self._constraints = (
-            connection,
-            identity,
-            work_service,
-            constraints,
-        )
+        self.connection, self._identity = connection, identity
+        self._work_service, self._constraints = work_service, constraints
         self._clock = work_service.clock
         self._on_attached, self._on_ready, self._on_epoch = on_attached, on_ready, on_epoch
-        self._offer = Offer(identity.window, identity.max_line, new_sid(), epoch)
+        self._api, self._reporter = api, work_service.reporter
+        extensions = {"task_results": self._reporter is not None, "api": api is not None}
+        self._offer = Offer(identity.window, identity.max_line, new_sid(), epoch, **extensions)
         self.welcome: Welcome | None = None
         self.attached = self.ready = self.fenced = False
         self._pings = 0
@@ -108,9 +112,13 @@ class ChannelAttachment:
         finally:
             for helper in self._helpers:
                 helper.cancel()
+            if self._api is not None:
+                self._api.close()
             await asyncio.gather(*self._helpers, return_exceptions=True)
             self._work_service.paused = None  # a pause ends with the connection that asked for it
             self._work_service.detach()
+            if self._reporter is not None:
+                self._reporter.detach()
             await self.connection.close()
 
     def send_signal(self, name: SignalName, *, detail: str | None = None, error: str | None = None) -> None:
@@ -166,6 +174,9 @@ class ChannelAttachment:
         if not self.ready or verdicts is not None:
             self.ready = True
             self._work_service.attach(self.connection, verdicts)
+            if self._reporter is not None:
+                takes = self.welcome is not None and self.welcome.task_results
+                self._reporter.attach(self.connection if takes else None)
             self._spawn(self._open_gate(), "gate")
 
     async def _open_gate(self) -> None:
@@ -217,13 +228,12 @@ class ChannelAttachment:
                 self._constraints.receive_payload(frame)
             case Cancel():
                 self._work_service.cancel(frame)
-            case Ack():
-                await self._work_service.outbox.acknowledge_soon(frame.request_id)
+            case Ack() | TaskAck():
+                await self._handle_ack(frame)
             case Drain():
-                self._work_service.paused = "the host drains this agent"
-                if self._draining is not None:
-                    self._draining.cancel()
-                self._draining = self._spawn(self._drain(frame.deadline_s), "drain")
+                self._handle_drain(frame)
+            case OpenApi() if self._api is not None and self.welcome is not None:
+                self._handle_open_api(frame, self._api, self.welcome)
             case Ping():
                 self.connection.send(Pong(n=frame.n))
             case Nack():
@@ -248,19 +258,37 @@ class ChannelAttachment:
         self._work_service.outbox.agent_id = welcome.agent_id
         kept = self._on_epoch(welcome.epoch)
         if welcome.challenge is not None:
-            key = await asyncio.to_thread(self._identity.read_key)
-            mac = compute_mac(
-                key,
-                challenge=welcome.challenge,
-                sid=self._offer.sid,
-                agent_id=welcome.agent_id,
-                epoch=welcome.epoch,
-            )
+            mac = await self._compute_mac(welcome, welcome.challenge)
             self.connection.send(Attach(sid=self._offer.sid, mac=mac))
         # A guest that returns with an older epoch than it has confirmed counts as a stale copy, so the epoch is stored
         # first.
         await asyncio.wait([kept])
         self.connection.send(await self._work_service.resume_frame())
+
+    async def _compute_mac(self, welcome: Welcome, challenge: str) -> str:
+        """Answer a challenge with the workspace's key. Raises ChannelLost if there is none."""
+        key = await asyncio.to_thread(self._identity.read_key)
+        sid, agent_id, epoch = self._offer.sid, welcome.agent_id, welcome.epoch
+        return compute_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
+
+    def _handle_open_api(self, frame: OpenApi, api: ApiConnections, welcome: Welcome) -> None:
+        if api.full:
+            self.connection.send(Nack(code="too_many_connections", detail="the agent opens no more connections"))
+        else:
+            self._spawn(self._open_api(frame, api, welcome), "api")
+
+    async def _open_api(self, frame: OpenApi, api: ApiConnections, welcome: Welcome) -> None:
+        try:
+            proof = welcome.challenge and await self._compute_mac(welcome, api_challenge(frame.id))
+            await api.open(ApiOpened(id=frame.id, agent_id=welcome.agent_id, mac=proof))
+        except (OSError, ChannelLost) as error:
+            log.warning("a connection for the host could not be opened", error=str(error))
+
+    async def _handle_ack(self, ack: Ack | TaskAck) -> None:
+        if isinstance(ack, Ack):
+            await self._work_service.outbox.acknowledge_soon(ack.request_id)
+        elif self._reporter is not None:
+            await self._reporter.acknowledge(ack)
 
     def _handle_constraints(self, frame: Constraints) -> None:
         pushed = self._constraints.match_payload(frame)
@@ -293,6 +321,12 @@ class ChannelAttachment:
             self.send_signal("constraints_outdated", error=f"constraints_not_kept: {error}"[:1000])
         else:
             self.acknowledge_constraints(held)
+
+    def _handle_drain(self, frame: Drain) -> None:
+        self._work_service.paused = "the host drains this agent"
+        if self._draining is not None:
+            self._draining.cancel()
+        self._draining = self._spawn(self._drain(frame.deadline_s), "drain")
 
     def _handle_nack(self, nack: Nack) -> None:
         log.warning("the host could not take a frame", code=nack.code, request_id=nack.request_id, detail=nack.detail)

@@ -14,6 +14,7 @@ from agent_common.telemetry import logger
 from ...ports import Events
 from ..ledger import ledger
 from ..work.work_service import WorkService
+from .api_connections import ApiConnections, ServeConnection
 from .attachment import ChannelAttachment
 from .backoff import ReconnectBackoff
 from .connection import FrameConnection
@@ -53,9 +54,11 @@ class MediationChannel:
         events: Events,
         *,
         grace: float,
+        serve_api: ServeConnection | None = None,
         backoff: Callable[[], ReconnectBackoff] = ReconnectBackoff,
     ) -> None:
-        """`grace`: seconds that work is held while a required channel is broken, before it ends as yielded."""
+        """`grace`: seconds that work is held while a required channel is broken, before it ends as yielded.
+        `serve_api`: serves the agent's HTTP API on connections that the host asks for; None: it is not offered."""
         self._endpoint, self._identity, self._work_service, self._gate, self._events = (
             endpoint,
             identity,
@@ -68,7 +71,7 @@ class MediationChannel:
             work_service.database,
             work_service.clock,
         )
-        self._grace, self._backoff = grace, backoff()
+        self._grace, self._backoff, self._serve_api = grace, backoff(), serve_api
         self._state: State = "dialing"
         self._announced_state: State | None = None
         self._error: str | None = None
@@ -166,6 +169,7 @@ class MediationChannel:
             self._identity,
             self._work_service,
             self._constraints,
+            api=ApiConnections(self._endpoint, self._serve_api) if self._serve_api is not None else None,
             epoch=self._epoch,
             on_attached=self._on_attached,
             on_ready=self._on_ready,

@@ -16,6 +16,7 @@ from typing import Literal
 from agent_common.protocol.work import WorkRequest, WorkResult
 
 from ...store import Migration
+from . import task_reports
 
 KEPT_MS = 24 * 3_600_000
 MAX_KEPT_RESULTS = 1024
@@ -44,7 +45,7 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute(_CHANNEL)
 
 
-MIGRATIONS = (Migration(8, "work and its results", _create),)
+MIGRATIONS = (Migration(8, "work and its results", _create), task_reports.MIGRATION)
 State = Literal["running", "done"]
 
 
@@ -149,9 +150,12 @@ def unacknowledged_ids(connection: sqlite3.Connection, *, unsent: bool = False) 
 
 
 def needed_sessions(connection: sqlite3.Connection) -> list[str]:
-    """Return the sessions of requests whose result the host does not have yet."""
-    query = "SELECT DISTINCT m.session_id FROM work w JOIN chat_messages m ON m.id = w.message_id"
-    return [row[0] for row in connection.execute(f"{query} WHERE w.acked_at IS NULL")]
+    """Return the sessions of requests and tasks whose result the host does not have yet."""
+    query = (
+        "SELECT session_id FROM chat_messages WHERE id IN (SELECT message_id FROM work WHERE acked_at IS NULL"
+        " UNION SELECT message_id FROM task_reports)"
+    )
+    return [*dict.fromkeys(row[0] for row in connection.execute(query))]
 
 
 def last_epoch(connection: sqlite3.Connection) -> int:

@@ -28,6 +28,7 @@ from ..ledger import ledger
 from ..ledger.outbox import FrameSender, Outbox
 from .active_work import ActiveWork, PendingWork
 from .request_limits import WindowFull, WorkRefused, check_bounds
+from .task_reporter import TaskReporter
 from .turn_worker import RunningWork, WorkRunner, refusal_result
 from .window import RequestWindow
 
@@ -65,6 +66,8 @@ class WorkService:
     constraints: ConstraintService
     rules: WorkRules
     outbox: Outbox
+    reporter: TaskReporter | None = None
+    """Reports the ends of other tasks; None if they are not reported."""
     on_change: Callable[[], None] = lambda: None
     """Called when work begins or ends."""
     draining: bool = False
@@ -177,6 +180,8 @@ class WorkService:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.outbox.close()
+        if self.reporter is not None:
+            await self.reporter.close()
 
     # -- one request
 

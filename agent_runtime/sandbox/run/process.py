@@ -45,7 +45,7 @@ class SandboxProcess:
         self._lifeline: int | None = lifeline
         self._transports: list[asyncio.BaseTransport] = []
         self._loop = asyncio.get_running_loop()
-        self._guards: list[asyncio.Task[None]] = []
+        self._guards: list[asyncio.Task[str]] = []
         self.stopped: str | None = None
         """Why a guard ended it; None if none did."""
         self.notice: str | None = None
@@ -101,16 +101,17 @@ class SandboxProcess:
 
     def add_guard(self, watch: Coroutine[Any, Any, str]) -> None:
         """Watch the process with a coroutine. If that returns a reason, the process is killed."""
-        self._guards.append(asyncio.create_task(self._run_guard(watch)))
+        guard = asyncio.create_task(watch)  # itself, so that one which is cancelled before it begins is closed too
+        guard.add_done_callback(self._guard_ended)
+        self._guards.append(guard)
 
-    async def _run_guard(self, watch: Coroutine[Any, Any, str]) -> None:
-        try:
-            reason = await watch
-        except Exception:
-            log.exception("a guard failed")
-            reason = "it could not be watched any more"
+    def _guard_ended(self, guard: asyncio.Task[str]) -> None:
+        if guard.cancelled():
+            return
+        if error := guard.exception():
+            log.error("a guard failed", exc_info=error)
         if self.stopped is None and self.running:
-            self.stopped = reason
+            self.stopped = "it could not be watched any more" if error else guard.result()
             self._send_kill()
 
     async def _connect(self, pipes: Sequence[int], line_limit: int) -> None:

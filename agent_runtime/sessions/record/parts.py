@@ -12,6 +12,8 @@ from ..store.history import Message
 
 NOTICE = "data-notice"
 """Type of a part with a message of the runtime to the model in the middle of a turn."""
+INVALID_RESULT = "invalid_result"
+"""The `reason` of a notice after a final answer that was not accepted."""
 STEER = "data-steer"
 """Type of a part with a user message that joined the turn while it ran."""
 APPROVAL_PART = "data-approval"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,26 +18,33 @@ from .rows import dump, load
 CUSTOM = "custom"
 """The key of metadata_json for the caller's own keys, which keeps them apart from the product's."""
 _CURSOR = re.compile(r"(\d{1,18})\.((?:ses|msg)_\w{26})", re.ASCII)
-_SESSIONS = """
-SELECT * FROM chat_sessions
+_SESSION = """
+SELECT s.*,
+  (SELECT min(a.alias) FROM session_aliases a WHERE a.session_id = s.id) AS alias,
+  (SELECT t.outcome_json FROM turns t JOIN chat_messages m ON m.id = t.message_id
+   WHERE t.session_id = s.id AND t.state = 'ended' AND json_extract(m.metadata_json, '$.hidden_at') IS NULL
+   ORDER BY t.seq DESC LIMIT 1) AS last_outcome
+FROM chat_sessions s
+"""
+_SESSIONS = f"""
+{_SESSION}
 WHERE json_extract(metadata_json, '$.principal') = :principal
   AND (updated_at, id) < (:at, :id)
   AND (:archived OR archived_at IS NULL)
   AND (:ephemeral OR json_extract(metadata_json, '$.ephemeral') IS NULL)
   AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = id AND r.marked_at IS NOT NULL)
+  AND (:only IS NULL OR id IN (SELECT value FROM json_each(:only)))
+  AND (:without IS NULL OR id NOT IN (SELECT value FROM json_each(:without)))
+  AND (:ended IS NULL
+       OR coalesce(json_extract(last_outcome, '$.status'), '') IN (SELECT value FROM json_each(:errors)) = :ended)
 ORDER BY updated_at DESC, id DESC LIMIT :limit
-"""
+"""  # noqa: S608  no value is in it
 _MESSAGES = """
 SELECT * FROM chat_messages
 WHERE session_id = :session AND (created_at, id) > (:at, :id)
   AND json_extract(metadata_json, '$.queued_at') IS NULL
   AND (:hidden OR json_extract(metadata_json, '$.hidden_at') IS NULL)
 ORDER BY created_at, id LIMIT :limit
-"""
-_LAST_OUTCOME = """
-SELECT t.outcome_json FROM turns t JOIN chat_messages m ON m.id = t.message_id
-WHERE t.session_id = ? AND t.state = 'ended' AND json_extract(m.metadata_json, '$.hidden_at') IS NULL
-ORDER BY t.seq DESC LIMIT 1
 """
 _WAITING = """
 SELECT t.message_id, t.client_id, json_extract(m.metadata_json, '$.queued_at') AS queued_at
@@ -74,6 +81,40 @@ class StoredSession:
     created_at: int
     updated_at: int
     archived_at: int | None
+    alias: str | None
+    last_outcome: dict[str, Any] | None
+    """The outcome of the last turn that is still part of the conversation; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChoice:
+    """Which of a principal's sessions to list."""
+
+    archived: bool = False
+    """Archived ones too."""
+    ephemeral: bool = False
+    """Side conversations too."""
+    only: Collection[str] | None = None
+    """Only sessions with one of these ids; None: any."""
+    without: Collection[str] | None = None
+    """No sessions with one of these ids."""
+    in_error: bool | None = None
+    """Only sessions whose last turn ended in an error, or only others; None: both."""
+    error_statuses: Collection[str] = ()
+    """The statuses of outcomes that are errors."""
+
+    def parameters(self) -> dict[str, object]:
+        return {
+            "archived": self.archived,
+            "ephemeral": self.ephemeral,
+            "only": None if self.only is None else dump([*self.only]),
+            "without": None if self.without is None else dump([*self.without]),
+            "ended": self.in_error,
+            "errors": dump([*self.error_statuses]),
+        }
+
+
+_ALL = SessionChoice()
 
 
 @dataclass(slots=True)
@@ -129,13 +170,12 @@ def sessions(
     *,
     limit: int,
     after: Cursor | None = None,
-    archived: bool = False,
-    ephemeral: bool = False,
+    choice: SessionChoice = _ALL,
 ) -> SessionPage:
     """Return a page of a principal's sessions, the one that changed last first. None: the first page."""
     at, row_id = after or (2**62, "")
     wanted = {"principal": principal, "at": at, "id": row_id, "limit": limit + 1}
-    found = connection.execute(_SESSIONS, {**wanted, "archived": archived, "ephemeral": ephemeral}).fetchall()
+    found = connection.execute(_SESSIONS, {**wanted, **choice.parameters()}).fetchall()
     page = SessionPage([])
     for row in found[:limit]:
         try:
@@ -149,7 +189,7 @@ def sessions(
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> StoredSession | None:
-    row = connection.execute("SELECT * FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
+    row = connection.execute(f"{_SESSION} WHERE s.id = ?", (session_id,)).fetchone()
     return _session(row) if row else None
 
 
@@ -172,12 +212,6 @@ def message_cursor(connection: sqlite3.Connection, message_id: str) -> Cursor:
     """Return the position after an existing message."""
     row = connection.execute("SELECT created_at FROM chat_messages WHERE id = ?", (message_id,)).fetchone()
     return row[0], message_id
-
-
-def last_outcome(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
-    """Return the outcome of the last turn that is still part of the conversation; None if there is none."""
-    row = connection.execute(_LAST_OUTCOME, (session_id,)).fetchone()
-    return load(row[0]) if row and row[0] else None
 
 
 def queued_messages(connection: sqlite3.Connection, session_id: str) -> list[WaitingMessage]:
@@ -229,6 +263,8 @@ def _session(row: sqlite3.Row) -> StoredSession:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         archived_at=row["archived_at"],
+        alias=row["alias"],
+        last_outcome=load(row["last_outcome"]) if row["last_outcome"] else None,
     )
 
 

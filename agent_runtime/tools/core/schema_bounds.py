@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
+from .linear_patterns import UnsupportedPattern, compile_pattern
+
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
@@ -26,9 +28,11 @@ class WorkLimitExceeded(Exception):
     """Raised if a check exceeds its time."""
 
 
-def start_clock(*, yield_gil: bool = False) -> None:
+def start_clock(*, yield_gil: bool = False) -> WorkLimit:
     """Start the time limit of the following check. With `yield_gil` it pauses regularly for other threads."""
-    _work_limit.set(WorkLimit(time.monotonic() + CHECK_SECONDS, yield_gil))
+    limit = WorkLimit(time.monotonic() + CHECK_SECONDS, yield_gil)
+    _work_limit.set(limit)
+    return limit
 
 
 class WorkLimit:
@@ -53,7 +57,8 @@ def bounded_validator() -> type[Draft202012Validator]:
     from jsonschema import Draft202012Validator, validators
 
     known = cast("dict[str, Keyword]", dict(Draft202012Validator.VALIDATORS))
-    keywords = {name: _time_limited(keyword) for name, keyword in {**known, "uniqueItems": _check_unique_items}.items()}
+    bounded = {**known, "uniqueItems": _check_unique_items, "pattern": _linear_pattern(known["pattern"])}
+    keywords = {name: _time_limited(keyword) for name, keyword in bounded.items()}
     extend = cast("Callable[..., type[Draft202012Validator]]", vars(validators)["extend"])
     return extend(Draft202012Validator, keywords)
 
@@ -64,6 +69,30 @@ def _time_limited(keyword: Keyword) -> Keyword:
         return keyword(validator, value, instance, schema) or iter(())
 
     return watched
+
+
+def _linear_pattern(by_python: Keyword) -> Keyword:
+    """Check `pattern` in linear time. A skill's pattern that needs look-around or the like is left to Python."""
+
+    def check(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
+        if not validator.is_type(instance, "string"):
+            return None
+        try:
+            return _pattern_errors(pattern, instance)
+        except UnsupportedPattern:
+            return by_python(validator, pattern, instance, schema)
+
+    return check
+
+
+def _pattern_errors(pattern: str, text: str) -> Iterator[Any]:
+    """Return the error of a text that does not match, if there is one. Raises UnsupportedPattern."""
+    from jsonschema import ValidationError
+
+    compiled = compile_pattern(pattern)
+    if len(text) > (most := compiled.max_characters):
+        return iter((ValidationError(f"is too long to match the pattern {pattern}: at most {most} characters"),))
+    return iter(() if compiled.occurs_in(text) else (ValidationError(f"must match the pattern {pattern}"),))
 
 
 def _check_unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:

@@ -29,10 +29,10 @@ from ..principal_paths import (
     OPERATOR,
     PERSONAL_NAMES,
     holds_personal,
-    is_personal,
     make_personal_folder,
     personal_folder,
     resolve_for_principal,
+    root_for_principal,
     split_path,
 )
 from ..prompt_files.bootstrap import PROMPT_CAPS, read_prompt_file
@@ -92,7 +92,7 @@ class FileService:
         with failures_as_http(path):
             safe_path = resolve_for_principal(self._home, principal, path)
             found = safe_path.lstat()
-            if found is None and not (principal != OPERATOR and holds_personal(split_path(path))):
+            if found is None and not (self._has_own_folder(principal) and holds_personal(split_path(path))):
                 raise NotFound(f"there is no {path} in the workspace", code="unknown_path")
             if found is None or stat.S_ISDIR(found.st_mode):
                 return None
@@ -113,16 +113,19 @@ class FileService:
         )
 
     def _page(self, principal: str, parts: tuple[str, ...], after: bytes, most: int) -> Found:
-        workspace, own = self._home.workspace, personal_folder(self._home, principal)
-        if principal == OPERATOR or not holds_personal(parts):
-            root = own if is_personal(parts) else workspace
-            return _safe_path(root, parts).page(after, most)
+        own = personal_folder(self._home, principal)
+        if not self._has_own_folder(principal) or not holds_personal(parts):
+            return _safe_path(root_for_principal(self._home, principal, parts), parts).page(after, most)
+        workspace = root_for_principal(self._home, OPERATOR, parts)
         shared = _page_if_any(_safe_path(workspace, parts), after, most + len(PERSONAL_NAMES))
         mine = _page_if_any(_safe_path(own, parts), after, most)
         both = [one for one in shared if one[0] not in PERSONAL_NAMES] + [
             one for one in mine if one[0] in PERSONAL_NAMES
         ]
         return sorted(both, key=lambda one: os.fsencode(one[0]))[:most]
+
+    def _has_own_folder(self, principal: str) -> bool:
+        return personal_folder(self._home, principal) != self._home.workspace
 
     def _bootstrap(self, principal: str) -> list[BootstrapState]:
         def is_cut(name: str) -> bool:

@@ -1,8 +1,8 @@
-"""Project instructions: AGENTS.md and similar files, from the data directory down to the workspace.
+"""Project instructions: AGENTS.md and similar files, of the data directory and of the workspace.
 
-The search stops at the data directory, because folders above it belong to a machine that may be shared. The operator's
-file there is the outermost; no tool and no command can write it. Commands can write files in the workspace, so no link
-is followed there and every size is limited. Files in subfolders are only named: the model reads them when it works
+Folders above them are not searched, because they belong to a machine that may be shared. The operator's file in the
+data directory is the outermost; no tool and no command can write it. Commands can write files in the workspace, so no
+link is followed there and every size is limited. Files in subfolders are only named: the model reads them when it works
 there.
 """
 
@@ -54,22 +54,12 @@ class Instructions:
 def read_instructions(home: Home) -> Instructions:
     """Find and read the instructions. Reads a few files and some thousand names at most, in about a millisecond."""
     files: list[BootstrapFile] = []
-    for level in _levels(home):
-        source = "workspace" if level == home.workspace else "operator"
+    for level, source in ((home.data_dir, "operator"), (home.workspace, "workspace")):
         files += _read_folder(level, source)
     walk = _Walk()
     walk.run(home.workspace)
     more = not walk.whole or len(walk.found) > MAX_NAMED
     return Instructions(_unique_files(files), walk.found[:MAX_NAMED], more)
-
-
-def _levels(home: Home) -> Iterator[Path]:
-    """Yield the folders from the data directory down to the workspace."""
-    here = home.data_dir
-    yield here
-    for part in home.workspace.relative_to(home.data_dir).parts:
-        here /= part
-        yield here
 
 
 def _read_folder(folder: Path, source: str) -> Iterator[BootstrapFile]:

@@ -148,10 +148,13 @@ def test_principals_never_see_each_other(agent: Runtime) -> None:
     assert agent.post("/chat", {"message": "hi", "session_id": own}, **ann).status_code == 200
 
 
-def test_the_body_names_the_user_before_the_header_does(agent: Runtime) -> None:
+def test_body_and_header_name_one_user(agent: Runtime) -> None:
     ann, bob = fresh("ann"), fresh("bob")
-    first = agent.post("/chat", {"message": "hi", "user": ann}, **{"X-Agent-User": bob}).json()
-    assert agent.chat("hi", user=ann).json()["session_id"] == first["session_id"]
+    first = agent.post("/chat", {"message": "hi", "user": ann}).json()
+    both = agent.post("/chat", {"message": "hi", "user": ann}, **{"X-Agent-User": ann}).json()
+    assert both["session_id"] == first["session_id"]
+    refused = agent.post("/chat", {"message": "hi", "user": ann}, **{"X-Agent-User": bob})
+    assert assert_problem(refused, 422, "invalid_request")["errors"][0]["field"] == "user"
 
 
 def test_an_unknown_session_id_of_ours_is_404(agent: Runtime) -> None:

@@ -28,18 +28,24 @@ class Watcher:
         assert response.headers["content-type"].startswith("text/event-stream")
         self._lines = response.iter_lines()
         assert next(self._lines).startswith(":")
+        name, _, position = next(self._lines).partition(": ")
+        assert name == "id"
+        self.last_id = int(position)
+        """The position in the stream, which is told before the first event too."""
+        self._first = {name: position}
         self.ids: list[int] = []
         self.comments = 0
 
     def next(self) -> dict[str, Any]:
-        event: dict[str, str] = {}
+        event, self._first = self._first, {}
         for line in self._lines:
             if line.startswith(":"):
                 self.comments += 1
             elif line:
                 name, _, value = line.partition(": ")
                 event[name] = value
-            elif event:
+                self.last_id = int(value) if name == "id" else self.last_id
+            elif "data" in event:
                 self.ids.append(int(event["id"]))
                 body = json.loads(event["data"])
                 assert body["type"] == event["event"]
@@ -83,14 +89,17 @@ def test_two_watchers_see_the_same_turns_with_their_names(agent: Runtime) -> Non
     assert watchers[0].ids == sorted(set(watchers[0].ids))
     assert names(told[0]) == [
         *(("turn-started", "good"), ("turn-finished", "good")),
-        *(("turn-started", "asks"), ("approval-requested", "asks"), ("turn-finished", "asks")),
+        *((kind, "asks") for kind in ("turn-started", "approval-requested", "approval-resolved", "turn-finished")),
         *(("turn-started", "fails"), ("turn-finished", "fails")),
         *(("turn-started", "stops"), ("turn-finished", "stops")),
     ]
     reasons = [event["reason"] for event in told[0] if event["type"] == "turn-finished"]
     assert reasons == ["finish", "finish", "error", "abort"]
-    asked = told[0][3]
+    asked, resolved = told[0][3:5]
     assert (asked["id"], asked["kind"], asked["session_id"]) == (pending["id"], "question", session)
+    assert (asked["tool"], asked["input"], asked["user"], asked["agent"]) == ("question", ASK, "operator", "default")
+    assert asked["expires_at"] > asked["since"] > 0
+    assert (resolved["id"], resolved["outcome"]) == (pending["id"], "answered")
     assert all(event["session_id"] in (session, other) for event in told[0])
     assert [event["at"] for event in told[0]] == sorted(event["at"] for event in told[0])
     assert all(event["pending_approval"] is False for event in told[0] if event["type"] == "turn-finished")

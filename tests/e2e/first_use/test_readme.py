@@ -19,12 +19,12 @@ from ..transcript import Exchange, exchanges, shell
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = {
-    "README.md": 5,
     "docs/tutorials/first-conversation.md": 8,
     "docs/tutorials/first-skill.md": 5,
     "docs/reference/http.md": 2,
 }
 """Each page with the number of commands that it shows at least."""
+README_COMMANDS = 4
 HOST = [sys.executable, "-m", "examples.demo.host"]
 """What `make mesh` runs."""
 
@@ -144,6 +144,22 @@ def test_the_pages_show_every_way_to_give_work() -> None:
         assert route in commands
 
 
+def test_the_quickstart_is_true_to_the_letter(tmp_path: Path) -> None:
+    """It needs nothing but what `make setup` has made."""
+    home, free = tmp_path / "home", {"MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0", "MESH_STOP_GRACE": "2"}
+    home.mkdir()
+    found = exchanges((ROOT / "README.md").read_text("utf-8"))
+    assert len(found) >= README_COMMANDS
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").symlink_to(Path(sys.executable).parents[1])
+    try:
+        for exchange in found:
+            printed = shell(exchange.command, tmp_path, {"HOME": str(home), **free})
+            assert exchange.fits(printed), exchange.first_fault(printed)
+    finally:
+        shell(".venv/bin/agent down", tmp_path, {"HOME": str(home)})
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_transcript_is_true_to_the_letter(ports: dict[str, str], tmp_path: Path, page: str) -> None:
     found = exchanges(_on(ports, (ROOT / page).read_text("utf-8")))
@@ -159,6 +175,18 @@ def test_the_transcript_is_true_to_the_letter(ports: dict[str, str], tmp_path: P
         while "/capabilities" in exchange.command and not exchange.fits(printed) and time.monotonic() < until:
             printed = shell(exchange.command, tmp_path, {"HOME": str(tmp_path)})  # a save is taken up within a second
         assert exchange.fits(printed), exchange.first_fault(printed)
+
+
+def test_the_client_tells_the_story_in_twenty_lines(ports: dict[str, str]) -> None:
+    script = ROOT / "examples" / "client.py"
+    code = script.read_text("utf-8").split('"""')[2]
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
+    environment = {**os.environ, "AGENT_URL": f"http://localhost:{ports['8400']}"}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = ["You said: 'hello'", "[bash] {'command': 'head -n 1 sales.csv'", "order_id,date", "300 orders, 50248.75"]
+    assert re.search(".*".join(map(re.escape, [*seen, "# Report"])), done.stdout, re.DOTALL), done.stdout
 
 
 def _on(ports: dict[str, str], text: str) -> str:

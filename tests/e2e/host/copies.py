@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +13,6 @@ from typing import Any, Self
 from agent_testing import LiveProcess, ScriptedProvider
 from tests.e2e.live import Runtime, eventually
 from tests.integration.host.live import PATIENCE, Host
-from tests.soak.mediation.errands import OVER
 from tests.soak.model import EFFECTS, Model, Orders
 from tests.soak.record import effects, read
 
@@ -73,11 +71,7 @@ class Ward:
         return self.host.operator.post("/work", json={"workspace": WORKSPACE, "request": request}).status_code
 
     def ended(self, name: str) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
-        while (record := self.host.operator.get(f"/work/{name}").json())["status"] not in OVER:
-            assert time.monotonic() < deadline, record
-            time.sleep(0.02)
-        return record
+        return self.host.mesh.work.wait(name, PATIENCE).model_dump(mode="json")
 
     def attached(self) -> int:
         """The epoch that is attached; 0 for none."""

@@ -17,18 +17,15 @@ import httpx
 import psutil
 import pytest
 
-from agent_testing import Hang, Say, ScriptedProvider
+from agent_client import NotRunning, TaskFailed, Workspace
+from agent_client.sync import SyncAgent
+from agent_testing import Fail, Hang, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 
 pytestmark = pytest.mark.slow
 
 SALES = Path(__file__).parents[3] / "examples/sales"
-TASK = {
-    "workflow_id": "w",
-    "step_id": "s",
-    "task_type": "sales_report",
-    "input_data": {"instructions": "Read brief.md and do what it asks, with code that reads sales.csv."},
-}
+TASK = {"instructions": "Read brief.md and do what it asks, with code that reads sales.csv."}
 
 
 @pytest.fixture(scope="module")
@@ -40,96 +37,82 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
-def start(host: Host, agent_id: str) -> tuple[httpx.Client, dict[str, Any]]:
-    """A new workspace with its runtime ready; gives the client of its face and the workspace."""
-    made = host.operator.post("/workspaces", json={"id": agent_id})
-    assert made.status_code == 201, made.text
-    started = host.operator.post(f"/workspaces/{agent_id}/start")
-    assert started.status_code == 200, started.text
-    assert started.json()["state"] == "running"
-    headers = {"authorization": f"Bearer {made.json()['token']}"}
-    return httpx.Client(base_url=made.json()["url"], headers=headers, timeout=PATIENCE, trust_env=False), made.json()
-
-
-def result_of(agent: httpx.Client, task: dict[str, Any]) -> dict[str, Any]:
-    task_id = agent.post("/task", json=task).json()["task_id"]
-    reply = agent.get("/result", params={"task_id": task_id, "wait": PATIENCE - 1})
-    assert reply.status_code == 200, reply.text
-    return reply.json()
+def start(host: Host, agent_id: str) -> tuple[SyncAgent, Workspace]:
+    """A new workspace with its runtime ready; gives its agent, and the workspace."""
+    host.mesh.workspaces.create(agent_id)
+    started = host.mesh.workspaces.start(agent_id)
+    assert started.state == "running"
+    return host.mesh.agent(agent_id), started
 
 
 def test_the_demo_task_from_end_to_end(host: Host) -> None:
     agent, made = start(host, "reporter")
-    home = Path(made["data_dir"]) / "workspace"
-    with agent:
-        shutil.copytree(SALES, home, dirs_exist_ok=True)
-        first = result_of(agent, TASK)
-        assert first["status"] == "complete", first
-        assert first["result"]["orders"] == 300
-        assert "demo model" in first["result"]["note"]
-        assert first["promote_to_blackboard"]["sales/top_product"] == first["result"]["top_product"]
-        assert f"{first['result']['total']:.2f}" in (home / "report.md").read_text()
-        assert "median_order" in agent.get("/capabilities").json()["tools"], "the agent has made itself a tool"
+    home = Path(made.data_dir) / "workspace"
+    shutil.copytree(SALES, home, dirs_exist_ok=True)
+    first = agent.submit(TASK).outcome()
+    assert first.status == "complete", first
+    found: dict[str, Any] = first.result or {}
+    assert found["orders"] == 300
+    assert "demo model" in found["note"]
+    assert first.promote_to_blackboard["sales/top_product"] == found["top_product"]
+    assert f"{found['total']:.2f}" in (home / "report.md").read_text()
+    assert "median_order" in agent.capabilities().tools, "the agent has made itself a tool"
 
-        for action in ("stop", "start"):
-            assert host.operator.post(f"/workspaces/reporter/{action}").is_success
-        with (home / "sales.csv").open("a") as file:
-            file.write("SO-9999,2026-06-30,Moon,Cheese,1000,1000.00\n")
-        second = result_of(agent, TASK)
-        assert second["result"]["orders"] == 301
-        assert second["result"]["total"] == pytest.approx(first["result"]["total"] + 1_000_000)
-        assert (second["result"]["top_region"], second["result"]["top_product"]) == ("Moon", "Cheese")
-        assert second["result"]["median_by_region"] == {**first["result"]["median_by_region"], "Moon": 1_000_000.0}
+    host.mesh.workspaces.stop("reporter")
+    host.mesh.workspaces.start("reporter")
+    with (home / "sales.csv").open("a") as file:
+        file.write("SO-9999,2026-06-30,Moon,Cheese,1000,1000.00\n")
+    second = agent.submit(TASK).outcome()
+    more: dict[str, Any] = second.result or {}
+    assert more["orders"] == 301
+    assert more["total"] == pytest.approx(found["total"] + 1_000_000)
+    assert (more["top_region"], more["top_product"]) == ("Moon", "Cheese")
+    assert more["median_by_region"] == {**found["median_by_region"], "Moon": 1_000_000.0}
 
     rows = host.recent(agent="reporter", limit=100)
     assert len(rows) == 11 + 9, "each step of both tasks is one call; the second task finds the tool made"
     assert {row["status"] for row in rows} == {"complete"}
     used = sum(row["usage"]["input"] + row["usage"]["output"] for row in rows)
-    assert used == first["tokens_used"] + second["tokens_used"]
+    assert used == first.tokens_used + second.tokens_used
 
 
 def test_a_task_without_its_files_ends_truthfully(host: Host) -> None:
     agent, _ = start(host, "empty-handed")
-    with agent:
-        result = result_of(agent, TASK)
-    assert result["status"] == "complete"
-    assert "looking for the brief and the CSV file failed" in result["result"]["error"]
+    assert "looking for the brief and the CSV file failed" in agent.run(TASK)["error"]
 
 
 def test_chatting_with_the_demo_model(host: Host) -> None:
     agent, _ = start(host, "talker")
-    with agent:
-        hello = agent.post("/chat", json={"message": "Hello there"}).json()
-        assert "[demo model]" in hello["response"]
-        ran = agent.post("/chat", json={"message": "run: echo one two"}).json()
-        assert "ended with 0 and printed:\n\none two" in ran["response"]
-        assert [call["name"] for call in ran["tool_outputs"]] == ["bash"]
+    assert "[demo model]" in agent.ask("Hello there").text
+    ran = agent.ask("run: echo one two")
+    assert "ended with 0 and printed:\n\n    one two" in ran.text
+    assert [call.name for call in ran.tool_results] == ["bash"]
 
 
 def test_a_stopped_runtime_keeps_its_memory_and_place(host: Host) -> None:
     agent, made = start(host, "sleeper")
-    with agent:
-        assert agent.post("/chat", json={"message": "Hello there"}).status_code == 200
-        assert host.operator.post("/workspaces/sleeper/stop").json()["state"] == "stopped"
-        with pytest.raises(httpx.TransportError):
-            agent.get("/status")
-        again = host.operator.post("/workspaces/sleeper/start").json()
-        assert (again["state"], again["url"]) == ("running", made["url"])
-        assert agent.get("/status").json()["agent_id"] == "sleeper"
+    agent.ask("Hello there", session="kept")
+    assert host.mesh.workspaces.stop("sleeper").state == "stopped"
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{made.url}/healthz", trust_env=False)
+    with pytest.raises(NotRunning):
+        agent.status()
+    again = host.mesh.workspaces.start("sleeper")
+    assert (again.state, again.url) == ("running", made.url)
+    assert agent.status().agent_id == "sleeper"
+    assert len(list(agent.sessions.messages("kept"))) == 2
 
 
 def test_a_key_that_is_refused_is_the_agents_model_auth(tmp_path: Path) -> None:
-    from agent_testing import Fail
-
     with (
         ScriptedProvider([Fail(401, "no"), Say("fine")]) as provider,
         Host(tmp_path / "data", MESH_MODELS=catalog(tmp_path, provider), UPSTREAM_KEY="sk-1") as host,
     ):
         agent, _ = start(host, "asker")
-        with agent:
-            refused = result_of(agent, {**TASK, "input_data": {"ask": "anything"}})
-            assert (refused["status"], refused["error_code"]) == ("failed", "model_auth")
-            assert result_of(agent, {**TASK, "input_data": {"ask": "anything"}})["result"] == {"text": "fine"}
+        with pytest.raises(TaskFailed, match="is failed") as refused:
+            agent.run("anything")
+        assert refused.value.code == "model_auth"
+        assert agent.run("anything") == {"text": "fine"}
 
 
 def test_a_host_that_stops_serves_the_last_step_of_its_runtimes(tmp_path: Path) -> None:
@@ -137,15 +120,15 @@ def test_a_host_that_stops_serves_the_last_step_of_its_runtimes(tmp_path: Path) 
     with ScriptedProvider([Hang(after=1, reply=Say("the whole answer"))]) as provider:
         catalog(tmp_path, provider)
         with Host(tmp_path / "data", **settings) as host:
-            agent, _ = start(host, "busy")
-            with agent:
-                agent.post("/task", json=TASK)
-                provider.wait_for(1)
-                os.kill(host.process.pid, signal.SIGTERM)
+            agent, made = start(host, "busy")
+            agent.submit(TASK)
+            provider.wait_for(1)
+            os.kill(host.process.pid, signal.SIGTERM)
+            with httpx.Client(base_url=made.url, trust_env=False) as runtime:
                 deadline = time.monotonic() + PATIENCE
-                while agent.get("/readyz").json()["reasons"] != ["draining"]:
+                while runtime.get("/readyz").json()["reasons"] != ["draining"]:
                     assert time.monotonic() < deadline, "the runtime was not told to stop"
-                provider.release()
+            provider.release()
             assert host.process.wait(PATIENCE) == 0
     with closing(sqlite3.connect(tmp_path / "data/mesh.db")) as database:
         assert database.execute("SELECT agent_id, status FROM model_calls").fetchall() == [("busy", "complete")]
@@ -153,22 +136,19 @@ def test_a_host_that_stops_serves_the_last_step_of_its_runtimes(tmp_path: Path) 
 
 def test_no_runtime_outlives_a_host_that_is_killed(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
-        agent, _ = start(host, "orphan")
-        agent.close()
+        start(host, "orphan")
         family = psutil.Process(host.process.pid).children(recursive=True)
         assert any("agent_runtime" in " ".join(child.cmdline()) for child in family)
         host.process.kill9()
         _, alive = psutil.wait_procs(family, timeout=3)
         assert alive == []
         host.start()
-        assert host.operator.get("/workspaces/orphan").json()["state"] == "stopped"
-        assert host.operator.post("/workspaces/orphan/start").json()["state"] == "running"
+        assert host.mesh.workspaces.start("orphan").state == "running"
 
 
 def test_a_host_that_stops_takes_its_runtimes_along(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
-        agent, _ = start(host, "child")
-        agent.close()
+        start(host, "child")
         family = psutil.Process(host.process.pid).children(recursive=True)
         began = time.monotonic()
         assert host.process.terminate(timeout=PATIENCE) == 0

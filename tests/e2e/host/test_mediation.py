@@ -17,27 +17,22 @@ from tests.integration.host.live import PATIENCE, Host, assert_problem
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A host with the demo model and one running agent."""
     with Host(tmp_path_factory.mktemp("mesh")) as host:
-        assert host.operator.post("/workspaces", json={"id": "a"}).status_code == 201
-        assert host.operator.post("/workspaces/a/start").status_code == 200
+        host.mesh.workspaces.create("a")
+        host.mesh.workspaces.start("a")
         yield host
 
 
-def ended(host: Host, request_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + PATIENCE
-    record: dict[str, Any] = {}
-    while time.monotonic() < deadline:
-        record = host.operator.get(f"/work/{request_id}").json()
-        if record["status"] not in ("queued", "dispatched", "accepted"):
-            return record
-        time.sleep(0.02)
-    raise AssertionError(record)
+def completes(host: Host, request_id: str) -> bool:
+    result = host.mesh.work.wait(request_id, PATIENCE).result
+    return result is not None and result.status == "completed"
 
 
 def test_a_request_is_done_by_a_runtime(host: Host) -> None:
     work: dict[str, Any] = {"workspace": "a", "request": {"request_id": "hello", "content": "Hello there"}}
     taken = host.operator.post("/work", json=work)
     assert (taken.status_code, taken.json()["request_id"]) == (202, "hello")
-    record = ended(host, "hello")
+    assert completes(host, "hello")
+    record = host.operator.get("/work/hello").json()
     assert (record["status"], record["attempts"]) == ("resulted", 1)
     assert record["result"]["status"] == "completed", record
     assert "[demo model]" in record["result"]["content"]
@@ -66,15 +61,15 @@ def test_a_running_agent_is_ready_and_takes_constraints(host: Host) -> None:
     while host.operator.get("/workspaces/a").json()["mediationReady"]["acked_version"] != 1:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    host.operator.post("/work", json={"workspace": "a", "request": {"request_id": "c", "content": "Hello"}})
-    assert ended(host, "c")["result"]["status"] == "completed"
+    host.mesh.work.submit("a", "Hello", id="c")
+    assert completes(host, "c")
     stale = {"version": 1, "payload": "others"}
     assert_problem(host.operator.post("/workspaces/a/constraints", json=stale), 409, "version_not_newer")
 
 
 def test_the_trail_tells_it_all(host: Host) -> None:
-    host.operator.post("/work", json={"workspace": "a", "request": {"request_id": "t", "content": "Hello"}})
-    ended(host, "t")
+    host.mesh.work.submit("a", "Hello", id="t")
+    assert completes(host, "t")
     deadline = time.monotonic() + PATIENCE
     while True:
         entries = host.operator.get("/audit", params={"request_id": "t"}).json()["entries"]
@@ -103,15 +98,15 @@ def test_what_is_wrong_is_named(host: Host) -> None:
 
 def test_quarantine_contains_and_start_refuses(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
-        host.operator.post("/workspaces", json={"id": "q"})
-        host.operator.post("/workspaces/q/start")
+        host.mesh.workspaces.create("q")
+        host.mesh.workspaces.start("q")
         held = host.operator.post("/workspaces/q/quarantine", json={"reason": "odd"}).json()
         assert (held["state"], held["mediationReady"]["code"]) == ("stopped", "quarantined")
-        host.operator.post("/work", json={"workspace": "q", "request": {"request_id": "w", "content": "Hello"}})
+        host.mesh.work.submit("q", "Hello", id="w")
         assert_problem(host.operator.post("/workspaces/q/start"), 409, "quarantined")
         host.start()
         assert_problem(host.operator.post("/workspaces/q/start"), 409, "quarantined")
-        assert host.operator.post("/workspaces/q/unquarantine").status_code == 200
-        assert host.operator.get("/work/w").json()["status"] == "queued"
-        assert host.operator.post("/workspaces/q/start").status_code == 200
-        assert ended(host, "w")["result"]["status"] == "completed"
+        host.mesh.workspaces.unquarantine("q")
+        assert host.mesh.work.get("w").status == "queued"
+        host.mesh.workspaces.start("q")
+        assert completes(host, "w")

@@ -17,7 +17,9 @@ import pytest
 from agent_common.protocol.work import Constraints, payload_hash
 from agent_conformance import AGENT_RULES
 from agent_testing import LiveProcess, ScriptedProvider
+from tests.ports import free_port
 
+TASK = {"workflow_id": "w", "step_id": "s", "task_type": "say", "input_data": {"ask": "anything"}}
 ROOT = Path(__file__).parents[3]
 TOKEN = "the operator's token, which is long"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -38,7 +40,7 @@ def states_of(process: subprocess.Popen[str]) -> dict[str, tuple[str, str]]:
     return {rule["id"]: (rule["state"], rule["seen"]) for rule in json.loads(output)["rules"]}
 
 
-PARTS = ("A39", "A43", "A44", "A47", "A63")
+PARTS = ("A39", "A43", "A44", "A47", "A63", "A72")
 """Rules at which another agent goes on, so that they are tried side by side: for the most part they wait until an agent
 dials again. Rules that stand on each other stay together."""
 EVERYWHERE = ("A03", "A04", "A05", "A07", "A64")
@@ -83,16 +85,18 @@ def agent_under_test(folder: Path, model: str, rules: Sequence[str]) -> Generato
         version=3, hash=payload_hash(b"Be good.\n"), effective_at="2026-11-22T00:00:00Z", payload_ref="payload.txt"
     )
     (folder / "constraints.json").write_text(constraints.model_dump_json())
+    port = free_port()
     environment = {
         "AGENT_LLM_BASE_URL": model,
         "AGENT_DATA_DIR": str(folder / "data"),
-        "AGENT_PORT": "0",
+        "AGENT_PORT": str(port),
         "AGENT_CONFINEMENT": "off",
         "AGENT_MEDIATION_URL": url,
         "AGENT_MEDIATION_KEY_FILE": str(key),
         "AGENT_CONSTRAINTS_FILE": str(folder / "constraints.json"),
     }
-    work = ("--slow", "stream:40:60", "--tool", "tools:1", "--only", ",".join(rules))
+    post = f"curl -sf http://127.0.0.1:{port}/task -H 'content-type: application/json' -d '{json.dumps(TASK)}'"
+    work = ("--slow", "stream:40:60", "--tool", "tools:1", "--task", post, "--only", ",".join(rules))
     with judge("--agent", url, "--key-file", str(key), *work) as process:
         try:
             with LiveProcess([sys.executable, "-m", "agent_runtime", "serve"], env=environment, cwd=ROOT):

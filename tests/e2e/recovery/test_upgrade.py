@@ -71,7 +71,7 @@ def test_an_older_talk_goes_on_and_gets_what_is_new(provider: ScriptedProvider, 
         assert "twice" in last.tool_names
         provider.script.replace([Say("As a plan again.")])
         assert agent.chat("Plan more", session_id="talk", agent="plan").json()["response"] == "As a plan again."
-        assert agent.sql("PRAGMA user_version")[0][0] == 9
+        assert agent.sql("PRAGMA user_version")[0][0] == 10
 
 
 def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProvider, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProv
         provider.script.replace([Call("memory_save", {"text": "The bridge is painted blue."}), Say("saved")])
         assert agent.chat("Remember it", user="ada", session_id=fresh("s")).json()["response"] == "saved"
         assert "The bridge is painted blue." in found("ada")
-        assert agent.sql("PRAGMA user_version")[0][0] == 9
+        assert agent.sql("PRAGMA user_version")[0][0] == 10
 
 
 def test_a_database_of_the_version_before_opens_and_its_work_continues(

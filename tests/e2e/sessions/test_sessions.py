@@ -90,7 +90,8 @@ def test_lists_come_in_pages(agent: Runtime) -> None:
         whole = http.get("/sessions").json()
         assert [one["id"] for one in whole["sessions"]] == expected
         assert "next" not in whole
-        assert "status" not in whole["sessions"][0]
+        assert [one["alias"] for one in whole["sessions"]] == names[::-1]
+        assert {one["status"]["state"] for one in whole["sessions"]} == {"idle"}
         found, after = [], {}
         while True:
             page = http.get("/sessions", params={"limit": 2, **after}).json()

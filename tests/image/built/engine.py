@@ -24,6 +24,12 @@ HELD = (
     *("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"),  # podman's own are above what some machines allow
 )
 
+LAUNCHED = (
+    *("--no-healthcheck", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"),
+    *("--security-opt", f"seccomp={ROOT / 'images/seccomp.json'}"),
+)
+"""What the host's own driver is told besides."""
+
 
 def program() -> tuple[str, ...]:
     """Podman on the images that were built, told what suits a machine without systemd."""

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-MANIFESTS = sorted((ROOT / "images/kubernetes").glob("*.yaml"))
+MANIFESTS = sorted((ROOT / "images/kubernetes").rglob("*.yaml"))
 OLDEST, NEWEST = "1.29.0", "1.37.0"
 MISTAKES = [
     ("statefulset", "serviceName: writer", "serviceNam: writer"),
@@ -20,6 +20,9 @@ MISTAKES = [
     ("networkpolicy", "podSelector: {}", "podSelektor: {}"),
     ("runtimeclass", "handler: kata", "handlers: kata"),
     ("namespace", "kind: Namespace", "kind: Namespaces"),
+    ("mesh/deployment", "strategy: {type: Recreate}", "strategi: {type: Recreate}"),
+    ("mesh/deployment", "claimName: agent-mesh", "claim: agent-mesh"),
+    ("mesh/networkpolicy", "ipBlock:", "ipBlocks:"),
 ]
 
 
@@ -35,7 +38,7 @@ def faults(manifest: Path, version: str = NEWEST) -> str:
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: str(path.relative_to(ROOT / "images/kubernetes")))
 def test_it_is_what_the_api_takes(manifest: Path, version: str) -> None:
     assert not faults(manifest, version)
 

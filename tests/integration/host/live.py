@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import httpx
 
+from agent_client.sync import SyncMesh
 from agent_testing import LiveProcess, ScriptedProvider
 
 UP = [sys.executable, "-m", "agent_host", "up"]
@@ -48,6 +49,7 @@ class Host:
         self.command: list[str] = UP
         self.env = {"MESH_DATA_DIR": str(data_dir), "MESH_ADMIN_TOKEN": OPERATOR, **free, **given}
         self._life = ExitStack()
+        self._mesh: SyncMesh | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -61,11 +63,19 @@ class Host:
     def start(self) -> None:
         """A new life; an older one is over."""
         self._life.close()
+        self._mesh = None
         with ExitStack() as life:
             self.process = life.enter_context(LiveProcess(self.command, self.env, timeout=PATIENCE))
             self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
             self.operator = life.enter_context(self.client(OPERATOR))
             self._life = life.pop_all()
+
+    @property
+    def mesh(self) -> SyncMesh:
+        """The operator's client, for as long as this life lasts."""
+        if self._mesh is None:
+            self._mesh = self._life.enter_context(SyncMesh(self.url, OPERATOR))
+        return self._mesh
 
     def client(self, token: str | None) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}

@@ -314,14 +314,60 @@ async def test_a_fleet_that_closes_starts_nothing(tmp_path: Path) -> None:
         assert (caught.value.status, caught.value.code) == (503, "draining")
 
 
-async def test_after_a_new_start_of_the_host_all_are_stopped(tmp_path: Path) -> None:
+async def test_what_was_meant_to_run_is_known_after_a_new_start_of_the_host(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        for name in ("reader", "writer"):
+            await fleet.create(name, "process")
+            await fleet.start(name)
+        await fleet.stop("reader")
+        token = json.loads((tmp_path / "workspaces/writer/environment.json").read_text())["AGENT_MESH_TOKEN"]
+    async with opened(tmp_path) as fleet:
+        assert [(one.state, one.desired_state) for one in await fleet.list()] == [
+            ("stopped", "stopped"),
+            ("stopped", "running"),
+        ]
+        assert await fleet.open() == ["writer"]
+        guard = AccessGuard(fleet._tokens, ManualClock())
+        assert (await guard.identify(f"Bearer {token}")).agent_id == "writer", "it may still run"
+        fleet.is_fenced = lambda workspace: workspace == "writer"
+        assert await fleet.open() == []
+        assert (await fleet.get("writer")).desired_state == "stopped"
+        with pytest.raises(Unauthorized):
+            await AccessGuard(fleet._tokens, ManualClock()).identify(f"Bearer {token}")
+
+
+async def test_a_host_that_restores_nothing_forgets_what_was_meant_to_run(tmp_path: Path) -> None:
     async with opened(tmp_path) as fleet:
         await fleet.create("writer", "process")
-        await fleet._workspaces.set_state("writer", "running")
+        await fleet.start("writer")
     async with opened(tmp_path) as fleet:
-        found = await fleet.get("writer")
-        assert found.state == "stopped"
-        assert (await fleet.start("writer")).url == found.url
+        assert await fleet.open(restore=False) == []
+        assert await fleet.open() == []
+
+
+async def test_a_workspace_whose_driver_is_gone_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path) as fleet:
+        await fleet.create("writer", "process")
+        await fleet.start("writer")
+    async with opened(tmp_path) as fleet:
+        fleet._drivers = {}
+        assert await fleet.open() == []
+        assert (await fleet.get("writer")).detail == "this host has no driver 'process'"
+        with pytest.raises(Conflict, match="no driver 'process'"):
+            await fleet.start("writer")
+        assert (await fleet.get("writer")).desired_state == "running", "it runs again once the driver is back"
+
+
+async def test_a_start_under_way_is_given_up_when_the_host_stops(tmp_path: Path) -> None:
+    async with opened(tmp_path, "deaf") as fleet:
+        made = await fleet.create("writer", "process")
+        starting = asyncio.create_task(fleet.start("writer"))
+        await until((made.data_dir / "pid").exists)
+        await fleet.close()
+        with pytest.raises(RequestError, match="the host is stopping"):
+            await starting
+        assert gone(pid_of(made.data_dir))
+        assert (await fleet.get("writer")).desired_state == "running"
 
 
 KEEPER = f"""

@@ -20,6 +20,8 @@ OPERATOR_ROUTES = [
     ("POST", "/workspaces/x/start"),
     ("POST", "/workspaces/x/stop"),
     ("GET", "/openapi.json"),
+    ("GET", "/pending"),
+    ("GET", "/events"),
 ]
 
 
@@ -63,7 +65,7 @@ def test_errors_of_all_routes_have_one_shape(host: Host) -> None:
 def test_a_wrong_workspace_names_the_field(host: Host, body: bytes, field: str) -> None:
     reply = host.operator.post("/workspaces", content=body, headers={"content-type": "application/json"})
     assert assert_problem(reply, 422, "invalid_request")["errors"][0]["field"] == field
-    assert host.operator.get("/workspaces").json() == {"workspaces": []}
+    assert host.operator.get("/workspaces").json() == {"workspaces": [], "next": None}
 
 
 def test_unknown_workspaces(host: Host) -> None:

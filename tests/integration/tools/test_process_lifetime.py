@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import shutil
@@ -346,6 +347,22 @@ def test_a_server_without_descriptors_says_so_and_loses_none(
         assert {one.rpartition("] ")[2] for one in outcomes} == {"Too many open files", "ended with 0"}
 
     run(starve())
+
+
+def test_a_guard_of_what_has_ended_is_closed(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
+    async def endless() -> str:
+        return await asyncio.Event().wait() and ""
+
+    async def outrun() -> None:
+        for _ in range(20):
+            async with await confinement.spawn(("true",), box) as child:
+                while child.running:
+                    pass  # the loop is not let go: it hears of the end and of the guard at the same time
+                child.add_guard(endless())
+                await child.wait()
+        gc.collect()
+
+    run(outrun())
 
 
 def test_what_cannot_be_watched_any_more_is_ended(run: Run, confinement: Confinement, box: SandboxSpec) -> None:

@@ -247,7 +247,7 @@ CASES = (
             ),
         ),
         slowed,
-        attempted="checking them took longer",
+        attempted="the check took longer",
         held_bare="checks of arguments end, whoever runs the skill",
         apart="quiet",
         pulse=True,

@@ -44,10 +44,10 @@ class Life:
         self.number += 1
         self._process = LiveProcess([sys.executable, "-m", *self._argv], self._env).__enter__()
 
-    async def ready(self) -> None:
-        """Waits until it says that it is ready. Raises when it ends or takes too long."""
+    async def ready(self) -> str:
+        """Waits until it says that it is ready. Raises when it ends or takes too long. What it says."""
         assert self._process is not None
-        await asyncio.to_thread(self._process.wait_for_output, self._ready, PATIENCE)
+        return (await asyncio.to_thread(self._process.wait_for_output, self._ready, PATIENCE))[0]
 
     def kill(self) -> None:
         """kill -9, of the process alone. Raises when it had ended by itself."""
@@ -100,7 +100,7 @@ class Guest:
             "AGENT_MEDIATION_GRACE": "90",  # so that a guest that is kept out for long shows
             "HOME": str(self.folder),
         }
-        self.life = Life(self.id, ["agent_runtime", "serve"], env, r'"url": "http://', folder / "logs")
+        self.life = Life(self.id, ["agent_runtime", "serve"], env, r'"url": "http://[^"]+"', folder / "logs")
 
     @property
     def database(self) -> Path:
@@ -126,7 +126,8 @@ class Guest:
 class HostLives(Life):
     """`agent-host listen`, always at the same addresses."""
 
-    def __init__(self, folder: Path, ports: Iterator[int]) -> None:
+    def __init__(self, folder: Path, ports: Iterator[int], **more: str) -> None:
+        """`more`: settings."""
         port, target = next(ports), next(ports)
         self.url, self.target = f"http://127.0.0.1:{port}", f"tcp://127.0.0.1:{target}"
         self.database = folder / "host" / "mesh.db"
@@ -137,6 +138,7 @@ class HostLives(Life):
             "MESH_LISTENER_URL": self.target,
             "MESH_LISTENER_HEARTBEAT": "2",
             "HOME": str(folder),
+            **more,
         }
         super().__init__("host", ["agent_host", "listen"], env, r"agents come for work to", folder / "logs")
 

@@ -135,6 +135,13 @@ KEYWORDS = {
     "required": st.lists(st.sampled_from("ab"), max_size=2),
     "uniqueItems": st.booleans(),
 }
+ODD_KEYWORDS = {
+    "default": VALUES,
+    "format": st.sampled_from(["date", "", 3]),
+    **dict.fromkeys(("minimum", "exclusiveMaximum"), st.integers(-3, 3) | st.booleans() | st.none()),
+    "multipleOf": st.sampled_from([-1, 0, 0.5, 2, True]),
+    **dict.fromkeys(("maxLength", "minItems", "minProperties"), st.integers(-1, 3) | st.sampled_from([1.5, True])),
+}
 AWAY = ["#/nothing", "https://example.org/x"]
 
 
@@ -179,6 +186,11 @@ def test_whatever_the_server_takes_we_take(top: Any, one: Any, two: Any, argumen
         takes = False
     assume(takes)
     assert jsonschema.Draft202012Validator(found).is_valid(arguments), found
+
+
+@given(st.fixed_dictionaries({}, optional={**KEYWORDS, **ODD_KEYWORDS}))
+def test_what_is_kept_is_valid(part: dict[str, Any]) -> None:
+    assert schema_fault(simplify_schema({**part, **properties(a=part, b={"items": part, "anyOf": [part]})})) is None
 
 
 def test_texts_are_one_line_that_shows_all_it_says() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
+from starlette.types import Scope
 
-from agent_host.access import AccessGuard, TokenStore, check_agent_id
+from agent_common.net import ConnectionLimit
+from agent_host.access import AccessGuard, TokenInfo, TokenStore, check_agent_id, check_scope, parse_users
 from agent_host.database import HostDatabase, open_database, tokens
-from agent_host.errors import InvalidRequest, Unauthorized
+from agent_host.errors import InvalidRequest, TooMany, Unauthorized
 from agent_testing import ManualClock
 
 
@@ -102,6 +105,80 @@ async def test_a_fleet_token_replaces_the_fleets_earlier_one_and_no_other(
     assert await who(guard, second) == "writer"
     with pytest.raises(Unauthorized):
         await who(guard, first)
+
+
+async def scoped(store: TokenStore, database: HostDatabase, *patterns: str) -> tuple[str, TokenInfo]:
+    scope = check_scope(parse_users(patterns), ["a", "b"])
+    return await database.run(lambda connection: store.mint_scoped_in(connection, scope, None))
+
+
+async def test_tokens_of_several_users_are_owners_of_their_own(store: TokenStore, database: CountingDatabase) -> None:
+    owners = [(await scoped(store, database, *users))[1].owner for users in (["ann"], ["ann"], ["t:*", "ann"], ["t:*"])]
+    listed = await database.run(store.list_in)
+    assert sorted(token.owner for token in listed) == sorted(owners)
+    assert owners[:2] == ["user:ann", "user:ann"]
+    assert {f"users:{token.id}" for token in listed} >= set(owners[2:])
+    assert all(token.scope is not None and len(token.owner) <= 100 for token in listed)
+
+
+class Connection:
+    """A connection of a server that has 32, of which 28 are for callers with a token."""
+
+    limit = ConnectionLimit(32)
+    transport: asyncio.Transport
+
+
+async def test_each_token_of_several_users_has_a_share_of_the_connections_and_those_of_one_user_share_one(
+    store: TokenStore, database: CountingDatabase, clock: ManualClock
+) -> None:
+    guard = AccessGuard(store, clock)
+
+    async def connect(token: str) -> int:
+        """Return how many connections this token gets."""
+        scope: Scope = {"type": "http", "headers": [(b"authorization", f"Bearer {token}".encode())]}
+        for count in range(32):
+            connection = Connection()
+            connection.limit.add(connection)
+            try:
+                await guard.authenticate({**scope, "state": {"connection": connection}}, scoped=True)
+            except TooMany:
+                connection.limit.remove(connection)
+                return count
+        raise AssertionError("no limit")
+
+    tokens_ = [(await scoped(store, database, user))[0] for user in ("t:*", "t:*", "ann", "ann")]
+    assert [await connect(token) for token in tokens_] == [14, 7, 4, 0]
+
+
+async def test_a_name_with_a_star_of_an_earlier_version_is_no_pattern(
+    store: TokenStore, database: CountingDatabase
+) -> None:
+    old = {"digest": "d", "agent_id": "user:ann*", "purpose": "scoped", "created_at": 1}
+    row = insert(tokens).values({**old, "scope": '{"user": "ann*", "workspaces": ["w"]}'})
+    await database.run(lambda connection: connection.execute(row))
+    [token] = await database.run(store.list_in)
+    assert token.scope is not None
+    assert token.scope.users.only == "ann*"
+    assert "anna" not in token.scope.users
+
+
+async def test_a_deleted_workspace_is_lost_to_the_token_of_several_at_once(
+    store: TokenStore, database: CountingDatabase, clock: ManualClock
+) -> None:
+    guard = AccessGuard(store, clock)
+    token, made = await scoped(store, database, "telegram:*", "ann")
+    caller = await guard.identify(f"Bearer {token}", scoped=True)
+    assert caller.agent_id == made.owner
+    assert caller.concerns("a")
+    await database.run(lambda connection: store.revoke_workspace_in(connection, "a"))
+    guard.notify_revoked("a")
+    caller = await guard.identify(f"Bearer {token}", scoped=True)
+    assert caller.scope is not None
+    assert (caller.scope.users.patterns, caller.scope.workspaces) == (["ann", "telegram:*"], {"b"})
+    await database.run(lambda connection: store.revoke_workspace_in(connection, "b"))
+    guard.notify_revoked("b")
+    with pytest.raises(Unauthorized):
+        await guard.identify(f"Bearer {token}", scoped=True)
 
 
 async def test_the_operators_token_is_made_once_and_replaced_on_demand(store: TokenStore, clock: ManualClock) -> None:

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request
 from sqlalchemy.exc import OperationalError
 
 from agent_common.net import ShareCounter
-from agent_host.access import AccessGuard, TokenStore
+from agent_host.access import AccessGuard, TokenInfo, TokenStore
 from agent_host.database import HostDatabase, open_database
 from agent_host.http import MOST_HELD, BodyLimit, problems
 from agent_testing import ManualClock
@@ -118,7 +118,7 @@ async def test_a_database_that_fails_is_told_as_everywhere(database: HostDatabas
     door = Door(database)
 
     class Broken(TokenStore):
-        async def owner(self, token_digest: str) -> str | None:
+        async def find(self, token_digest: str) -> TokenInfo | None:
             raise OperationalError("SELECT", {}, Exception("no disk"))
 
     door.app.state.guard = AccessGuard(Broken(database, ManualClock()), ManualClock())

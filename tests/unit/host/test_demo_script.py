@@ -55,7 +55,7 @@ def test_a_long_message_is_quoted_in_part() -> None:
 def test_run_makes_a_genuine_call_and_tells_what_came_of_it() -> None:
     first, last = actions("Please\nrun: ls -la | wc -l \nthank you", [ok({**BASH, "stdout": "7\n"})])
     assert (first.tool, first.arguments["command"]) == ("bash", "ls -la | wc -l")
-    assert last.text == "[demo model] `ls -la | wc -l` ended with 0 and printed:\n\n7"
+    assert last.text == "[demo model] `ls -la | wc -l` ended with 0 and printed:\n\n    7"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_run_is_truthful(result: str, words: str) -> None:
 def test_listing_files() -> None:
     first, last = actions("List the files, please", [ok({"entries": ["a.txt", "b/c.md"]})])
     assert first.tool == "glob"
-    assert last.text == "[demo model] There are 2 files:\n\na.txt\nb/c.md"
+    assert last.text == "[demo model] There are 2 files:\n\n    a.txt\n    b/c.md"
     assert decide(request("list files", [ok({"entries": []})])).text == "[demo model] There are no files."
     assert decide(request("list files", [failed("no")])).text == "[demo model] The files could not be listed: no"
 
@@ -89,7 +89,7 @@ def test_only_the_running_turn_counts() -> None:
 def test_a_message_that_joins_a_running_turn_does_not_change_its_script() -> None:
     messages = request("run: first", [ok({**BASH, "stdout": "1"})])["messages"]
     move = decide({**request("", []), "messages": [*messages, {"role": "user", "content": "and hurry"}]})
-    assert move.text == "[demo model] `first` ended with 0 and printed:\n\n1"
+    assert move.text == "[demo model] `first` ended with 0 and printed:\n\n    1"
 
 
 def test_parts_strange_messages_and_no_user_are_borne() -> None:

@@ -50,7 +50,12 @@ def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
         app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
     paths = app.openapi()["paths"]
     listed = set(re.findall(r"\| `([A-Z]+ /\S*)`", page))
-    hot = {"POST /v1/chat/completions", "POST /v1/embeddings", "GET /openapi.json"}
+    hot = {
+        "POST /v1/chat/completions",
+        "POST /v1/embeddings",
+        "GET /openapi.json",
+        "ANY /workspaces/{workspace_id}/api/{path}",
+    }
     routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert routes | hot == listed
 

@@ -16,10 +16,12 @@ from agent_host.database import (
     constraint_sets,
     model_calls,
     open_database,
+    task_results,
     work,
     work_audit,
 )
 from agent_host.database.pruning import STEP_ROWS
+from agent_host.listener.ledger.sql import RESULT, write_batch
 from agent_host.retention import LedgerRetention
 from agent_testing import ManualClock
 from tests.unit.host.postgresql import new_database, postgresql
@@ -84,6 +86,13 @@ def constraints(version: int, days: float) -> dict[str, Any]:
     return {**dict.fromkeys(names, "x"), **row}
 
 
+def result(task_id: str, days: float, state: str | None = None) -> dict[str, Any]:
+    """The result of a task, with a callback in that state."""
+    row = {"workspace": "a", "task_id": task_id, "principal": "ann", "finished_at": 1, "result": "{}"}
+    delivery = {"delivery": f"d-{task_id}", "delivery_next_at": 1} if state else {}
+    return {**row, "recorded_at": ago(days), "truncated": False, "delivery_state": state, **delivery}
+
+
 def put(database: HostDatabase, table: Table, *rows: dict[str, Any]) -> None:
     database.run_sync(lambda connection: connection.execute(insert(table), list(rows)))
 
@@ -115,6 +124,26 @@ async def test_what_is_open_or_unread_is_never_deleted(database: HostDatabase, c
     put(database, work, *(request(status, 400, status) for status in ("dead", "cancelled", "expired", "delivered")))
     await keeper(database, clock, days=1, rows=1).sweep()
     assert values(database, work.c.request_id) == sorted([*states, "unread"])
+
+
+async def test_results_go_like_the_rest_but_for_those_that_are_still_sent(
+    database: HostDatabase, clock: ManualClock
+) -> None:
+    put(database, task_results, *(result(f"t{days}", days) for days in (91, 89)))
+    put(database, task_results, result("pending", 400, "pending"), result("failed", 91, "failed"))
+    assert await keeper(database, clock).sweep() == {"task_results": 2}
+    assert values(database, task_results.c.task_id) == ["pending", "t89"]
+    put(database, task_results, *(result(f"new{number}", 0) for number in range(STEP_ROWS + 9)))
+    await keeper(database, clock, days=0, rows=3).sweep()
+    assert len(values(database, task_results.c.task_id)) == 3 + 1
+
+
+async def test_a_result_that_comes_again_has_its_row(database: HostDatabase) -> None:
+    row = result("t1", 0, "pending")
+    again = {**row, "delivery": "another", "recorded_at": row["recorded_at"] + 1}
+    for one in (row, again):
+        write_batch(database.run_sync, {"results": [tuple(one.get(name) for name in RESULT)] * 2})
+    assert values(database, task_results.c.delivery) == [row["delivery"]]
 
 
 async def test_an_id_is_known_for_as_long_as_its_request_may_be_valid(
@@ -184,3 +213,26 @@ async def test_writers_do_not_wait_and_the_room_is_given_back(database: HostData
     assert after < before / 4
     assert free == 0
     assert database.run_sync(lambda one: one.execute(select(func.count()).select_from(work_audit)).scalar()) == WRITES
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "limits"),
+    [
+        (work_audit, [frame(100), frame(100), frame(0)], PruningLimits(days=30, rows=0)),
+        (task_results, [result(f"t{number}", 0) for number in range(3)], PruningLimits(days=0, rows=1)),
+    ],
+    ids=["audit", "results"],
+)
+async def test_rows_that_are_written_meanwhile_do_not_keep_a_pass_from_ending(
+    database: HostDatabase, clock: ManualClock, table: Table, rows: list[dict[str, Any]], limits: PruningLimits
+) -> None:
+    steps = 0
+
+    async def write(_: float) -> None:
+        nonlocal steps
+        steps += 1
+        assert steps < 10
+        put(database, table, {**rows[-1], "task_id": f"new{steps}"} if table is task_results else rows[-1])
+
+    put(database, table, *rows)
+    assert await LedgerRetention(database, clock, limits, sleep=write).sweep() == {table.name: 2}

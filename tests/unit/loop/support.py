@@ -52,6 +52,8 @@ from agent_runtime.ports import (
     ModelEvent,
     ModelRequest,
     NoteProvider,
+    OpenGate,
+    SideEffectGate,
     TextPiece,
     ToolCall,
     ToolCatalog,
@@ -211,7 +213,9 @@ class Played:
         return [getattr(chunk, "type", "?") for chunk in self.chunks]
 
 
-async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | None = None) -> Played:
+async def play(
+    model: FakeModel, tools: FakeTools | None = None, turn: Turn | None = None, gate: SideEffectGate | None = None
+) -> Played:
     """Runs the bare loop to its end."""
     turn = turn or new_turn()
     view = View(PROMPT)
@@ -228,6 +232,7 @@ async def play(model: FakeModel, tools: FakeTools | None = None, turn: Turn | No
         save_durably=no_checkpoint,
         save=no_checkpoint,
         steering=NoSteering(),
+        side_effect_gate=gate or OpenGate(),
     )
     said: list[chunks.Chunk] = []
 

@@ -186,3 +186,12 @@ def test_a_problem_carries_what_there_is_of_a_result() -> None:
         "code": "c",
         "response": "half",
     }
+
+
+def test_a_task_of_an_earlier_version_has_the_fingerprint_that_was_stored_with_it() -> None:
+    """Fields that came later do not count while they are unset: else a task handed in again would be a conflict."""
+    task = TaskAssignment(task_id="t", workflow_id="w", step_id="s", task_type="say", input_data={"n": 1})
+    stored = "e652f11b4f8a535cc609669f325f2561ec83ac2cd9ff63cbb6b5255c59fc5f2a"
+    assert task.fingerprint() == stored
+    changed = [task.model_copy(update=more) for more in ({"result_schema": {}}, {"result_url": "https://a.example/"})]
+    assert len({one.fingerprint() for one in (task, *changed)}) == 3

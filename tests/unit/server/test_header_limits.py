@@ -198,3 +198,47 @@ async def test_strangers_make_room_and_the_known_stay() -> None:
             writer.write(ASK + b"\r\n")
             assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 401 ")
             writer.close()
+
+
+class WriteCounter:
+    """A transport that counts what is written."""
+
+    def __init__(self, transport: asyncio.Transport, sizes: list[int]) -> None:
+        self._transport, self._sizes = transport, sizes
+
+    def write(self, data: bytes) -> None:
+        self._sizes.append(len(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+async def test_the_head_is_written_with_the_first_piece_of_the_body() -> None:
+    sizes: list[int] = []
+
+    class Counted(limited_http_protocol(10)):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            counter: Any = WriteCounter(transport, sizes)
+            super().connection_made(counter)
+
+    whole = await answer([ASK + b"content-length: 0\r\nconnection: close\r\n\r\n"], Counted)
+    assert whole.endswith(b"\r\n\r\n0")
+    assert sizes == [len(whole)]
+
+
+async def test_a_head_does_not_wait_for_a_body_that_comes_later() -> None:
+    read = asyncio.Event()
+
+    async def slow(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await read.wait()
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async with served(BoundedHttp, slow) as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(ASK + b"content-length: 0\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        read.set()
+        assert await reader.readexactly(2) == b"ok"
+        writer.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import Usage
-from agent_runtime.sessions import MessageRow, NewSession, NewTurn, branches, listing, rows
+from agent_runtime.sessions import MessageRow, NewSession, NewTurn, SessionChoice, branches, listing, rows
 from agent_runtime.sessions.store.listing import Cursor
 from tests.unit.sessions.message_log import Log, memory
 from tests.unit.sessions.support import opened
@@ -31,7 +31,7 @@ def insert(db: sqlite3.Connection, number: int, at: int, principal: str = "ann")
 def pages(db: sqlite3.Connection, limit: int, **more: Any) -> list[list[str]]:
     found: list[list[str]] = []
     after: Cursor | None = None
-    while (page := listing.sessions(db, "ann", limit=limit, after=after, **more)).sessions:
+    while (page := listing.sessions(db, "ann", limit=limit, after=after, choice=SessionChoice(**more))).sessions:
         found.append([row.id for row in page.sessions])
         if (after := page.next) is None:
             break
@@ -65,13 +65,13 @@ def test_what_is_put_away_or_aside_is_shown_on_demand() -> None:
 
 def test_lists_are_found_by_index() -> None:
     with memory() as db:
-        plan = _plan(db, listing._SESSIONS, principal="ann", at=1, id="", archived=False, ephemeral=False, limit=1)
+        plan = _plan(db, listing._SESSIONS, principal="ann", at=1, id="", limit=1, **SessionChoice().parameters())
         assert "USING INDEX chat_sessions_principal (<expr>=? AND (updated_at,id)<(?,?))" in plan
         assert "TEMP B-TREE" not in plan
         plan = _plan(db, listing._MESSAGES, session="s", at=1, id="", hidden=False, limit=1)
         assert "USING INDEX chat_messages_session (session_id=? AND created_at>" in plan
         assert "SCAN" not in plan
-        for query in (listing._LAST_OUTCOME, listing._WAITING):
+        for query in (f"{listing._SESSION} WHERE s.id = ?", listing._WAITING):
             plan = " ".join(row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", ("s",)))
             assert "turns_session" in plan
             assert "TEMP B-TREE" not in plan
@@ -140,11 +140,17 @@ def test_the_queue_is_in_the_order_of_admission() -> None:
         assert {one.queued_at for one in waiting} == {log.clock.now_ms()}
 
 
+def last_outcome(db: sqlite3.Connection, session: str) -> dict[str, Any] | None:
+    row = listing.session(db, session)
+    assert row is not None
+    return row.last_outcome
+
+
 def test_the_last_outcome_is_of_what_still_belongs_to_the_conversation() -> None:
     with memory() as db:
         log = Log(db)
         session = log.begin()
-        assert listing.last_outcome(db, session) is None
+        assert last_outcome(db, session) is None
         log.send(session)
         log.send(session)
         first, second = log.users(session)
@@ -153,9 +159,9 @@ def test_the_last_outcome_is_of_what_still_belongs_to_the_conversation() -> None
         queued = db.execute("SELECT message_id FROM turns WHERE state = 'queued'").fetchone()[0]
         rows.cancel_queued(db, queued, 1)
         rows.end_turn(db, queued, {"status": "cancelled"}, 1)
-        assert listing.last_outcome(db, session) == {"status": "failed", "error": "no"}
+        assert last_outcome(db, session) == {"status": "failed", "error": "no"}
         log.rewind(session, second)
-        assert listing.last_outcome(db, session) == {"status": "complete"}
+        assert last_outcome(db, session) == {"status": "complete"}
         assert first
 
 

@@ -66,9 +66,9 @@ def test_every_fault_is_named() -> None:
         load_settings()
     lines = caught.value.message.splitlines()
     assert [line.split(":")[0] for line in lines] == [
-        *("AGENT_ID", "AGENT_PORT", "AGENT_MESH_URL", "AGENT_CONFINEMENT", "AGENT_MAX_ITERATIONS"),
+        *("AGENT_CONFINEMENT", "AGENT_MAX_ITERATIONS", "AGENT_ID", "AGENT_PORT", "AGENT_MESH_URL"),
     ]
-    assert "'ftp://x'" in lines[2]
+    assert "'ftp://x'" in lines[4]
 
 
 def test_a_fault_inside_of_a_setting_names_the_place() -> None:

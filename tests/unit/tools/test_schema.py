@@ -90,7 +90,7 @@ def test_a_schema_without_a_bottom_is_told() -> None:
 async def test_a_check_that_takes_for_ever_is_given_up() -> None:
     always = {"type": "array", "items": {"not": {"anyOf": [{"type": "null"}] * 500}}}
     told = await check_arguments({"type": "object", "properties": {"a": always}}, {"a": [1] * 20_000})
-    assert told == ["arguments: checking them took longer than 0.5 s; give fewer"]
+    assert told == ["arguments: the check took longer than 0.5 s; give less"]
 
 
 async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
@@ -107,7 +107,7 @@ async def test_a_long_check_rests_so_that_others_have_their_turn() -> None:
             turns += 1
     finally:
         sys.setswitchinterval(before)
-    assert await check == ["arguments: checking them took longer than 0.5 s; give fewer"]
+    assert await check == ["arguments: the check took longer than 0.5 s; give less"]
     assert turns > 3  # none, if the check kept the interpreter
 
 

@@ -389,11 +389,11 @@ def test_no_text_takes_long(piece: str) -> None:
     script = piece * (MAX_SCRIPT_BYTES // len(piece))
     before = time.thread_time()
     parse_commands(script)
-    assert time.thread_time() - before < 1
+    assert time.thread_time() - before < 3, "a fifth of a second is spent, under a tracer a whole one"
 
 
 def test_names_that_are_all_different_do_not_take_long() -> None:
     for script in ("".join(f"x<<E{at}\n" for at in range(14_000)), "".join(f"a{at}|" for at in range(18_000))):
         before = time.thread_time()
         parse_commands(script)
-        assert time.thread_time() - before < 1
+        assert time.thread_time() - before < 3

@@ -142,6 +142,7 @@ READ: dict[str, Change] = {
     "takes_extra_fields": only_known_fields("status"),
     "takes_two_shapes": lambda frame: {key: frame[key] for key in frame if key != "status" or not is_request(frame)},
     "ignores_acks": drop(lambda frame: is_ctl(frame, "ack")),
+    "ignores_task_acks": drop(lambda frame: is_ctl(frame, "task_ack")),
     "no_cancel": drop(lambda frame: is_ctl(frame, "cancel")),
     "no_push": drop(lambda frame: "payload_ref" in frame),
     "no_resend": verdicts(resend="forget"),
@@ -300,6 +301,19 @@ class DialsTwice(StubAgent):
         return super().hello()
 
 
+class ReportsUnasked(StubAgent):
+    def report(self, task_id: str) -> None:
+        if self.resumed and self.welcome is not None:
+            self.send(self.reports[task_id])
+
+
+class LetsReportsGo(StubAgent):
+    def report(self, task_id: str) -> None:
+        super().report(task_id)
+        if self.resumed and self.welcome is not None and self.welcome.task_results:
+            del self.reports[task_id]
+
+
 class StaysAfterDrain(StubAgent):
     def _end_drain(self) -> None:
         """Stays."""
@@ -389,6 +403,8 @@ OVERRIDDEN: dict[str, type[StubAgent]] = {
     "exits_on_eof": ExitsOnEof,
     "loses_work": LosesWork,
     "dials_twice": DialsTwice,
+    "reports_unasked": ReportsUnasked,
+    "lets_reports_go": LetsReportsGo,
     "stays_after_drain": StaysAfterDrain,
 }
 """Fault -> an agent that has it."""

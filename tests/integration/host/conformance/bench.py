@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -49,9 +50,14 @@ async def try_agent(
         "max_line": LINE if fault != "bad_offer" else SOFT_LINE,  # without an offer the tester cannot know another
         **agent,
     }
-    task = asyncio.create_task(make_agent(url, fault, **settings).run())
+    stub = make_agent(url, fault, **settings)
+    task, numbers = asyncio.create_task(stub.run()), itertools.count()
+
+    async def post_task() -> None:
+        stub.end_task(f"task-{next(numbers)}")
+
     try:
-        return await judge_agent(TesterHost(parse_endpoint(url, listening=True), options), only)
+        return await judge_agent(TesterHost(parse_endpoint(url, listening=True), options, post_task), only)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

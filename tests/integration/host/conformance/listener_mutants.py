@@ -28,6 +28,8 @@ SENT: dict[str, Change] = {
         {key: frame[key] for key in frame if key != "workspace"} if is_ctl(frame, "welcome") else frame
     ),
     "no_ack": drop(lambda frame: is_ctl(frame, "ack")),
+    "no_task_ack": drop(lambda frame: is_ctl(frame, "task_ack")),
+    "takes_any_result": edit(lambda frame: is_ctl(frame, "welcome"), task_results=True),
     "no_pong": drop(lambda frame: is_ctl(frame, "pong")),
     "no_resume_ok": drop(lambda frame: is_ctl(frame, "resume_ok")),
     "strict_requests": lambda frame: (

@@ -72,6 +72,9 @@ RULES: dict[str, tuple[str, ...]] = {
     "dials_twice": ("A64",),
     "works_while_draining": ("A70",),
     "stays_after_drain": ("A71",),
+    "reports_unasked": ("A72",),
+    "lets_reports_go": ("A73",),
+    "ignores_task_acks": ("A74",),
 }
 """Fault -> the rule that it breaks, and those that must fall with it."""
 

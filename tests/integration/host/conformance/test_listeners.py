@@ -55,6 +55,8 @@ RULES: dict[str, tuple[str, ...]] = {
     "wants_all_results": ("L38",),
     "cancels_after_breaks": ("L41",),
     "blank_lines": ("L45",),
+    "takes_any_result": ("L46",),
+    "no_task_ack": ("L47",),
 }
 """Fault -> the rule that it breaks, and those that must fall with it."""
 

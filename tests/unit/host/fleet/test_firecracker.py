@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agent_host.fleet.driver import RuntimeSnapshots, StartFailed
 from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, boot_requests, jailer_command, send_requests
-from agent_host.fleet.machine import Console, HostSockets, Image, SocketDir
+from agent_host.fleet.machine import Console, HostSockets, Image, MachineRecord, MachineSettings, SocketDir
 
 
 class Strict(BaseModel):
@@ -168,8 +168,13 @@ async def test_one_that_is_not_there_is_an_error_of_the_connection(seat: SocketD
         await send_requests(seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
 
 
+def runtime_in(seat: SocketDir, folder: Path) -> FirecrackerRuntime:
+    settings, record = MachineSettings(folder, folder, 1, 1), MachineRecord.empty("firecracker", "writer")
+    return FirecrackerRuntime(settings, seat, HostSockets(), Console(folder / "log"), record)
+
+
 async def test_a_snapshot_pauses_writes_and_goes_on(server: Server, seat: SocketDir, tmp_path: Path) -> None:
-    runtime = FirecrackerRuntime(seat, HostSockets(), Console(tmp_path / "log"), 1)
+    runtime = runtime_in(seat, tmp_path)
     assert isinstance(runtime, RuntimeSnapshots)
     await runtime.snapshot(tmp_path / "shot")
     assert [body.get("state") for _, _, body in server.heard] == ["Paused", None, "Resumed"]
@@ -178,7 +183,7 @@ async def test_a_snapshot_pauses_writes_and_goes_on(server: Server, seat: Socket
 async def test_it_goes_on_when_the_snapshot_fails(server: Server, seat: SocketDir, tmp_path: Path) -> None:
     server.refuses = "/snapshot/create"
     with pytest.raises(StartFailed):
-        await FirecrackerRuntime(seat, HostSockets(), Console(tmp_path / "log"), 1).snapshot(tmp_path / "shot")
+        await runtime_in(seat, tmp_path).snapshot(tmp_path / "shot")
     assert [body["state"] for _, _, body in server.heard] == ["Paused", "Resumed"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,9 @@ def test_the_guest_is_led_over_vsock_and_its_secrets_are_files() -> None:
     env = document["env"]
     assert (env["AGENT_MESH_URL"], env["AGENT_MEDIATION_URL"]) == ("http+vsock://2:8420", "vsock://2:2048")
     assert env["AGENT_MODEL"] == "m"
+    chosen = replace(LAUNCH, settings={"AGENT_MODEL": "other", "AGENT_ROLE": "editor"})
+    env = boot_document(chosen, image, operator, 5)["env"]
+    assert (env["AGENT_MODEL"], env["AGENT_ROLE"]) == ("other", "editor")
     assert not any(secret in json.dumps(env) for secret in ("t-secret", "m-secret", "k-secret", "OPENAI"))
     assert document["secrets"] == {"token": "t-secret", "mesh.token": "m-secret", "mediation.key": "k-secret"}
 
@@ -88,7 +92,7 @@ def test_the_config_disk_is_for_the_host_alone_and_whole(tmp_path: Path) -> None
 
 
 def test_a_machine_has_no_card_and_no_secret_on_its_command_line() -> None:
-    line = " ".join(qemu_command("qemu", "tcg", QemuFiles(3, 4, 5, 6, 7, 8, 9), 256))
+    line = " ".join(qemu_command("qemu", "tcg", QemuFiles(3, 4, 5, 6, 7, 8, 9, 10), 256))
     assert "netdev" not in line
     assert "-nic" not in line
     assert "-nodefaults" in line
@@ -103,7 +107,8 @@ def test_a_machine_has_no_card_and_no_secret_on_its_command_line() -> None:
 
 async def test_a_console_cannot_grow(tmp_path: Path) -> None:
     console, reader = Console(tmp_path / "console.log"), asyncio.StreamReader(limit=1 << 30)
-    console.start(reader)
+    console.begin()
+    console.follow(reader)
     for _ in range(50):
         reader.feed_data(b"x" * (1 << 16))
     reader.feed_data(b"the end")

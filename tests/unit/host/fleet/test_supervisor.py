@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
 from agent_host.fleet import CommandOutcome, Fleet, LaunchRequest, Status, Supervisor, Workspaces
-from agent_host.fleet.driver import NotOffered, StartFailed
+from agent_host.fleet.driver import NotOffered, P, StartFailed
 
 
 class Clock(SystemClock):
@@ -42,6 +42,9 @@ class Mortal:
     async def status(self) -> Status:
         return Status(not self.end.is_set(), "")
 
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        raise NotOffered("no")
+
     async def console(self) -> str:
         return ""
 
@@ -53,6 +56,9 @@ class Mortal:
 
 
 class Driver:
+    passes_settings = True
+    sees_host_files = False
+
     def __init__(self) -> None:
         self.lives: list[Mortal] = []
         self.failures = 0
@@ -62,6 +68,9 @@ class Driver:
 
     def mediation_address(self, workspace_id: str) -> str | None:
         return None
+
+    async def remove(self, workspace_id: str) -> None:
+        return
 
     async def create(self, workspace_id: str, data_dir: Path) -> None:
         return

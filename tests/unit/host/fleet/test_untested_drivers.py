@@ -154,6 +154,32 @@ async def test_a_container_that_ends_at_once_says_what_it_said(program: Program)
         await driver.start(launch(program.folder))
 
 
+async def test_a_container_of_an_earlier_process_is_known_by_its_labels_and_taken_up(program: Program) -> None:
+    settings = ContainerSettings(program.command, "i", program.folder / "vm", 5, 1)
+    driver = ContainerDriver(settings, HostSockets(), {})
+    await driver.create("writer", program.folder / "ws")
+    program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
+    said = run_arguments(settings, SocketDir(program.folder / "seat"), "n", launch(program.folder), {})
+    labels = [said[index + 1] for index, part in enumerate(said) if part == "--label"]
+    assert labels == ["agent-mesh.workspace=writer", f"agent-mesh.folder={settings.run_dir}"]
+    program.answers({"ps": {"out": "0123\n4567\n"}, "container": {"out": "writer\nreader\n"}})
+    assert await driver.find_orphans() == {"writer", "reader"}
+    assert program.told[-2] == ["ps", "--all", "--quiet", "--filter", f"label={labels[1]}"]
+    program.answers({"container": {"out": str(settings.run_dir)}, "inspect": {"out": "false 0"}})
+    assert await driver.adopt("writer", program.folder / "ws") is None, "it has ended"
+
+
+async def test_a_container_of_another_host_is_left_alone(program: Program) -> None:
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), HostSockets(), {})
+    program.answers({"container": {"out": "/other/vm\n"}})
+    await driver.create("writer", program.folder / "ws")
+    with pytest.raises(StartFailed, match="belongs to another host, with the folder /other/vm"):
+        await driver.start(launch(program.folder))
+    assert await driver.adopt("writer", program.folder) is None
+    await driver.remove("writer")
+    assert {told[0] for told in program.told} == {"container"}
+
+
 def test_a_containers_data_is_its_own(tmp_path: Path) -> None:
     settings = ContainerSettings(("podman",), "i", tmp_path / "vm", 5, 1)
     said = run_arguments(settings, SocketDir(tmp_path / "seat"), "n", launch(tmp_path), {})

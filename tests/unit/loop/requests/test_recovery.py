@@ -34,8 +34,8 @@ ENDS = st.lists(
 class Story:
     """A task from its assignment to its end, over as many lives as it takes."""
 
-    def __init__(self, script: Script) -> None:
-        self.script = script
+    def __init__(self, script: Script, **task: Any) -> None:
+        self.script, self.task = script, task
         self.barren = 0
         self.steps = self.done = 0
         self.crashes = 0
@@ -61,7 +61,7 @@ class Story:
             self.done = done
 
     async def _turn(self, it: World) -> Turn | None:
-        assigned = await it.tasks.assign(assignment(), "operator")
+        assigned = await it.tasks.assign(assignment(**self.task), "operator")
         return assigned.turn
 
     async def _read(self, it: World) -> None:
@@ -101,6 +101,33 @@ def test_a_task_goes_on_over_any_number_of_lives(steps: list[Step], ends: list[E
         story = Story(script)
         await story.live(Path(path), ends)
         check(story)
+
+    with TemporaryDirectory() as path:
+        run(tell(path))
+
+
+@given(STEPS, st.booleans(), ENDS)
+@example([], False, [End(1, "crash", saved=True)])
+@example([], False, [End(2, "crash", saved=True)])
+@example([], True, [End(2, "drain"), End(1, "crash", saved=True)])
+def test_an_answer_is_corrected_once_over_any_number_of_lives(steps: list[Step], fits: bool, ends: list[End]) -> None:
+    async def tell(path: str) -> None:
+        script = Script([*steps, Step("just words"), Step('{"result": {"n": 1}}' if fits else "words again")])
+        story = Story(script, result_schema={"required": ["n"]})
+        await story.live(Path(path), ends)
+        record = story.record
+        assert record is not None
+        notices = [part["data"] for part in story.reply if part["type"] == "data-notice"]
+        if story.barren >= MOST_LIVES:
+            assert record.error_code == "interrupted"
+            assert len(notices) <= 1
+        else:
+            end = ("complete", None) if fits else ("failed", "invalid_result")
+            assert (record.status, record.error_code) == end
+            assert [notice["reason"] for notice in notices] == ["invalid_result"]
+        for request in script.requests:
+            told = sum(b"was not accepted" in message for message in request)
+            assert told == any(b"just words" in message for message in request)
 
     with TemporaryDirectory() as path:
         run(tell(path))

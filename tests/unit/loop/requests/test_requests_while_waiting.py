@@ -97,9 +97,10 @@ async def test_each_turn_that_waits_is_told_of_once(tmp_path: Path) -> None:
         said = b"".join([piece async for piece in watching]).decode().split("\n")
     told = [json.loads(line[6:]) for line in said if line.startswith("data: ")]
     assert [one["type"] for one in told] == [
-        *("turn-started", "approval-requested", "approval-requested", "turn-finished"),
+        *("turn-started", "approval-requested", "approval-resolved"),
+        *("approval-requested", "approval-resolved", "turn-finished"),
     ]
-    assert [one["id"] for one in told[1:3]] == ["q", "q2"]
+    assert [one["id"] for one in told[1:5]] == ["q", "q", "q2", "q2"]
     assert {one["message_id"] for one in told} == {"m"}
 
 

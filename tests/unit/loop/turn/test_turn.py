@@ -14,6 +14,7 @@ from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
+from agent_runtime.mediation import ChannelGate
 from agent_runtime.ports import (
     Completion,
     ReasoningPiece,
@@ -105,6 +106,22 @@ async def test_retries_are_counted() -> None:
     gone = [ModelError("gone", transient=True)]
     played = await play(FakeModel([gone, gone, say("too late")]), turn=limited(retries=1))
     assert outcome(played) == ("failed", "error", "model_unavailable", None)
+
+
+@pytest.mark.parametrize(("breaks", "status"), [(2, "complete"), (6, "failed")])
+async def test_a_call_that_broke_because_the_host_was_away_is_repeated(breaks: int, status: str) -> None:
+    gate = ChannelGate(required=True)
+    gate.open()
+
+    async def restart_host() -> None:
+        gate.close()
+        gate.open()
+
+    gone = ModelError("gone", transient=True)
+    broken: list[Any] = [[TextPiece("broken "), restart_host(), gone] for _ in range(breaks)]
+    played = await play(FakeModel([*broken, say("whole")]), gate=gate)
+    assert outcome(played)[0] == status
+    assert played.turn.budget.retries == 0
 
 
 async def test_a_wait_for_the_model_shows_in_the_stream_and_nowhere_else() -> None:

@@ -79,12 +79,20 @@ versions = st.fixed_dictionaries({"version": number, "hash": text, "effective_at
 acks = st.fixed_dictionaries({"version": number, "hash": text, "agent_id": name, "observed_at": stamps}).map(
     ConstraintAck.model_validate
 )
+task_results = st.fixed_dictionaries(
+    {"task_id": st.just("task-1"), "status": st.sampled_from(["complete", "failed", "cancelled", "timeout"])},
+    optional={"result": st.none() | members, "error": maybe, "promote_to_blackboard": members, "tokens_used": number},
+)
+urls = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=40)
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "welcome": {"workspace": name, "agent_id": name, "epoch": number, "challenge": maybe},
     "attach": {"sid": text, "mac": text},
     "resume": {"running": st.lists(name, max_size=3), "unacked": st.lists(name, max_size=3)},
     "resume_ok": {"verdicts": st.dictionaries(text, st.sampled_from(["continue", "cancel", "resend", "forget"]))},
     "ack": _about,
+    "task_result": {"task_id": st.just("task-1"), "user": name, "finished_at": number, "result": task_results}
+    | {"result_url": st.none() | urls, "truncated": st.booleans()},
+    "task_ack": {"task_id": name, "user": name},
     "progress": {**_about, "seq": number, "kind": text, "text": maybe, "usage": st.none() | usages},
     "cancel": {**_about, "reason": text},
     "drain": {"deadline_s": st.floats(0, 604_800)},
@@ -92,6 +100,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pong": {"n": number},
     "nack": {"code": text, "request_id": st.none() | name, "detail": maybe},
     "constraints_payload": {"version": number, "b64": text},
+    "open_api": {"id": name},
+    "api_opened": {"id": name, "agent_id": name, "mac": maybe},
 }
 controls: st.SearchStrategy[Control] = st.one_of(
     *(st.fixed_dictionaries(fields).map(CONTROLS[ctl].model_validate) for ctl, fields in FIELDS.items())

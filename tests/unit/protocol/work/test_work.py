@@ -116,6 +116,10 @@ def test_an_offer_is_read_as_it_was_written() -> None:
     assert Offer.parse(str(offer)) == offer
     again = Offer(1, 1 << 20, new_sid(), 2**53 - 1)
     assert Offer.parse(str(again)) == again
+    reporting = Offer(1, 1 << 20, new_sid(), task_results=True)
+    assert Offer.parse(str(reporting)) == reporting
+    reached = Offer(1, 1 << 20, new_sid(), api=True)
+    assert Offer.parse(str(reached)) == reached
     assert Offer.parse(f"agent 1.0 is up; {offer} and more words") == offer
     assert Offer.parse(f"med/1 zstd=1 sid={offer.sid}") == Offer(1, 1 << 20, offer.sid)
     assert Offer.parse(f"med/1 win=99999 sid={offer.sid}") == Offer(1024, 1 << 20, offer.sid)

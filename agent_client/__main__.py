@@ -1,0 +1,5 @@
+"""`python -m agent_client` is the command `agent`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""The command `agent`."""
+
+from .main import main
+
+__all__ = ["main"]

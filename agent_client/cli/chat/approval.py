@@ -1,0 +1,109 @@
+"""The card of an approval: what would run, who asks, what `always` would allow, and the person's answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from agent_common.protocol import is_object
+
+from ... import Approval
+from ..output import safe_json, safe_line, safe_text
+from .blocks import FileChange, change_lines, counted, difference
+from .screen import Choice, Menu, Picked
+
+MAX_CHANGED = 1000
+ONCE, ALWAYS, REJECT = "once", "always", "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the person has decided."""
+
+    word: Literal["once", "always", "reject"]
+    reason: str | None = None
+
+
+def approval_menu(approval: Approval, change: FileChange | None = None) -> tuple[Menu, list[str]]:
+    """Return the card, and what each of its choices means."""
+    words, choices = [ONCE], [Choice("Yes, once")]
+    if approval.always:
+        words.append(ALWAYS)
+        choices.append(Choice("Yes, and always in this session:", rules_in_words(approval)))
+    words.append(REJECT)
+    choices.append(Choice("No, and tell the agent why"))
+    keys = {"y": 0, "n": len(words) - 1} | ({"a": 1} if approval.always else {})
+    title = Group(
+        Text.assemble(("Allow ", "warn"), (safe_line(approval.tool), "bold"), ("?", "warn")), *_about(approval, change)
+    )
+    return Menu(title, choices, "↑↓ Enter or the number · Esc stops the turn", style="warn", keys=keys), words
+
+
+def reason_menu(approval: Approval) -> Menu:
+    """Return what asks for the reason of a rejection."""
+    title = Text.assemble(("Reject ", "bad"), (safe_line(approval.tool), "bold"))
+    return Menu(title, hint="Enter rejects · Esc goes back", style="bad", text_label="What the agent should do instead")
+
+
+def decision(words: list[str], picked: Picked) -> str:
+    """Return the word of the choice that was picked."""
+    return words[picked.numbers[0]]
+
+
+def decision_of_line(text: str) -> Decision | None:
+    """Read an answer that was typed as a line: `yes`, `always`, `no` or `no, REASON`; None if it is none."""
+    word, _, rest = text.strip().partition(" ")
+    match word.rstrip(",:.").lower():
+        case "y" | "yes" | "once" | "1":
+            return None if rest else Decision("once")
+        case "a" | "always" | "2":
+            return None if rest else Decision("always")
+        case "n" | "no" | "reject" | "3":
+            return Decision("reject", rest.strip() or None)
+        case _:
+            return None
+
+
+def rules_in_words(approval: Approval) -> str:
+    """Return the rules that `always` adds."""
+    rules = [f"{rule.get('permission')} {rule.get('pattern')}" for rule in approval.always if is_object(rule)]
+    return safe_line(", ".join(rules))
+
+
+def _about(approval: Approval, change: FileChange | None) -> Iterator[RenderableType]:
+    yield Text("")
+    if change is not None:
+        added, removed = counted(difference(change))
+        yield Text.assemble(safe_line(change.path), (f"  +{added} -{removed}", "dim"))
+        yield from change_lines(change, MAX_CHANGED)
+    elif approval.tool == "bash" and is_object(approval.input) and isinstance(approval.input.get("command"), str):
+        yield from _command(approval.input)
+    else:
+        yield from _arguments(approval.input)
+    if approval.reason:
+        yield Text("")
+        yield Text(safe_line(approval.reason), "dim")
+
+
+def _command(given: dict[str, Any]) -> Iterator[Text]:
+    lines = safe_text(str(given["command"])).rstrip("\n").split("\n")
+    yield from (Text.assemble(("$ " if number == 0 else "  ", "warn"), line) for number, line in enumerate(lines))
+    others = {name: value for name, value in given.items() if name not in ("command", "description")}
+    if others:
+        yield Text(safe_json(others), "dim")
+
+
+def _arguments(given: Any) -> Iterator[Text]:
+    if not is_object(given):
+        yield Text(safe_json(given))
+        return
+    for name, value in given.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        first, *more = safe_text(text).split("\n")
+        yield Text.assemble((f"{safe_line(name)}: ", "dim"), first)
+        yield from (Text(f"  {line}") for line in more)

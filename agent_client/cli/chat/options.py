@@ -1,0 +1,22 @@
+"""What the person asked of `agent chat`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """How a chat begins. Without a session it is a new one."""
+
+    session: str | None = None
+    """The name of the session; one that does not exist begins with the first message."""
+    last: bool = False
+    """Continue the session that changed last."""
+    where: str = ""
+    """The agent's place in a few words, for the first lines: a workspace, a URL."""
+    history: Path | None = None
+    """The file of the messages that were typed before."""
+    message: str | None = None
+    """Sent at once."""

@@ -1,0 +1,1 @@
+"""The commands of `agent`, a module each."""

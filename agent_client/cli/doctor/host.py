@@ -1,0 +1,134 @@
+"""Checks of the server that commands talk to: is it there, does it know the token, are its version and clock ours."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ..contexts import Target
+from .finding import Finding, error, ok, warning
+
+if TYPE_CHECKING:
+    import httpx2
+
+SECONDS = 10.0
+MODEL_SECONDS = 60.0
+MOST_SKEW = 5.0
+"""Seconds. Beyond them deadlines and expiries mean something else at the other end."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_ANOTHER = "`agent up` at the host's machine has one; `agent-host token operator` there makes another"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server of a target, asked once and without a second attempt."""
+
+    target: Target
+    http: httpx2.AsyncClient
+
+    @property
+    def local(self) -> bool:
+        return urlsplit(self.target.url).hostname in _LOOPBACK
+
+    async def get(self, path: str) -> httpx2.Response:
+        return await self.http.get(self.target.url.rstrip("/") + path)
+
+
+def open_client(target: Target) -> httpx2.AsyncClient:
+    import httpx2
+
+    headers = {"Authorization": f"Bearer {target.token}"} if target.token else {}
+    local = urlsplit(target.url).hostname in _LOOPBACK
+    return httpx2.AsyncClient(headers=headers, timeout=SECONDS, trust_env=not local)
+
+
+async def check_reachable(server: Server) -> Finding:
+    import httpx2
+
+    url = server.target.url
+    start = "`agent up` starts the host here" if server.local else "start it there; `agent context add` names another"
+    try:
+        answer = await server.get("/readyz")
+        known: Any = answer.json()
+        reasons = known["reasons"]
+    except httpx2.HTTPError as failure:
+        return error("reachable", f"{url} does not answer: {failure or type(failure).__name__}", start)
+    except (ValueError, KeyError, TypeError):
+        fix = "another program has the port; `agent up` starts a host at another, and `agent context add` names one"
+        return error("reachable", f"what answers at {url} is neither a host nor an agent", fix)
+    if reasons:
+        return error("reachable", f"{url} is not ready: {', '.join(map(str, reasons))}", "its log says why")
+    return ok("reachable", f"{url} answers")
+
+
+async def check_token(server: Server) -> list[Finding]:
+    """Whether the host knows the token, and then its version and clock. The first finding is that of the token."""
+    asked = time.time()
+    answer = await server.get("/version")
+    if answer.status_code == 401:
+        text = answer.json().get("detail", "it is not known")
+        return [error("token", f"the host refuses the token: {text}", _ANOTHER)]
+    if answer.status_code == 403:
+        return [ok("token", "the host knows the token, which is not the operator's; the rest is for the operator")]
+    if answer.status_code == 404:
+        fix = "install the same version on both ends, then restart the host"
+        return [ok("token", "accepted"), warning("version", "the host is older than this command", fix)]
+    known = answer.json()
+    skew = known["now"] / 1000 - (asked + time.time()) / 2
+    return [ok("token", "the host knows the operator's token"), _check_version(known["version"]), _check_clock(skew)]
+
+
+def _check_version(other: str) -> Finding:
+    own = version("agent-runtime")
+    if other != own:
+        fix = "install the same version on both ends; after an upgrade here: `agent down`, then `agent up`"
+        return warning("version", f"the host is {other}, this command {own}", fix)
+    return ok("version", f"both ends are {own}")
+
+
+def _check_clock(skew: float) -> Finding:
+    if abs(skew) > MOST_SKEW:
+        what = f"the host's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this one"
+        return warning("clock", what, "set both by NTP, e.g. `timedatectl set-ntp true`")
+    return ok("clock", "both clocks agree")
+
+
+async def check_model(server: Server, model: str) -> Finding:
+    """Have the model answer one short message, through the host. It costs what those few words cost."""
+    import httpx2
+
+    body = {"model": model, "messages": [{"role": "user", "content": "Answer with the one word: ok"}]}
+    url = f"{server.target.url.rstrip('/')}/v1/chat/completions"
+    try:
+        answer = await server.http.post(url, json=body, timeout=MODEL_SECONDS)
+    except httpx2.HTTPError as failure:
+        return error("model", f"{model} does not answer: {failure or type(failure).__name__}", "try again later")
+    if answer.is_success:
+        return ok("model", f"{model} answers")
+    fault = _openai_error(answer)
+    return error("model", f"{model}: {fault.get('message', answer.status_code)}", _model_fix(answer.status_code, fault))
+
+
+def _openai_error(answer: httpx2.Response) -> dict[str, Any]:
+    try:
+        found: Any = answer.json()["error"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _model_fix(status: int, fault: dict[str, Any]) -> str:
+    again = "`agent down`, then `agent up --provider openai-compatible`"
+    code = str(fault.get("code"))
+    if code == "provider_auth":
+        return f"the key is wrong: {again} asks for another, or takes OPENAI_API_KEY"
+    if code in ("provider_unreachable", "provider_timeout", "provider_dropped"):
+        return f"is the address right, and the network there? {again} --base-url URL sets another"
+    if status == 404 or "model" in code:
+        return f"the provider does not have the model: {again} --model NAME sets another"
+    if status == 429:
+        return "the provider's quota is used up: see your account there"
+    return "see the provider's message; `agent logs` and the host's log say more"

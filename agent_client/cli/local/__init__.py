@@ -1,0 +1,34 @@
+"""The host on this machine: whether it runs, how it is started and stopped, its model, and the folders of its agents.
+
+The host is another program. It is reached over HTTP, and by the file that it locks in its data folder.
+"""
+
+from ..host_lock import RunningHost, data_dir, running_host
+from .check_model import check_model
+from .choose_model import ModelOptions, choose_model
+from .folders import find_workspace, open_folder
+from .host_process import LOG_NAME, log_tail, start_host, stop_host
+from .model_choice import ModelChoice, load_choice, save_choice
+from .operator_token import ensure_operator_token, operator_token_file
+from .up_lock import one_at_a_time
+
+__all__ = [
+    "LOG_NAME",
+    "ModelChoice",
+    "ModelOptions",
+    "RunningHost",
+    "check_model",
+    "choose_model",
+    "data_dir",
+    "ensure_operator_token",
+    "find_workspace",
+    "load_choice",
+    "log_tail",
+    "one_at_a_time",
+    "open_folder",
+    "operator_token_file",
+    "running_host",
+    "save_choice",
+    "start_host",
+    "stop_host",
+]

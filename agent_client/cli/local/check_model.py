@@ -1,0 +1,56 @@
+"""Try a provider before it is used: one request for the list of its models, which costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from .model_choice import ModelChoice
+
+SECONDS = 15.0
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFault:
+    """What is wrong with a choice, in words."""
+
+    text: str
+    certain: bool = True
+    """False: it may work all the same."""
+
+
+async def check_model(choice: ModelChoice) -> ModelFault | None:
+    """Return what is wrong with the choice; None if nothing is known to be wrong."""
+    import httpx2
+
+    if choice.provider == "demo":
+        return None
+    headers = {"Authorization": f"Bearer {choice.key}"} if choice.key else {}
+    try:
+        async with httpx2.AsyncClient(timeout=SECONDS) as client:
+            answer = await client.get(f"{choice.base_url}/models", headers=headers)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        return ModelFault(f"{choice.base_url} cannot be reached: {error or type(error).__name__}")
+    if answer.status_code in (401, 403):
+        why = f"refuses the key ({answer.status_code})" if choice.key else f"wants a key ({answer.status_code})"
+        return ModelFault(f"{choice.base_url} {why}")
+    if answer.status_code >= 500:
+        return ModelFault(f"{choice.base_url} answers {answer.status_code}; it may be down", certain=False)
+    return _not_listed(choice, _names(answer)) if answer.is_success else None  # not every endpoint has a list
+
+
+def _names(answer: Any) -> list[str]:
+    try:
+        return [str(one["id"]) for one in answer.json()["data"]]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _not_listed(choice: ModelChoice, names: list[str]) -> ModelFault | None:
+    if not names or choice.model in names:
+        return None
+    close = get_close_matches(choice.model, names, n=_SHOWN, cutoff=0.4) or sorted(names)[:_SHOWN]
+    text = f"{choice.base_url} lists no model {choice.model!r}; it has, among others: {', '.join(close)}"
+    return ModelFault(text, certain=False)

@@ -1,0 +1,137 @@
+"""Choose the model at the first `agent up`: by options, the environment, or by asking."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import ABORTED, CliError, UsageError
+from ..output import Output
+from .check_model import ModelFault, check_model
+from .model_choice import (
+    OPENAI_MODEL,
+    OPENAI_URL,
+    ModelChoice,
+    Provider,
+    choice_of_environment,
+    key_of_environment,
+)
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+_QUESTION = """\
+Which model is to answer?
+  1  the demo model: a script that calls real tools; needs no key and no network
+  2  OpenAI, or any endpoint that speaks its HTTP; needs its key"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What the options of `agent up` say."""
+
+    provider: Provider | None = None
+    base_url: str | None = None
+    model: str | None = None
+    ask: bool = True
+    """Whether a person is there to answer."""
+    assume: bool = False
+    """Whether the answer to every question is the first one."""
+
+    @property
+    def named(self) -> bool:
+        """Whether they name a model."""
+        return any((self.provider, self.base_url, self.model))
+
+
+async def choose_model(options: ModelOptions, output: Output) -> ModelChoice:
+    """Return a choice that was checked. Raises CliError that says why not, UsageError if no person can be asked."""
+    found = choice_of_environment()
+    if options.provider == "demo" and (options.base_url or options.model):
+        raise UsageError("--base-url and --model are not for the demo model", "leave them out")
+    if options.named or options.assume or not options.ask:
+        return await _checked(await _by_options(options, found), output)
+    return await _by_asking(found, output)
+
+
+async def _by_options(options: ModelOptions, found: ModelChoice | None) -> ModelChoice:
+    if not options.named:
+        if not options.assume:
+            raise UsageError(
+                "no model is chosen yet, and no person is here to ask", "add --yes for the demo model, or --provider"
+            )
+        return found or ModelChoice("demo")
+    if options.provider == "demo":
+        return ModelChoice("demo")
+    base = found or ModelChoice("openai-compatible")
+    url = (options.base_url or base.base_url).rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"--base-url: {url!r} must begin with http:// or https://")
+    choice = replace(base, base_url=url, model=options.model or base.model, key=key_of_environment())
+    if choice.key is None and options.ask and not options.assume:
+        choice = replace(choice, key=await _ask_key())
+    if choice.key is None and url == OPENAI_URL:
+        raise UsageError(f"{OPENAI_URL} needs a key", "set OPENAI_API_KEY, or OPENAI_API_KEY_FILE to a file with it")
+    return choice
+
+
+async def _checked(choice: ModelChoice, output: Output) -> ModelChoice:
+    fault = await check_model(choice)
+    if fault is not None and fault.certain:
+        raise CliError(fault.text, "nothing was saved; correct it and run `agent up` again")
+    if fault is not None:
+        output.note(f"warning: {fault.text}")
+    return choice
+
+
+# ---------------------------------------------------------------- with a person
+
+
+async def _by_asking(found: ModelChoice | None, output: Output) -> ModelChoice:
+    """Ask until there is a choice that works, or the person gives up."""
+    for line in _QUESTION.splitlines():
+        output.note(line)
+    if await _ask("Choice", "2" if found else "1", one_of=("1", "2")) == "1":
+        return ModelChoice("demo")
+    choice = found or ModelChoice("openai-compatible", OPENAI_URL, OPENAI_MODEL)
+    while True:
+        url = (await _ask("Base URL", choice.base_url)).rstrip("/")
+        key = choice.key if choice.key and url == choice.base_url and await _keeps_key() else await _ask_key()
+        choice = ModelChoice("openai-compatible", url, await _ask("Model", choice.model), key)
+        output.note("Trying it ...")
+        if await _accepted(await check_model(choice), output):
+            return choice
+
+
+async def _accepted(fault: ModelFault | None, output: Output) -> bool:
+    if fault is None:
+        return True
+    output.note(fault.text)
+    return not fault.certain and await _ask("Use it all the same? y or n", "n", one_of=("y", "n")) == "y"
+
+
+async def _keeps_key() -> bool:
+    source = "the key of OPENAI_API_KEY" if os.environ.get("OPENAI_API_KEY") else "the same key"
+    return await _ask(f"Use {source}? y or n", "y", one_of=("y", "n")) == "y"
+
+
+async def _ask(question: str, default: str, one_of: tuple[str, ...] = ()) -> str:
+    while True:
+        answer = await _prompt(f"{question} [{default}]: ") or default
+        if not one_of or answer in one_of:
+            return answer
+
+
+async def _ask_key() -> str | None:
+    return await _prompt("Key, which is not shown (none: Enter): ", hidden=True) or None
+
+
+async def _prompt(text: str, *, hidden: bool = False) -> str:
+    from prompt_toolkit import PromptSession
+
+    session: PromptSession[str] = PromptSession()
+    try:
+        return (await session.prompt_async(text, is_password=hidden)).strip()
+    except (EOFError, KeyboardInterrupt):
+        raise CliError("nothing was chosen, and nothing was started", code=ABORTED) from None

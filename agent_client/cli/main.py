@@ -1,0 +1,85 @@
+"""`agent`: what people do with agents in a terminal. Each command is a module, and a line here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .chat.command import chat
+from .commands import (
+    bots,
+    context,
+    cost,
+    doctor,
+    events,
+    mcp,
+    pending,
+    sessions,
+    skill,
+    tasks,
+    token,
+    up,
+    work,
+    workspaces,
+)
+from .errors import UsageError
+from .run import Invocation, command
+
+app = typer.Typer(
+    help="Talk to agents and watch them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command()(up.up)
+app.command()(up.down)
+app.command()(chat)
+app.command()(doctor.doctor)
+app.command()(workspaces.ps)
+app.command()(workspaces.logs)
+app.command()(events.events)
+app.command()(pending.pending)
+app.command()(pending.approve)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(tasks.app, name="tasks")
+app.add_typer(work.app, name="work")
+app.command()(cost.cost)
+app.add_typer(skill.app, name="skill")
+app.add_typer(mcp.app, name="mcp")
+app.add_typer(token.app, name="token")
+app.add_typer(bots.app, name="bots")
+app.add_typer(context.app, name="context")
+
+
+@app.callback(invoke_without_command=True)
+@command
+async def root(
+    call: Invocation,
+    prompt: Annotated[
+        str | None,
+        typer.Option("-p", "--print", metavar="TEXT", help="Have one turn and print its answer; `-` reads stdin."),
+    ] = None,
+    *,
+    session: Annotated[
+        str | None, typer.Option("-s", "--session", metavar="NAME", help="With -p: the session to use.")
+    ] = None,
+    latest: Annotated[bool, typer.Option("-c", "--continue", help="With -p: in the session used last.")] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--timeout", min=0.001, metavar="SECONDS", help="With -p: stop the turn after this time."),
+    ] = None,
+    stream_json: Annotated[bool, typer.Option("--stream-json", help="With -p: write each event as JSON.")] = False,
+) -> int:
+    """Talk to agents and watch them."""
+    from .print_mode import print_mode
+
+    if prompt is None:
+        raise UsageError("no command is named", "see `agent --help`")
+    return await print_mode(call, prompt, session=session, latest=latest, seconds=seconds, stream=stream_json)
+
+
+def main() -> None:
+    app(prog_name="agent")

@@ -1,0 +1,131 @@
+"""All output of the commands: tables for people, plain lines for pipes, JSON for programs.
+
+What agents, models and tools say is not trusted: `safe_text` takes out what would drive the terminal, and nothing is
+ever read as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+from unicodedata import category
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SUSPECT = re.compile("[^\x20-\x7e\n\t]")
+_JOINERS = "\u200c\u200d"
+"""Scripts and pictures are spelled with these; they hide nothing."""
+_HIDDEN = re.compile("[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
+"""Selectors count as printable, show nothing, and can carry any text."""
+
+
+def safe_text(text: str) -> str:
+    """Return the text with escapes like `\\x1b` in the place of characters that drive a terminal or do not show. Line
+    ends and tabs stay."""
+    return _SUSPECT.sub(lambda found: _shown(found[0]), text.replace("\r\n", "\n"))
+
+
+def safe_line(text: str) -> str:
+    """Return the same as one line."""
+    return safe_text(text).replace("\n", "\\n").replace("\t", " ")
+
+
+def _shown(char: str) -> str:
+    if (char.isprintable() and not _HIDDEN.match(char)) or char in _JOINERS or category(char) == "Zs":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def safe_json(value: Any, indent: int | None = None) -> str:
+    """Return the value as JSON that is safe to show: characters that do not show are escapes of JSON."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _SUSPECT.sub(lambda found: found[0] if _shown(found[0]) == found[0] else json.dumps(found[0])[1:-1], text)
+
+
+def local_time(epoch_ms: int | None) -> str:
+    """Return a time of the API as a person reads it here."""
+    return "" if epoch_ms is None else datetime.fromtimestamp(epoch_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006  the reader's own time zone
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a command writes, and how: `json` is what `--json` says."""
+
+    json: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a person looks at it."""
+        return sys.stdout.isatty()
+
+    def console(self) -> Console:
+        """Return a console of rich for this terminal. It interprets no markup and respects NO_COLOR."""
+        from rich.console import Console
+
+        return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
+
+    def document(self, value: Any) -> None:
+        """Write one JSON document."""
+        _write(safe_json(value, indent=2 if self.terminal else None) + "\n")
+
+    def record(self, value: Any) -> None:
+        """Write one line of JSON Lines."""
+        _write(safe_json(value) + "\n")
+
+    def text(self, text: str) -> None:
+        """Write text as it comes, without a line end of its own."""
+        _write(safe_text(text))
+
+    def line(self, text: str = "") -> None:
+        """Write one line."""
+        _write(safe_line(text) + "\n")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing to show") -> None:
+        """Write a table for a person, or a line for each row with tabs between its cells: no heading, nothing cut."""
+        cells = [[safe_line("" if cell is None else str(cell)) for cell in row] for row in rows]
+        if not self.terminal:
+            _write("".join("\t".join(row) + "\n" for row in cells))
+        elif cells:
+            self._draw(columns, cells)
+        else:
+            self.note(empty)
+
+    def _draw(self, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for name in columns:
+            table.add_column(name, overflow="fold")
+        for row in cells:
+            table.add_row(*map(Text, row))
+        self.console().print(table)
+
+    def note(self, text: str) -> None:
+        """Tell a person something beside the output: on stderr, and not with `--json`."""
+        if not self.json:
+            _write(safe_line(text) + "\n", sys.stderr)
+
+
+def print_error(text: str, output: str = "") -> None:
+    """Write one line of error to stderr, and below it what another program has written, indented."""
+    _write(f"agent: {safe_line(text)}\n", sys.stderr)
+    if output:
+        _write(textwrap.indent(safe_text(output), "  ") + "\n", sys.stderr)
+
+
+def _write(text: str, stream: TextIO | None = None) -> None:
+    """Write at once, so that a reader which has gone is noticed here. What the encoding lacks is escaped."""
+    out = stream or sys.stdout
+    encoding = out.encoding or "utf-8"
+    out.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    out.flush()

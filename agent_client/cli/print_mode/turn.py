@@ -1,0 +1,37 @@
+"""One turn of `agent -p`, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import ABORTED, DONE, FAILED, LIMIT, WAITS
+
+if TYPE_CHECKING:
+    from ... import Approval, Question, Reply
+
+Status = Literal["done", "failed", "waits", "limit", "aborted"]
+EXIT_CODES: dict[Status, int] = {"done": DONE, "failed": FAILED, "waits": WAITS, "limit": LIMIT, "aborted": ABORTED}
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn, and what is known of it so far."""
+
+    session: str
+    message_id: str = field(default_factory=lambda: f"cli_{token_hex(12)}")
+    admitted: asyncio.Event = field(default_factory=asyncio.Event)
+    waits_for: Approval | Question | None = None
+    reply: Reply | None = None
+    timed_out: bool = False
+
+    @property
+    def status(self) -> Status:
+        if self.waits_for is not None:
+            return "waits"
+        ended = self.reply.finish_reason if self.reply else "abort"
+        if (self.reply and self.reply.limit) or (self.timed_out and ended == "abort"):
+            return "limit"
+        return "aborted" if ended == "abort" else "failed" if ended == "error" else "done"

@@ -1,0 +1,8 @@
+"""HTTP as the client needs it: one connection pool with token, deadlines and retries; streams that are taken up
+again."""
+
+from .connection import SILENCE_SECONDS, Call, Connection, path
+from .pages import pages
+from .resume import RECONNECT_SECONDS, resumed
+
+__all__ = ["RECONNECT_SECONDS", "SILENCE_SECONDS", "Call", "Connection", "pages", "path", "resumed"]

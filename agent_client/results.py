@@ -1,0 +1,64 @@
+"""Results of tasks that have come to the host (docs/reference/results.md)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from http import HTTPStatus
+from time import monotonic
+from typing import Any
+
+from pydantic import ValidationError
+
+from .errors import NotFound, UnexpectedReply
+from .host_messages import ResultPage, ResultRecord
+from .http import Call, Connection, pages, resumed
+
+POLL_SECONDS = 20.0
+WAIT_SECONDS = 3600.0
+
+
+async def list_results(
+    connection: Connection, workspace: str | None, task_id: str | None, user: str | None
+) -> AsyncGenerator[ResultRecord]:
+    """Yield results, the newest first; of one task at most one."""
+    params = _without_none({"workspace": workspace, "task_id": task_id, "user": user})
+    call = Call("GET", "/results", params=params)
+    if task_id is not None:
+        with suppress(NotFound):
+            yield await connection.fetch(ResultRecord, call)
+        return
+    async for page in pages(connection, ResultPage, call):
+        for record in page.results:
+            yield record
+
+
+async def wait_for_result(
+    connection: Connection, workspace: str, task_id: str, user: str | None, wait: float
+) -> ResultRecord:
+    """Return the result once it has come. Raises NotFound if `wait` is 0 and there is none, DeadlineExceeded."""
+    params = _without_none({"workspace": workspace, "task_id": task_id, "user": user})
+    if not wait:
+        return await connection.fetch(ResultRecord, Call("GET", "/results", params=params))
+
+    async def polls() -> AsyncGenerator[ResultRecord | None]:
+        call = Call("GET", "/results", params={**params, "wait": POLL_SECONDS}, timeout=2 * POLL_SECONDS)
+        while True:
+            reply = await connection.send(call)
+            if reply.status_code == HTTPStatus.ACCEPTED:
+                yield None
+                continue
+            try:
+                yield ResultRecord.model_validate_json(reply.content)
+            except ValidationError as error:
+                raise UnexpectedReply(f"the result of task {task_id} is not one") from error
+
+    async with aclosing(resumed(polls, deadline=monotonic() + wait)) as found:
+        async for record in found:
+            if record is not None:
+                return record
+    raise AssertionError("unreachable")
+
+
+def _without_none(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}

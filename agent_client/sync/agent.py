@@ -1,0 +1,97 @@
+"""`SyncAgent`: the calls of `Agent` for programs without an event loop."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import httpx2
+from anyio.from_thread import BlockingPortal
+
+from ..agent import Agent
+from ..files import Files
+from ..http import SILENCE_SECONDS
+from ..sessions import Sessions
+from ..tasks import T
+from .facade import Facade, OpenedFacade, iterating, waiting
+from .turns import SyncTask, stream_of, task_of
+
+
+class SyncSessions(Facade[Sessions]):
+    list = iterating(Sessions.list)
+    get = waiting(Sessions.get)
+    messages = iterating(Sessions.messages)
+    update = waiting(Sessions.update)
+    archive = waiting(Sessions.archive)
+    rewind = waiting(Sessions.rewind)
+    unrewind = waiting(Sessions.unrewind)
+    fork = waiting(Sessions.fork)
+    compact = waiting(Sessions.compact)
+    reset = waiting(Sessions.reset)
+    prompt = waiting(Sessions.prompt)
+    permissions = waiting(Sessions.permissions)
+    permit = waiting(Sessions.permit)
+    export = waiting(Sessions.export)
+    import_ = waiting(Sessions.import_)
+
+
+class SyncFiles(Facade[Files]):
+    list = iterating(Files.list)
+    stat = waiting(Files.stat)
+    read = waiting(Files.read)
+    stream = iterating(Files.stream)
+    write = waiting(Files.write)
+    delete = waiting(Files.delete)
+
+
+class SyncAgent(OpenedFacade[Agent]):
+    """An agent, on behalf of one user; see `Agent`."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        user: str | None = None,
+        *,
+        timeout: float = 60.0,
+        silence: float = SILENCE_SECONDS,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        super().__init__(Agent(url, token, user, timeout=timeout, silence=silence, transport=transport))
+
+    @classmethod
+    def over(cls, agent: Agent, portal: BlockingPortal) -> Self:
+        """Return the agent as it is called from this thread."""
+        facade = cls.__new__(cls)
+        facade.wrapped, facade._portal = agent, portal
+        return facade
+
+    run = waiting(Agent.run)
+    submit = task_of(Agent.submit)
+    map = waiting(Agent.map)
+    tasks = iterating(Agent.tasks)
+    chat = stream_of(Agent.chat)
+    ask = waiting(Agent.ask)
+    watch = stream_of(Agent.watch)
+    send = waiting(Agent.send)
+    edit = waiting(Agent.edit)
+    steer = waiting(Agent.steer)
+    abort = waiting(Agent.abort)
+    unqueue = waiting(Agent.unqueue)
+    answer = waiting(Agent.answer)
+    pending = iterating(Agent.pending)
+    status = waiting(Agent.status)
+    capabilities = waiting(Agent.capabilities)
+    skills = waiting(Agent.skills)
+    events = iterating(Agent.events)
+
+    def task(self, id: str, result: type[T] | None = None) -> SyncTask[T]:
+        """Return a task that was handed in before."""
+        return SyncTask(self.wrapped.task(id, result), self.portal)
+
+    @property
+    def sessions(self) -> SyncSessions:
+        return SyncSessions(self.wrapped.sessions, self.portal)
+
+    @property
+    def files(self) -> SyncFiles:
+        return SyncFiles(self.wrapped.files, self.portal)

@@ -1,0 +1,165 @@
+"""A bounded ring of events, sent as server-sent events: watchers follow it, and take it up again by `Last-Event-ID`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic_core import to_json
+
+from .clock import Clock
+from .errors import RequestError
+from .net import ShareCounter
+
+A = TypeVar("A")
+EVENTS_LOST = "events-lost"
+"""The event that tells a watcher that events after its `Last-Event-ID` are no longer there."""
+HEARTBEAT_SECONDS = 15.0
+MAX_EVENT_BYTES = 256 * 1024
+"""The long fields of a larger event are left out."""
+LONG_FIELD_BYTES = 1024
+PIECE_BYTES = 64 * 1024
+
+
+class TooManyWatchers(RequestError):
+    """Too many clients watch the events already; close some, or try again later."""
+
+    status = 429
+    code = "too_many_watchers"
+
+
+@dataclass(frozen=True, slots=True)
+class RingLimits:
+    """The bounds of a ring."""
+
+    events: int = 4096
+    bytes: int = 4 << 20
+    watchers: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Event(Generic[A]):
+    audience: A
+    """Who may see it, in the terms of the ring's owner."""
+    body: bytes
+
+
+class EventRing(Generic[A]):
+    """The latest events. A watcher holds only a position in the ring, so a slow one costs no memory.
+
+    Ids are integers that grow by one. They begin at the time of the start in microseconds, so that those of the next
+    process are larger.
+    """
+
+    def __init__(self, clock: Clock, limits: RingLimits | None = None) -> None:
+        self._clock, self._limits = clock, limits or RingLimits()
+        self._last = self._forgotten = clock.now_ms() * 1000
+        """Ids of the latest event, and of the latest one that is no longer in the ring."""
+        self._events: dict[int, _Event[A]] = {}
+        self._bytes = 0
+        self._watchers = ShareCounter(self._limits.watchers)
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def append(self, kind: str, audience: A, facts: Mapping[str, Any]) -> None:
+        """Add an event for all watchers that may see its audience. Never waits."""
+        self._last += 1
+        body = _render(self._last, kind, facts, self._clock.now_ms())
+        self._events[self._last] = _Event(audience, body)
+        self._bytes += len(body)
+        while self._bytes > self._limits.bytes or len(self._events) > self._limits.events:
+            self._forgotten += 1
+            self._bytes -= len(self._events.pop(self._forgotten).body)
+        self._wake()
+
+    def follow(
+        self,
+        sees: Callable[[A], bool],
+        *,
+        after: int | None = None,
+        holder: str = "",
+        heartbeat: float = HEARTBEAT_SECONDS,
+    ) -> AsyncGenerator[bytes]:
+        """Return the events that a watcher may see: those after the id `after`, or from now on without it.
+
+        The stream ends when the ring is closed, or has overtaken the watcher. A watcher that has missed events, since
+        `after` is too old or of another process, first receives `events-lost` and then all that is in the ring.
+        `holder` shares the number of watchers with others. Raises TooManyWatchers.
+        """
+        if not self._watchers.acquire(holder):
+            raise TooManyWatchers(headers={"Retry-After": "5"})
+        self._watchers.release(holder)  # taken for good when the stream is read: one that never is would keep it
+        return self._follow(sees, after, holder, heartbeat)
+
+    def close(self) -> None:
+        """End the streams of all watchers, once they have what is in the ring."""
+        self._closed = True
+        self._wake()
+
+    async def _follow(
+        self, sees: Callable[[A], bool], after: int | None, holder: str, heartbeat: float
+    ) -> AsyncGenerator[bytes]:
+        with self._watchers.hold(holder) as admitted:
+            if not admitted:
+                return
+            position = self._last if after is None else after
+            lost = not self._forgotten <= position <= self._last
+            if lost:
+                position = self._forgotten
+            beginning = _render(position, EVENTS_LOST, {"after": after}, self._clock.now_ms()) if lost else b""
+            yield b": watching\n" + (beginning or _position(position))
+            while position >= self._forgotten:
+                piece, position = self._piece(position, sees)
+                if piece:
+                    yield piece
+                elif self._closed:
+                    return
+                elif not await self._wait_for_news(heartbeat):
+                    yield b": keep-alive\n" + _position(position)
+
+    def _piece(self, position: int, sees: Callable[[A], bool]) -> tuple[bytes, int]:
+        """Return events after the position, about as many as fit into a piece, and the position after them."""
+        found, size = list[bytes](), 0
+        while position < self._last and size < PIECE_BYTES:
+            position += 1
+            event = self._events[position]
+            if sees(event.audience):
+                found.append(event.body)
+                size += len(event.body)
+        return b"".join(found), position
+
+    async def _wait_for_news(self, seconds: float) -> bool:
+        """Wait for the next event of any audience. Returns False if none comes in time."""
+        news = self._news
+        try:
+            async with asyncio.timeout(seconds):
+                await news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def parse_event_id(text: str | None) -> int | None:
+    """Return the id in a `Last-Event-ID` header; None without one. Any text that is no id is an event long gone."""
+    if not text:
+        return None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
+
+
+def _position(event_id: int) -> bytes:
+    """Return the id without an event: the client takes the stream up again from here."""
+    return b"id: %d\n\n" % event_id
+
+
+def _render(event_id: int, kind: str, facts: Mapping[str, Any], now_ms: int) -> bytes:
+    body = to_json({"type": kind, **facts, "at": now_ms})
+    if len(body) > MAX_EVENT_BYTES:
+        short = {name: value for name, value in facts.items() if len(to_json(value)) <= LONG_FIELD_BYTES}
+        body = to_json({"type": kind, **short, "at": now_ms})
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event_id, kind.encode(), body)

@@ -1,0 +1,139 @@
+"""What waits for a person in any agent: all agents are asked at the same time, and one that is silent holds up none."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from pydantic import ValidationError
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from agent_common.protocol import PendingList, first_page
+
+from ..errors import InvalidRequest, RequestError
+from ..fleet import Fleet
+from .agent_api import AgentApi
+from .schemas import AgentRequest, PendingPage, UnreachableAgent
+from .view import View
+
+DEADLINE_SECONDS = 5.0
+"""Longest time for one agent's answer."""
+MOST_AT_ONCE = 64
+"""Agents that are asked at one time, over all callers."""
+ANSWER_LIMITS = JsonLimits(4 << 20, max_values=100_000)
+_CURSOR = re.compile(r"([0-9]{1,16})\.([0-9a-f]{16})\.(.+)")
+
+
+class FleetPosition(NamedTuple):
+    """The position of a request in the list over all agents: the oldest first, those of one moment by workspace."""
+
+    since: int
+    workspace: str
+    digest: str
+
+    @classmethod
+    def of(cls, row: AgentRequest) -> FleetPosition:
+        since, digest = row.position
+        return cls(since, row.workspace, digest)
+
+    def format(self) -> str:
+        return f"{self.since}.{self.digest}.{self.workspace}"
+
+    def after_in(self, workspace: str) -> str:
+        """Return the `after` with which an agent lists what follows this position."""
+        if workspace == self.workspace:
+            return f"{self.since}.{self.digest}"
+        return f"{self.since}." if workspace > self.workspace else f"{self.since + 1}."
+
+
+def parse_cursor(text: str) -> FleetPosition:
+    """Parse the `next` of a page. Raises InvalidRequest."""
+    found = _CURSOR.fullmatch(text)
+    if found is None:
+        raise InvalidRequest("after: is not the `next` of a page", faults=[("after", "is not the `next` of a page")])
+    return FleetPosition(int(found[1]), found[3], found[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one agent has said."""
+
+    rows: Sequence[AgentRequest] = ()
+    """By their position."""
+    more: bool = False
+    failure: UnreachableAgent | None = None
+
+
+class PendingRequests:
+    """Lists the open questions and approvals of the agents that run."""
+
+    def __init__(self, fleet: Fleet, api: AgentApi, deadline: float = DEADLINE_SECONDS) -> None:
+        self._fleet, self._api, self._deadline = fleet, api, deadline
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def page(self, view: View, workspace: str | None, limit: int, after: FleetPosition | None) -> PendingPage:
+        """Return a page, oldest first, and the agents that did not answer. With a `workspace`, only that one is asked,
+        whether it runs or not. Raises NotFound if there is none."""
+        if workspace is not None:
+            await self._fleet.get(workspace)
+            asked = [workspace]
+        else:
+            asked = [name for name in self._fleet.running_ids() if view.includes(name)]
+        answers = await asyncio.gather(*(self._ask(name, view, limit, after) for name in asked))
+        rows = sorted((row for answer in answers for row in answer.rows), key=FleetPosition.of)
+        last_known = [FleetPosition.of(answer.rows[-1]) for answer in answers if answer.more and answer.rows]
+        known_until = min(last_known, default=None)  # an agent with further rows may have some before those of others
+        whole = rows if known_until is None else [row for row in rows if FleetPosition.of(row) <= known_until]
+        page = first_page(whole, limit)
+        more = bool(page) and (len(page) < len(rows) or known_until is not None)
+        failures = [answer.failure for answer in answers if answer.failure is not None]
+        return PendingPage(
+            pending=list(page), next=FleetPosition.of(page[-1]).format() if more else None, unreachable=failures
+        )
+
+    async def _ask(self, workspace_id: str, view: View, limit: int, after: FleetPosition | None) -> _Answer:
+        try:
+            async with self._slots, asyncio.timeout(self._deadline):
+                return await self._collect(workspace_id, view, limit, after)
+        except TimeoutError:
+            return _failed(workspace_id, "agent_unreachable", f"no answer within {self._deadline:g} s")
+        except (JsonRefused, ValidationError):
+            return _failed(workspace_id, "invalid_answer", "its answer is not a list of requests")
+        except RequestError as error:
+            return _failed(workspace_id, error.code, error.message)
+
+    async def _collect(self, workspace_id: str, view: View, limit: int, after: FleetPosition | None) -> _Answer:
+        """Read a page with rows of the view. An agent is asked for one user or for all, so that a page of several users
+        may have none of theirs; then the next one is read, and the other is not kept."""
+        while True:
+            page = await self._read(workspace_id, view, limit, after)
+            rows = [AgentRequest.model_construct(**dict(row), workspace=workspace_id) for row in page.pending[:limit]]
+            rows = sorted((row for row in rows if after is None or FleetPosition.of(row) > after), key=FleetPosition.of)
+            shown = [row for row in rows if view.shows(row.user)]
+            if shown or not rows or page.next is None:
+                return _Answer(shown, more=page.next is not None)
+            after = FleetPosition.of(rows[-1])
+
+    async def _read(self, workspace_id: str, view: View, limit: int, after: FleetPosition | None) -> PendingList:
+        query = {"limit": limit} | ({} if after is None else {"after": after.after_in(workspace_id)})
+        target, user = f"/pending?{urlencode(query)}", view.users.only if view.users else None
+        raw = bytearray()
+        async with self._api.get(workspace_id, target, self._deadline, user=user) as connection:
+            while piece := await connection.read(self._deadline):
+                raw += piece
+                if len(raw) > ANSWER_LIMITS.max_bytes:
+                    raise JsonRefused("too_large", "the answer is too long")
+        return await run_by_size(len(raw), partial(_parse, bytes(raw)))
+
+
+def _parse(raw: bytes) -> PendingList:
+    return PendingList.model_validate(read_json(raw, ANSWER_LIMITS))
+
+
+def _failed(workspace_id: str, code: str, detail: str) -> _Answer:
+    return _Answer(failure=UnreachableAgent(workspace=workspace_id, code=code, detail=detail[:300]))

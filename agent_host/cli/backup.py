@@ -1,0 +1,99 @@
+"""`agent-host backup`: a copy of what the host knows, while it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import StartError
+from ..settings import HostSettings, load_settings
+
+_NAME = re.compile(r"mesh-\d{8}T\d{6}Z")
+_DRAFT = ".{}.partial"
+_DAY_SECONDS = 86_400
+"""Age after which a partial backup cannot be one that is being made."""
+
+
+def backup(
+    folder: Annotated[Path | None, typer.Argument(help="A new folder; unset, one in {MESH_DATA_DIR}/backups.")] = None,
+    keep: Annotated[int, typer.Option(min=1, help="How many are kept in {MESH_DATA_DIR}/backups.")] = 7,
+) -> None:
+    """Copy the host's database and token files into a new folder, and print its path. A host may run.
+
+    The data of agents is not in it: their runtimes make backups of their own.
+    """
+    settings = load_settings()
+    target = folder.absolute() if folder else _next_folder(settings.data_dir / "backups")
+    try:
+        _back_up(settings, target)
+        if folder is None:
+            _prune(target.parent, keep)
+    except OSError as error:
+        raise StartError(f"no backup was made: {error.strerror}: {error.filename}") from error
+    print(target)
+
+
+def _next_folder(backups: Path) -> Path:
+    return backups / f"mesh-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _back_up(settings: HostSettings, target: Path) -> None:
+    """Make the folder under another name, and rename it once it is complete, checked and on the disk."""
+    from ..database import copy_sqlite, sqlite_file
+
+    database = sqlite_file(settings.database)
+    if database is None:
+        raise StartError("no backup was made: MESH_DATABASE_URL names another engine; use its own, such as pg_dump")
+    if not database.is_file():
+        raise StartError(f"no backup was made: there is no database at {database}")
+    if target.exists():
+        raise StartError(f"no backup was made: {target} exists already; name a folder that does not")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = target.with_name(_DRAFT.format(target.name))
+    shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+    draft.mkdir(mode=0o700)
+    try:
+        copy_sqlite(database, draft / "mesh.db")
+        _copy_tokens(settings.data_dir / "tokens", draft / "tokens")
+        for made in (draft / "tokens", draft):
+            _fsync(made)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    _fsync(target.parent)
+
+
+def _copy_tokens(source: Path, target: Path) -> None:
+    """Copy the files of `agent-host token ID --keep`, each readable only by its owner."""
+    target.mkdir(mode=0o700)
+    for path in sorted(source.iterdir()) if source.is_dir() else ():
+        if path.is_file() and not path.is_symlink() and not path.name.endswith(".new"):
+            copied = os.open(target / path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(copied, "wb") as file:
+                file.write(path.read_bytes())
+                file.flush()
+                os.fsync(copied)
+
+
+def _prune(backups: Path, keep: int) -> None:
+    """Delete all but the newest backups, and what killed processes have left; other files in the folder stay."""
+    found = sorted(path for path in backups.iterdir() if _NAME.fullmatch(path.name))
+    abandoned = [path for path in backups.glob(_DRAFT.format("*")) if time.time() - path.stat().st_mtime > _DAY_SECONDS]
+    for old in (*found[:-keep], *abandoned):
+        shutil.rmtree(old)
+
+
+def _fsync(folder: Path) -> None:
+    """Write the entries of a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

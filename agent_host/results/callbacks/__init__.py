@@ -1,0 +1,1 @@
+"""Callbacks: the host sends results of tasks to URLs that tasks and workspaces name."""

@@ -1,0 +1,67 @@
+"""Read results: a page, the newest first, or the one of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+
+from ..access import UserSet
+from ..database import HostDatabase, task_results
+from .records import Result, ResultPage, result_from_row
+
+MAX_PAGE_CHARACTERS = 8 << 20
+"""Characters of results after which a page ends, however many rows it may have."""
+_ROWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ResultQuery:
+    """Which results. None: all of them."""
+
+    workspaces: Collection[str] | None = None
+    users: UserSet | None = None
+    task_id: str | None = None
+    after: int | None = None
+    """Only those that were recorded before the one with this number."""
+    limit: int = 100
+
+
+async def read_results(database: HostDatabase, query: ResultQuery) -> ResultPage:
+    """Return a page of results, the newest first."""
+    return await database.run(lambda connection: _read_page(connection, query))
+
+
+def _read_page(connection: Connection, query: ResultQuery) -> ResultPage:
+    """Read rows until the page is full: a hostile agent may have filled each with a megabyte."""
+    found: list[Result] = []
+    size, last = 0, None
+    for row in connection.execute(_select(query), execution_options={"yield_per": _ROWS_AT_ONCE}).mappings():
+        found.append(result_from_row(row))
+        size += len(row["result"])
+        if len(found) == query.limit or size >= MAX_PAGE_CHARACTERS:
+            last = row["id"]
+            break
+    return ResultPage(results=found, next=last)
+
+
+def _select(query: ResultQuery) -> Select[tuple[object, ...]]:
+    table = task_results
+    found = select(table).order_by(table.c.id.desc()).limit(query.limit)
+    if query.workspaces is not None:
+        found = found.where(table.c.workspace.in_(query.workspaces))
+    if query.users is not None:
+        found = found.where(_is_of(query.users))
+    if query.task_id is not None:
+        found = found.where(table.c.task_id == query.task_id)
+    if query.after is not None:
+        found = found.where(table.c.id < query.after)
+    return found
+
+
+def _is_of(users: UserSet) -> ColumnElement[bool]:
+    """Match the users' rows. Prefixes are compared exactly; LIKE of SQLite would ignore case."""
+    principal = task_results.c.principal
+    begins = (func.substr(principal, 1, len(prefix)) == prefix for prefix in users.prefixes)
+    return or_(principal.in_(users.names), *begins)

@@ -1,0 +1,66 @@
+"""`GET /results`: what has become of tasks, for the operator, and for people in the workspaces of their token."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+
+from ..access import HostCaller, identify_person, visible_users
+from ..errors import Forbidden, InvalidRequest, NotFound
+from ..http import JsonRoute
+from .query import ResultQuery
+from .records import AwaitedResult, Result, ResultPage
+from .service import ResultService
+
+MAX_WAIT_SECONDS = 600.0
+_LAST_ROW = (1 << 63) - 1
+router = APIRouter(route_class=JsonRoute)
+
+
+@router.get("/results", response_model=ResultPage | Result | AwaitedResult)
+async def results(
+    request: Request,
+    caller: Annotated[HostCaller, Depends(identify_person)],
+    *,
+    workspace: Annotated[str | None, Query(max_length=100, description="Only of this workspace")] = None,
+    user: Annotated[str | None, Query(max_length=200, description="Only of this user's tasks")] = None,
+    task_id: Annotated[str | None, Query(max_length=200, description="The result of this task alone")] = None,
+    wait: Annotated[
+        float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for it; 202 if it has not come")
+    ] = 0,
+    after: Annotated[int | None, Query(ge=0, le=_LAST_ROW, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many results")] = 100,
+) -> Response:
+    """List the results of tasks, the newest first, or read the one of a task."""
+    service: ResultService = request.app.state.results
+    query = replace(_visible(request, caller, workspace, user), after=after, limit=limit)
+    if task_id is None:
+        if wait:
+            why = "needs task_id: name the task whose result is waited for"
+            raise InvalidRequest.from_faults([("wait", why)])
+        return _json_response(await service.page(query))
+    one = replace(query, task_id=task_id, after=None, limit=1)
+    found = await service.wait(one, wait) if wait else await service.find(one)
+    if wait and await identify_person(request) != caller:  # meanwhile the token may also have expired
+        raise Forbidden("meanwhile this token has lost a workspace; ask again")
+    if found is not None:
+        return _json_response(found)
+    if wait:
+        return _json_response(AwaitedResult(task_id=task_id, workspace=workspace), 202)
+    raise NotFound(f"there is no result of a task {task_id!r}")
+
+
+def _visible(request: Request, caller: HostCaller, workspace: str | None, user: str | None) -> ResultQuery:
+    """Return what the caller may see of this workspace and user. Raises Forbidden if that is not its own."""
+    users = visible_users(caller, request.headers.raw, user)
+    if workspace and caller.scope is not None:
+        caller.scope.check_workspace(workspace)
+    all_of_caller = caller.scope.workspaces if caller.scope else None
+    return ResultQuery([workspace] if workspace else all_of_caller, users)
+
+
+def _json_response(body: ResultPage | Result | AwaitedResult, status: int = 200) -> Response:
+    return Response(body.model_dump_json(), status, media_type="application/json")

@@ -1,0 +1,58 @@
+"""Read results and wait for them, without asking the database again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ..database import HostDatabase
+from .query import ResultQuery, read_results
+from .records import Result, ResultPage
+
+
+class ResultService:
+    """Reads results. `announce` each one once it is on disk."""
+
+    def __init__(self, database: HostDatabase) -> None:
+        self._database = database
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        """Those who wait for a task, by its id."""
+
+    def announce(self, task_id: str) -> None:
+        """Wake those who wait for the task."""
+        for event in self._waiting.get(task_id, ()):
+            event.set()
+
+    async def page(self, query: ResultQuery) -> ResultPage:
+        """Return a page, the newest first."""
+        return await read_results(self._database, query)
+
+    async def find(self, query: ResultQuery) -> Result | None:
+        """Return the newest result that the query matches."""
+        page = await read_results(self._database, query)
+        return page.results[0] if page.results else None
+
+    async def wait(self, query: ResultQuery, seconds: float) -> Result | None:
+        """Return the result of the query's task once there is one; None if there is none in time."""
+        assert query.task_id is not None  # noqa: S101
+        try:
+            with self._watch(query.task_id) as announced:
+                async with asyncio.timeout(seconds):
+                    while (found := await self.find(query)) is None:
+                        await announced.wait()
+                        announced.clear()
+                    return found
+        except TimeoutError:
+            return None
+
+    @contextmanager
+    def _watch(self, task_id: str) -> Generator[asyncio.Event]:
+        event = asyncio.Event()
+        self._waiting.setdefault(task_id, set()).add(event)
+        try:
+            yield event
+        finally:
+            self._waiting[task_id].discard(event)
+            if not self._waiting[task_id]:
+                del self._waiting[task_id]

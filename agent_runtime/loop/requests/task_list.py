@@ -1,0 +1,42 @@
+"""List tasks, newest first, a page at a time."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+from agent_common.protocol import ListedTask, TaskList, TaskRecord, TasksQuery
+
+from ...errors import InvalidRequest
+from .tasks import TaskService
+
+_CURSOR = re.compile(r"msg_[0-9A-Za-z]{1,40}")
+
+
+async def list_tasks(tasks: TaskService, user: str | None, asked: TasksQuery) -> TaskList:
+    """Return a page of the tasks of one user, or of all users. Raises InvalidRequest if `after` is no cursor."""
+    if asked.after is not None and not _CURSOR.fullmatch(asked.after):
+        raise InvalidRequest.from_faults([("after", "is not the `next` of a page")])
+    rows = await tasks.read(lambda connection: _select(connection, user, asked))
+    found = [_listed(row["principal"], record) for row, record in rows]
+    return TaskList(tasks=found, next=rows[-1][0]["message_id"] if len(rows) == asked.limit else None)
+
+
+def _select(connection: sqlite3.Connection, user: str | None, asked: TasksQuery) -> list[sqlite3.Row]:
+    """Return a page of rows. The id of a task's message tells when the task came, as ids are made in order."""
+    conditions, values = ["1"], list[object]()
+    if user is not None:
+        conditions.append("principal = ?")
+        values.append(user)
+    if asked.after is not None:
+        conditions.append("message_id < ?")
+        values.append(asked.after)
+    if asked.status:
+        conditions.append(f"json_extract(record_json, '$.status') IN ({', '.join('?' * len(asked.status))})")
+        values += asked.status
+    query = f"SELECT * FROM tasks WHERE {' AND '.join(conditions)} ORDER BY message_id DESC LIMIT ?"  # noqa: S608  no value is in it
+    return connection.execute(query, (*values, asked.limit)).fetchall()
+
+
+def _listed(user: str, record: TaskRecord) -> ListedTask:
+    return ListedTask(user=user, **{name: getattr(record, name) for name in TaskRecord.model_fields})

@@ -1,0 +1,1 @@
+"""What Discord keeps, and what changes it: everything but the wire."""

@@ -1,0 +1,7 @@
+"""Conversations of people with agents: between the port of the platforms and the client of the agents."""
+
+from .bot import Bot, Later
+from .commands import COMMANDS
+from .conversations import Conversations
+
+__all__ = ["COMMANDS", "Bot", "Conversations", "Later"]

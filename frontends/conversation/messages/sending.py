@@ -1,0 +1,164 @@
+"""Hands a person's message over to the agent: it is on the agent's disk before its update ends, and it has a reply."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agent_client import ClientError, SessionBusy
+
+from ...people import Person
+from ...platform import Update
+from ...store import (
+    Reply,
+    StoredChat,
+    add_post_in,
+    add_reply_in,
+    change_post_in,
+    count_replies_in,
+    repeat_reply_in,
+    replies_of_session_in,
+    reply_of_message_in,
+)
+from ..context import Context, key_of, words_or_later
+from .files import receive_files
+from .words_of_people import edited, message_of, shown_name
+
+WhenBusy = Literal["queue", "steer"]
+HANDOVER_SECONDS = 60.0
+_NOT_THE_LAST = "Only the last message of a conversation can be edited. /rewind takes messages back."
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """Nothing else changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """The way of messages to the agents of a bot."""
+
+    context: Context
+
+    async def send(
+        self,
+        update: Update,
+        chat: StoredChat,
+        person: Person,
+        *,
+        on_busy: WhenBusy = "steer",
+        source: Update | None = None,
+        note: str = "",
+        also: Callable[[sqlite3.Connection], object] = _nothing,
+    ) -> None:
+        """Send a message and end the update. It may come from an earlier update (`source`). The chat gets a `note`, and
+        `also` belongs to the same transaction. Raises Later."""
+        it, source = self.context, source or update
+        agent = it.agent(chat, person)
+        received = await receive_files(it, agent, source)
+        if not source.text.strip() and not received.stored:
+            await it.finish(update, also, *received.refused)
+            return
+        reply = await self._reply(source, chat, person, on_busy, [file.line() for file in received.stored])
+        try:
+            async with agent.chat(
+                reply.text,
+                session=reply.session,
+                id=reply.message_id,
+                model=reply.model,
+                agent=reply.agent,
+                on_busy=on_busy,
+                wait=HANDOVER_SECONDS,
+            ) as turn:
+                await anext(turn, None)  # it is on the agent's disk
+        except ClientError as error:
+            await it.finish(update, also, *received.refused, words_or_later(error))
+            return
+        now = it.clock.now_ms()
+
+        def work(connection: sqlite3.Connection) -> None:
+            also(connection)
+            add_reply_in(connection, reply)
+            reply_to = None if source.chat.private else source.message_id
+            add_post_in(connection, reply.bot, reply.chat, reply.key, None, reply_to=reply_to, now=now)
+
+        await it.finish(update, work, *received.refused, *filter(None, [note]))
+        it.followers.start(reply)
+
+    async def edit(self, update: Update, chat: StoredChat, person: Person) -> None:
+        """Let the agent answer anew what was edited, in the messages of the reply, and end the update. Raises Later."""
+        it = self.context
+        found = await it.database.run(lambda c: reply_of_message_in(c, it.bot.name, update.chat.id, update.message_id))
+        if found is None or not update.text.strip():  # a command, an answer, or a message from before the bot was here
+            await it.tell(update)
+            return
+        replies = await it.database.run(
+            lambda c: replies_of_session_in(c, found.bot, found.chat, chat.session, limit=1)
+        )
+        if not replies or replies[0].key != found.key or found.requester != person.principal:
+            await it.tell(update, _NOT_THE_LAST)
+            return
+        again = replace(found, text=edited(found.text, update.text), state="running")
+        agent = it.mesh.agent(found.workspace, found.user)
+        try:
+            if again.text != found.text:
+                await agent.edit(again.text, session=found.session, id=found.message_id)
+        except SessionBusy:  # it is not the answer that the person wants any more
+            await self._edit_after_abort(update, again)
+            return
+        except ClientError as error:
+            await it.tell(update, words_or_later(error))
+            return
+        await self._note_edit(update, again)
+
+    async def _edit_after_abort(self, update: Update, again: Reply) -> None:
+        agent = self.context.mesh.agent(again.workspace, again.user)
+        try:
+            await agent.abort(again.session)
+            await agent.edit(again.text, session=again.session, id=again.message_id)
+        except ClientError as error:
+            await self.context.tell(update, words_or_later(error))
+            return
+        await self._note_edit(update, again)
+
+    async def _note_edit(self, update: Update, again: Reply) -> None:
+        await self.context.followers.stop(again)
+
+        def work(connection: sqlite3.Connection) -> None:
+            repeat_reply_in(connection, again.key, again.text)
+            change_post_in(connection, again.key, None)
+
+        await self.context.finish(update, work)
+        self.context.followers.start(again)
+
+    async def _reply(
+        self, source: Update, chat: StoredChat, person: Person, on_busy: WhenBusy, files: list[str]
+    ) -> Reply:
+        bot = self.context.bot
+        key = key_of(bot.name, source.id)
+        earlier = await self.context.database.run(lambda c: count_replies_in(c, bot.name, chat.chat.id, chat.session))
+        text = message_of(
+            source.text,
+            source.sender,
+            bot.platform.name,
+            private=source.chat.private,
+            files=files,
+            first=earlier == 0,
+        )
+        return Reply(
+            key=key,
+            bot=bot.name,
+            chat=source.chat.id,
+            workspace=self.context.workspace(chat),
+            user=self.context.principal(source.chat, person),
+            session=chat.session,
+            message_id=f"{bot.name}-{key}",
+            text=text,
+            on_busy=on_busy,
+            model=chat.model,
+            agent=chat.agent,
+            requester=person.principal,
+            requester_name=shown_name(source.sender),
+            platform_message=source.message_id,
+        )

@@ -1,0 +1,111 @@
+"""Events of the host: what waits for people and what was decided goes to the cards, what failed becomes a notice."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from agent_client import AgentEvent, ClientError, Mesh
+from agent_common.backoff import Backoff
+from agent_common.clock import Clock
+from agent_common.telemetry import logger
+
+from ...people import private_chats_in
+from ...platform import Piece
+from ...store import Database, add_post_in, chat_in, event_position_in, note_event_in, reply_of_turn_in
+from ..context import Context, key_of
+from ..requests import Waiting
+from .notices import notice_of, summary_of
+from .operator import OperatorNotices
+
+log = logger(__name__)
+STREAM = "host"
+_BACKOFF = Backoff(first=1.0, most=60.0, jitter=0.5)
+
+
+class HostEvents:
+    """Follows the events of the host for all bots. The position of the last one that mattered is on disk with what it
+    caused, so that each has one effect."""
+
+    def __init__(
+        self,
+        bots: Mapping[str, tuple[Context, Waiting]],
+        database: Database,
+        mesh: Mesh,
+        clock: Clock,
+        operator: OperatorNotices,
+    ) -> None:
+        self._bots, self._database, self._mesh, self._clock, self._operator = bots, database, mesh, clock, operator
+
+    async def run(self) -> None:
+        """Follow until it is cancelled."""
+        failures = 0
+        while True:
+            after = await self._database.run(lambda c: event_position_in(c, STREAM))
+            try:
+                async for event in self._mesh.events(after=after):
+                    failures = 0
+                    await self._take(event)
+            except ClientError as error:
+                log.info("the events of the host are not followed", error=str(error))
+            failures += 1
+            await asyncio.sleep(_BACKOFF.pause(failures))
+            self._look()
+
+    def _look(self, workspace: str | None = None) -> None:
+        for context, waiting in self._bots.values():
+            if workspace is None or workspace in context.bot.workspaces:
+                waiting.look()
+
+    async def _take(self, event: AgentEvent) -> None:
+        workspace = str(event.data.get("workspace", ""))
+        match event.type:
+            case "events-lost":
+                self._look()
+            case "approval-requested":
+                self._look(workspace)
+            case "approval-resolved":
+                for context, waiting in self._bots.values():
+                    if workspace in context.bot.workspaces:
+                        await waiting.resolve(workspace, event.data)
+            case _:
+                pass
+        await self._notice(event, workspace)
+
+    async def _notice(self, event: AgentEvent, workspace: str) -> None:
+        text, summary = notice_of(event), summary_of(event)
+        if text is None and summary is None:
+            return
+
+        def work(connection: sqlite3.Connection) -> list[tuple[Context, str]]:
+            if text is not None and self._is_shown(connection, event.data):
+                return []
+            note_event_in(connection, STREAM, event.id)
+            return [] if text is None else self._post(connection, event, workspace, text)
+
+        for context, chat in await self._database.run(work):
+            context.outbox.wake(chat)
+        if summary is not None:
+            self._operator.add(summary)
+
+    def _is_shown(self, connection: sqlite3.Connection, data: dict[str, Any]) -> bool:
+        """Whether a reply in a chat shows how the turn has ended."""
+        user, session, message = (str(data.get(name, "")) for name in ("user", "session_id", "message_id"))
+        return reply_of_turn_in(connection, user, session, message) is not None
+
+    def _post(
+        self, connection: sqlite3.Connection, event: AgentEvent, workspace: str, text: str
+    ) -> list[tuple[Context, str]]:
+        """Add a message for the person in the first private chat that there is."""
+        user = str(event.data.get("user", ""))
+        for context, _ in self._bots.values():
+            if workspace not in context.bot.workspaces:
+                continue
+            for chat in private_chats_in(connection, context.bot.name, user):
+                if chat_in(connection, context.bot.name, chat) is not None:
+                    key = key_of(context.bot.name, STREAM, event.id)
+                    add_post_in(connection, context.bot.name, chat, key, [Piece(text)], now=self._clock.now_ms())
+                    return [(context, chat)]
+        return []

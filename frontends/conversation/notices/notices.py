@@ -1,0 +1,38 @@
+"""Which events of the host are worth a notice, and its words: pure."""
+
+from __future__ import annotations
+
+from agent_client import AgentEvent
+
+from ..words import one_line, plain
+
+_FAILED_WORK = {"dead": "has failed", "expired": "was not begun in time"}
+
+
+def notice_of(event: AgentEvent) -> str | None:
+    """Return the message for the person whose turn, task or work has failed; None if it has not."""
+    data, where = event.data, plain(str(event.data.get("workspace", "")), 60)
+    if event.type == "turn-finished" and data.get("reason") == "error":
+        if task := data.get("task_id"):
+            return f"⚠️ The task {plain(str(task), 80)} of {where} has failed."
+        return f"⚠️ A turn of {where} has failed, in the conversation {plain(str(data.get('session_id', '')), 80)}."
+    if event.type == "work-changed" and (words := _FAILED_WORK.get(str(data.get("status")))):
+        reason = f": {plain(str(data['error']), 200)}" if data.get("error") else "."
+        return f"⚠️ The work {plain(str(data.get('request_id', '')), 80)} of {where} {words}{reason}"
+    return None
+
+
+def summary_of(event: AgentEvent) -> str | None:
+    """Return one line for the operator about what waits for a person or has failed; None for other events."""
+    data = event.data
+    where, user = one_line(str(data.get("workspace", "")), 60), one_line(str(data.get("user", "")), 60)
+    if event.type == "approval-requested":
+        what = (
+            "A question" if data.get("kind") == "question" else f"An approval of {one_line(str(data.get('tool')), 60)}"
+        )
+        return f"{what} waits: agent {where}, user {user}"
+    if event.type == "turn-finished" and data.get("reason") == "error":
+        return f"A turn has failed: agent {where}, user {user}"
+    if event.type == "work-changed" and (words := _FAILED_WORK.get(str(data.get("status")))):
+        return f"Work {one_line(str(data.get('request_id', '')), 80)} {words}: agent {where}"
+    return None

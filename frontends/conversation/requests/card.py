@@ -1,0 +1,132 @@
+"""The message of an approval or a question: what would be done, who asks, the buttons, and how it was decided: pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_common.protocol import is_object
+
+from ...platform import Button, Piece
+from ...store import StoredRequest
+from ..words import code, fenced, one_line, plain
+from .choices import Asked, asked_of
+
+MAX_MESSAGES = 3
+LABEL_CHARACTERS = 48
+MAX_OPTIONS = 20
+"""Options that have a button; others can be written."""
+MAX_ROWS, MAX_IN_A_ROW = 5, 5
+"""What every platform shows."""
+PREFIX = "a"
+READ_FIRST = "Read all of it before you allow it: `agent pending` on a computer shows it."
+_CUT = f"⚠️ **There is more than fits here.** {READ_FIRST}"
+
+
+def card(request: StoredRequest, split: Callable[[str], list[str]]) -> list[Piece]:
+    """Return the messages for a request as it is now. The last one has the buttons."""
+    texts = split(_document(request))
+    end = f"**{request.verdict}**" if request.state == "decided" else ""
+    if len(texts) > MAX_MESSAGES:
+        texts = [*texts[: MAX_MESSAGES - 1], _CUT]
+    if end:
+        texts = [*texts[:-1], *split(f"{texts[-1]}\n\n{end}")]
+    buttons = _buttons(request, cut=_CUT in texts) if request.state == "open" else ()
+    return [*map(Piece, texts[:-1]), Piece(texts[-1], buttons)]
+
+
+def is_offered(request: StoredRequest, word: str, split: Callable[[str], list[str]]) -> bool:
+    """Tell whether the message has a button for this: one that does not show all of a call offers no permission."""
+    rows = card(request, split)[-1].buttons
+    return any(button.data == _data(request, word) for row in rows for button in row)
+
+
+def _document(request: StoredRequest) -> str:
+    origin = f"*{plain(request.origin, 150)}*" if request.origin else ""
+    texts = _approval(request) if request.kind == "approval" else _question(request)
+    return "\n\n".join(filter(None, (origin, *texts)))
+
+
+def _approval(request: StoredRequest) -> Sequence[str]:
+    always = ", ".join(
+        code(f"{rule.get('permission')} {rule.get('pattern')}", 100) for rule in request.always if is_object(rule)
+    )
+    return (
+        f"🔐 **Allow {plain(request.tool, 60)}?**",
+        _arguments(request.tool, request.input),
+        f"*{plain(request.reason, 300)}*" if request.reason else "",
+        f"*Always* would allow in this conversation: {always}" if always and request.state == "open" else "",
+        "Write the reason as your next message." if request.reason_from and request.state == "open" else "",
+    )
+
+
+def _arguments(tool: str, given: dict[str, Any]) -> str:
+    """Return the arguments as a person reads them: a command as it is, a block for what has several lines."""
+    if tool == "bash" and isinstance(given.get("command"), str):
+        rest = {name: value for name, value in given.items() if name not in ("command", "description")}
+        return "\n\n".join(filter(None, (fenced(given["command"], "sh"), _arguments("", rest))))
+    pieces: list[str] = []
+    for name, value in given.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if "\n" in text or len(text) > 80:
+            pieces.append(f"**{plain(str(name), 60)}**\n\n{fenced(text)}")
+        else:
+            pieces.append(f"**{plain(str(name), 60)}**: {code(text, 100) or '(empty)'}")
+    return "\n\n".join(pieces)
+
+
+def _question(request: StoredRequest) -> Sequence[str]:
+    parts = asked_of(request)
+    number = min(len(request.answers), len(parts) - 1)
+    asked = parts[number]
+    options = "\n".join(
+        f"{index}. **{plain(label, 200)}**" + (f": {plain(about, 300)}" if about else "")
+        for index, (label, about) in enumerate(asked.options, 1)
+        if about or len(label) > LABEL_CHARACTERS or _are_many(asked)
+    )
+    answered = "\n".join(
+        f"- {plain(part.text, 150)} → **{plain(', '.join(texts), 150)}**"
+        for part, texts in zip(parts, request.answers, strict=False)
+    )
+    count = f"({number + 1} of {len(parts)}) " if len(parts) > 1 else ""
+    how = "Write your answer." if not asked.options else "Press a button, or write an answer of your own."
+    return (
+        answered,
+        f"❓ {count}**{plain(asked.text, 1500)}**",
+        options,
+        f"*{how}*" if request.state == "open" else "",
+    )
+
+
+def _buttons(request: StoredRequest, *, cut: bool) -> Sequence[Sequence[Button]]:
+    if request.kind == "question":
+        return _option_buttons(request, asked_of(request)[min(len(request.answers), len(asked_of(request)) - 1)])
+    allow = [Button("✅ Once", _data(request, "once"))]
+    if request.always:
+        allow.append(Button("♾ Always", _data(request, "always")))
+    reject = [Button("❌ Reject", _data(request, "reject")), Button("✍️ Reject, because…", _data(request, "reason"))]
+    return [reject] if cut else [allow, reject]
+
+
+def _option_buttons(request: StoredRequest, asked: Asked) -> Sequence[Sequence[Button]]:
+    """Return a button for each option: one in a row, or several that have only the number if there are many."""
+    part, many = len(request.answers), _are_many(asked)
+    buttons: list[Button] = []
+    for number, (label, _) in enumerate(asked.options[:MAX_OPTIONS]):
+        mark = "☑ " if number in request.picked else "☐ " if asked.multiple else ""
+        shown = "" if many else one_line(label, LABEL_CHARACTERS)
+        buttons.append(Button(f"{mark}{shown or number + 1}", _data(request, f"{part}.{number}")))
+    if asked.multiple:
+        buttons.append(Button("Done", _data(request, f"{part}.done")))
+    in_a_row = MAX_IN_A_ROW if many else 1
+    return [buttons[at : at + in_a_row] for at in range(0, len(buttons), in_a_row)]
+
+
+def _are_many(asked: Asked) -> bool:
+    """Whether the options do not fit into the rows, with one for `Done`."""
+    return len(asked.options) + asked.multiple > MAX_ROWS
+
+
+def _data(request: StoredRequest, word: str) -> str:
+    return f"{PREFIX}:{request.token}:{word}"

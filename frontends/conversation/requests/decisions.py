@@ -1,0 +1,165 @@
+"""Decides approvals and questions: by a button or by a text, once, and by those alone who may."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from agent_client import ClientError, NotFound, NotWaiting
+
+from ...people import Person
+from ...platform import Update
+from ...store import (
+    StoredChat,
+    StoredRequest,
+    change_post_in,
+    end_request_in,
+    expect_reason_in,
+    note_deciding_in,
+    note_progress_in,
+    open_requests_in,
+    received_at_in,
+    request_in,
+)
+from ..context import Context, words_or_later
+from ..words import one_line, plain
+from .card import PREFIX, READ_FIRST, card, is_offered
+from .choices import REASON_CHARACTERS, Answer, AskReason, Choice, Progress, choice_of_press, choice_of_text
+
+REASON_MS = 10 * 60 * 1000
+"""How long the next message of a person counts as the reason."""
+_NOT_ANY_MORE = "This button is not valid any more."
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """The decisions of people on what waits in the chats of a bot."""
+
+    context: Context
+
+    async def press(self, update: Update, person: Person) -> None:
+        """Carry out a press on a button of a request, and end the update."""
+        it, pieces = self.context, update.text.split(":", 2)
+        request = await it.database.run(lambda c: request_in(c, pieces[1])) if len(pieces) == 3 else None
+        if request is None or (request.bot, request.chat) != (it.bot.name, update.chat.id):
+            await it.acknowledge(update, _NOT_ANY_MORE)
+        elif not self._may_decide(request, person):
+            await it.acknowledge(update, f"Only {one_line(request.requester_name, 40)} or an approver may decide this.")
+        elif request.state == "decided":
+            await it.acknowledge(update, one_line(f"Decided: {request.verdict}", 150))
+        elif (choice := choice_of_press(request, pieces[2])) is None or not self._is_offered(request, pieces[2]):
+            await it.acknowledge(update, _NOT_ANY_MORE)
+        else:
+            await it.acknowledge(update)
+            await self._carry_out(update, request, choice, person)
+            return
+        await it.tell(update)
+
+    async def answer(self, update: Update, person: Person) -> bool:
+        """Take a message as the answer to the one request that is open in its chat, or as the reason for a rejection,
+        and end the update. Returns False if it is neither."""
+        it = self.context
+        found = await it.database.run(lambda c: self._open_before(c, update))
+        now = it.clock.now_ms()
+        for request in found:
+            if request.reason_from == person.principal and now < (request.reason_until or 0):
+                reason = Answer("reject", update.text.strip()[:REASON_CHARACTERS] or None)
+                await self._carry_out(update, request, reason, person)
+                return True
+        mine = [request for request in found if self._may_decide(request, person)]
+        if len(mine) != 1 or (choice := choice_of_text(mine[0], update.text)) is None:
+            return False
+        if isinstance(choice, Answer) and choice.decision and not self._is_offered(mine[0], choice.decision):
+            await it.tell(update, READ_FIRST)
+            return True
+        await self._carry_out(update, mine[0], choice, person)
+        return True
+
+    def _open_before(self, connection: sqlite3.Connection, update: Update) -> list[StoredRequest]:
+        """Return what was open when a message came. The agent may have asked because of this very message, if the
+        process died before its update had ended."""
+        name = self.context.bot.name
+        received_at = received_at_in(connection, name, update.id)
+        return [one for one in open_requests_in(connection, name, update.chat.id) if one.created_at <= received_at]
+
+    async def is_waiting(self, chat: StoredChat) -> bool:
+        """Whether the session of a chat waits for a person, and so takes no message."""
+        name = self.context.bot.name
+        found = await self.context.database.run(lambda c: open_requests_in(c, name, chat.chat.id))
+        return any(request.session == chat.session for request in found)
+
+    def _may_decide(self, request: StoredRequest, person: Person) -> bool:
+        principals = person.identities | {person.principal}
+        return request.requester in principals or bool(principals & self.context.bot.approvers)
+
+    def _is_offered(self, request: StoredRequest, word: str) -> bool:
+        return is_offered(request, word, self.context.bot.platform.split)
+
+    async def _carry_out(self, update: Update, request: StoredRequest, choice: Choice, person: Person) -> None:
+        match choice:
+            case Answer():
+                await self._decide(update, request, choice)
+            case Progress():
+                shown = replace(request, answers=choice.answers, picked=choice.picked)
+                await self._show(update, shown, lambda c: note_progress_in(c, shown.token, shown.answers, shown.picked))
+            case AskReason():
+                until = self.context.clock.now_ms() + REASON_MS
+                shown = replace(request, reason_from=person.principal, reason_until=until)
+                await self._show(
+                    update, shown, lambda c: expect_reason_in(c, shown.token, shown.reason_from, shown.reason_until)
+                )
+            case _:
+                assert_never(choice)
+
+    async def _decide(self, update: Update, request: StoredRequest, answer: Answer) -> None:
+        """Pass a decision on. That this update decides is on disk before: if the process dies before it has noted the
+        outcome, it finds the request answered when it starts again, and knows by whom."""
+        it, again = self.context, request.deciding == update.id
+        await it.database.run(lambda c: note_deciding_in(c, request.token, update.id))
+        agent = it.mesh.agent(request.workspace, request.user)
+        verdict = _verdict(answer, update.sender.name)
+        try:
+            if request.kind == "approval":
+                await agent.answer(request, answer.decision or "reject", answer.reason)
+            else:
+                await agent.answer(request, [[*texts] for texts in answer.answers])
+        except NotWaiting:
+            verdict = verdict if again else "It was decided elsewhere, or is over."
+        except NotFound:
+            verdict = "Its conversation does not exist any more."
+        except ClientError as error:
+            words = words_or_later(error)
+            await it.tell(update, words)
+            return
+        decided = replace(request, state="decided", verdict=verdict, reason_from=None)
+        await self._show(update, decided, lambda c: end_request_in(c, decided.token, verdict))
+
+    async def _show(self, update: Update, request: StoredRequest, note: Callable[[sqlite3.Connection], object]) -> None:
+        pieces = card(request, self.context.bot.platform.split)
+
+        def work(connection: sqlite3.Connection) -> None:
+            note(connection)
+            change_post_in(connection, request.token, pieces)
+
+        await self.context.finish(update, work)
+
+
+def _verdict(answer: Answer, name: str) -> str:
+    by = f"by {plain(name, 40)}"
+    match answer.decision:
+        case "once":
+            return f"✅ Allowed once {by}"
+        case "always":
+            return f"♾ Always allowed {by}"
+        case "reject":
+            return f"❌ Rejected {by}" + (f": {plain(answer.reason, 200)}" if answer.reason else "")
+        case None:
+            texts = "; ".join(", ".join(texts) for texts in answer.answers)
+            return f"→ {plain(texts, 300)} ({by})"
+
+
+def is_press(data: str) -> bool:
+    """Whether a button belongs to a request."""
+    return data.startswith(f"{PREFIX}:")

@@ -1,0 +1,155 @@
+"""Keeps the messages of approvals and questions in step with the host: what waits there has one, wherever its turn was
+started, and what is decided there is shown as such, wherever that was done."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any
+
+from agent_client import ClientError, HostRequest, Mesh, Pending
+from agent_common.clock import Clock
+from agent_common.telemetry import logger
+
+from ...people import private_chats_in
+from ...store import (
+    Database,
+    StoredChat,
+    StoredRequest,
+    add_post_in,
+    add_request_in,
+    change_post_in,
+    chat_in,
+    end_request_in,
+    is_being_decided_in,
+    open_requests_in,
+    reply_of_turn_in,
+)
+from ..bot import Bot
+from ..outbox import Outbox
+from .card import card
+
+log = logger(__name__)
+AGAIN_SECONDS = 60.0
+"""After this time the list is read again, if nothing has happened before."""
+RETRY_SECONDS = 2.0
+_OUTCOMES = {
+    "expired": "⌛ Not decided in time.",
+    "cancelled": "⏹ Not needed any more: the turn was stopped.",
+    "once": "✅ Allowed once, elsewhere.",
+    "always": "♾ Always allowed, elsewhere.",
+    "reject": "❌ Rejected, elsewhere.",
+}
+_OVER = "It was decided elsewhere, or is over."
+
+
+class Waiting:
+    """What waits for people in the workspaces of one bot."""
+
+    def __init__(self, bot: Bot, outbox: Outbox, database: Database, mesh: Mesh, clock: Clock) -> None:
+        self._bot, self._outbox, self._database, self._mesh, self._clock = bot, outbox, database, mesh, clock
+        self._due = asyncio.Event()
+
+    def look(self) -> None:
+        """Read the list again: something has happened."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Compare with the host until it is cancelled."""
+        while True:
+            self._due.clear()
+            try:
+                for workspace in self._bot.workspaces:
+                    started = self._clock.now_ms()
+                    self._wake(await self._compare(await self._mesh.pending(workspace=workspace), workspace, started))
+            except ClientError as error:
+                log.info("what waits for people cannot be read", bot=self._bot.name, error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+            try:
+                async with asyncio.timeout(AGAIN_SECONDS):
+                    await self._due.wait()
+            except TimeoutError:
+                continue
+
+    async def resolve(self, workspace: str, data: dict[str, Any]) -> None:
+        """Show that a request was decided, as an event of the host says."""
+        outcome = data.get("decision") or data.get("outcome")
+        words = _OUTCOMES.get(str(outcome), _OVER)
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            return [
+                self._end(connection, request, words)
+                for request in open_requests_in(connection, self._bot.name)
+                if (request.workspace, request.session, request.request)
+                == (workspace, data.get("session_id"), data.get("id"))
+                and data.get("user") == request.user
+                and not is_being_decided_in(connection, request)
+            ]
+
+        self._wake(await self._database.run(work))
+
+    async def _compare(self, pending: Pending, workspace: str, started: int) -> Sequence[str]:
+        """Add what is new and end what is over. Returns the chats in which something has changed."""
+        unreachable = {one.workspace for one in pending.unreachable}
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            changed = [chat for one in pending.requests if (chat := self._add(connection, one)) is not None]
+            if workspace in unreachable:
+                return changed
+            open_there = {(one.user, one.session_id, one.id) for one in pending.requests}
+            for request in open_requests_in(connection, self._bot.name):
+                known = (request.user, request.session, request.request) in open_there
+                due = request.workspace == workspace and not known and request.created_at < started
+                if due and not is_being_decided_in(connection, request):
+                    changed.append(self._end(connection, request, _OVER))
+            return changed
+
+        return await self._database.run(work)
+
+    def _add(self, connection: sqlite3.Connection, one: HostRequest) -> str | None:
+        """Add a request with its message. Returns its chat if it is new; None too if it belongs to no chat."""
+        reply = reply_of_turn_in(connection, one.user, one.session_id, one.message_id)
+        if reply is not None and reply.bot != self._bot.name:
+            return None
+        origin = None
+        if reply is not None:
+            chat, requester, name = reply.chat, reply.requester, reply.requester_name
+        else:
+            found = self._chat_of(connection, one.user)
+            if found is None:
+                return None
+            chat, requester, name = found.chat.id, one.user, "the owner of the conversation"
+            if found.session != one.session_id:
+                origin = f"{one.workspace}, conversation {one.session_id}"
+        now = self._clock.now_ms()
+        request = StoredRequest(
+            token_hex(8), self._bot.name, chat, one.workspace, one.user, one.session_id, one.id, one.since, one.kind,
+            one.tool, one.input, one.reason, one.always, requester, name, origin, one.expires_at, created_at=now,
+        )  # fmt: skip
+        if not add_request_in(connection, request):
+            return None
+        add_post_in(connection, self._bot.name, chat, request.token, card(request, self._bot.platform.split), now=now)
+        return chat
+
+    def _chat_of(self, connection: sqlite3.Connection, user: str) -> StoredChat | None:
+        """Return the chat for a request whose turn was not started by this bot: the private chat of its person, or the
+        group that it works for."""
+        for private in private_chats_in(connection, self._bot.name, user):
+            if (known := chat_in(connection, self._bot.name, private)) is not None:
+                return known
+        platform, _, group = user.partition(":")
+        known = chat_in(connection, self._bot.name, group) if platform == self._bot.platform.name else None
+        return known if known is not None and not known.chat.private else None
+
+    def _end(self, connection: sqlite3.Connection, request: StoredRequest, words: str) -> str:
+        end_request_in(connection, request.token, words)
+        shown = replace(request, state="decided", verdict=words)
+        change_post_in(connection, request.token, card(shown, self._bot.platform.split))
+        return request.chat
+
+    def _wake(self, chats: Sequence[str]) -> None:
+        for chat in set(chats):
+            self._outbox.wake(chat)

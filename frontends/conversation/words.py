@@ -1,0 +1,44 @@
+"""Text of others within the Markdown of a message: names, arguments, errors. It can neither end a code block nor begin
+one, nor be taken for a link or for the bot's own words."""
+
+from __future__ import annotations
+
+import re
+
+from agent_common.line_text import escape_invisible
+
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~@:/&])")
+_TICKS = re.compile("`+")
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return the text as one line of at most `limit` characters, with nothing invisible in it."""
+    line = escape_invisible(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def plain(text: str, limit: int = 200) -> str:
+    """Return the text as Markdown that shows it as it is, in one line."""
+    return _MARKS.sub(r"\\\1", one_line(text, limit))
+
+
+def code(text: str, limit: int = 60) -> str:
+    """Return the text as code within a line; nothing for an empty one."""
+    line = one_line(text, limit)
+    if not line:
+        return ""
+    ticks = "`" * (longest_ticks(line) + 1)
+    gap = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{gap}{line}{gap}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return the text as a block of code, line by line as it is, with nothing invisible in it."""
+    lines = [escape_invisible(line.expandtabs(4)) for line in text.splitlines()]
+    fence = "`" * max(3, longest_ticks(text) + 1)
+    return "\n".join((f"{fence}{language}", *lines, fence))
+
+
+def longest_ticks(text: str) -> int:
+    """Return the length of the longest run of backticks."""
+    return max((len(run) for run in _TICKS.findall(text)), default=0)

@@ -1,0 +1,143 @@
+"""Writes a message of Telegram: its text, and which parts of it look how, by their characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from .characters import visible
+from .links import addresses, is_honest, is_linkable
+from .table import Table, aligned_table, compact_table
+from .writer import Style
+
+SpanType = Literal["bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote"]
+
+_HOLDS_NOTHING = ("code", "pre")
+
+
+@dataclass(slots=True)
+class Span:
+    """A part of the text that looks different."""
+
+    type: SpanType
+    start: int
+    end: int = -1
+    url: str | None = None
+    language: str | None = None
+
+
+class TelegramWriter:
+    bullet = "• "
+    task = ""
+
+    def __init__(self, *, aligned: bool) -> None:
+        self._aligned = aligned
+        self._parts = list[str]()
+        self._at = 0
+        self._open = list[Span]()
+        self._closed = list[Span]()
+        self._in_link = False
+        self._link_start = 0
+
+    def message(self) -> tuple[str, list[Span]]:
+        """Return the text and its spans in their order, outer before inner ones."""
+        text = "".join(self._parts)
+        spans = [span for span in self._closed if _trim(span, text)]
+        return text, sorted(spans, key=lambda span: (span.start, -span.end, span.type in _HOLDS_NOTHING))
+
+    # ---- what a reader calls
+
+    def end_lines(self, count: int) -> None:
+        self._write("\n" * count)
+
+    def mark(self, text: str) -> None:
+        self._write(text)
+
+    def text(self, text: str) -> None:
+        for part, is_address in addresses(visible(text).replace("\t", " ")):
+            if is_address and not self._in_link and is_linkable(part):
+                self._closed.append(Span("text_link", self._at, self._at + len(part), url=part))
+            self._write(part)
+
+    def code(self, code: str) -> None:
+        self._literal(visible(code).replace("\t", " "), "code")
+
+    def open_style(self, style: Style) -> None:
+        self._open.append(Span(style, self._at))
+
+    def close_style(self, style: Style) -> None:
+        self._close()
+
+    def open_heading(self, level: int) -> None:
+        self.open_style("bold")
+
+    def close_heading(self, level: int) -> None:
+        self._close()
+
+    def open_quote(self) -> None:
+        self._open.append(Span("blockquote", self._at))
+
+    def close_quote(self) -> None:
+        self._close()
+
+    def open_link(self, address: str, label: str) -> None:
+        self._in_link, self._link_start = True, self._at
+
+    def close_link(self, address: str, label: str) -> None:
+        self._in_link = False
+        linkable = is_linkable(address)
+        if linkable:
+            self._closed.append(Span("text_link", self._link_start, self._at, url=address))
+        if label != address and not (linkable and is_honest(visible(label), address)):
+            self._write(" (")
+            self.text(address)
+            self._write(")")
+
+    def code_block(self, code: str, language: str) -> None:
+        self._literal(visible(code).replace("\t", "    ").strip("\n"), "pre", language or None)
+
+    def table(self, table: Table) -> None:
+        self._literal(aligned_table(table) if self._aligned else compact_table(table), "pre")
+
+    # ---- spans
+
+    def _write(self, text: str) -> None:
+        self._parts.append(text)
+        self._at += len(text)
+
+    def _close(self) -> None:
+        span = self._open.pop()
+        self._end(span, outer=self._open)
+
+    def _end(self, span: Span, *, outer: list[Span]) -> None:
+        if all(one.type != span.type for one in outer):
+            self._closed.append(Span(span.type, span.start, self._at))
+
+    def _literal(self, text: str, kind: SpanType, language: str | None = None) -> None:
+        """Write code. It is inside of nothing but a quote: a style ends before it and begins again after it, and in a
+        link it is text."""
+        if self._in_link:
+            self._write(text)
+            return
+        for style, outer in self._styles():
+            self._end(style, outer=outer)
+        self._closed.append(Span(kind, self._at, self._at + len(text), language=language))
+        self._write(text)
+        for style, _ in self._styles():
+            style.start = self._at
+
+    def _styles(self) -> Iterator[tuple[Span, list[Span]]]:
+        for depth, span in enumerate(self._open):
+            if span.type != "blockquote":
+                yield span, self._open[:depth]
+
+
+def _trim(span: Span, text: str) -> bool:
+    """Leave out blank characters at both ends, but not the indentation of a code block. Return False if nothing is
+    left."""
+    part = text[span.start : span.end]
+    if span.type != "pre":
+        span.start += len(part) - len(part.lstrip())
+    span.end -= len(part) - len(part.rstrip())
+    return span.end > span.start

@@ -1,0 +1,67 @@
+"""The chat in a terminal, with a runtime of the test's own and a scripted model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.measured import MEASURED
+
+from ...live import TOKEN, Runtime
+from .terminal import Terminal
+
+Open = Callable[..., Terminal]
+
+
+def chat_command(runtime: Runtime, folder: Path) -> list[str]:
+    """The command that talks to the runtime, with its token in a file of the folder."""
+    token = folder / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    return [sys.executable, "-m", "agent_client", "chat", "--url", runtime.url, "--token-file", str(token)]
+
+
+@pytest.fixture
+def open_chat(tmp_path: Path) -> Iterator[Open]:
+    """`open_chat(runtime, "-c", columns=60)` opens `agent chat` in a terminal and waits for its input."""
+    number = 0
+
+    def begin(
+        runtime: Runtime, *argv: str, columns: int = 100, rows: int = 30, ready: bool = True, **env: str
+    ) -> Terminal:
+        nonlocal number
+        number += 1
+        folder = tmp_path / f"terminal-{number}"
+        folder.mkdir()
+        token = folder / "token"
+        token.write_text(TOKEN)
+        token.chmod(0o600)
+        command = [
+            sys.executable,
+            "-m",
+            "agent_client",
+            "chat",
+            "--url",
+            runtime.url,
+            "--token-file",
+            str(token),
+            *argv,
+        ]
+        own = {
+            "HOME": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "TERM": "tmux-256color",
+            "LANG": "C.UTF-8",
+            **MEASURED,
+        }
+        terminal = stack.enter_context(Terminal(command, own | env, folder, columns=columns, rows=rows))
+        if ready:
+            terminal.see("Ctrl-D leaves", "@ for files")
+        return terminal
+
+    with ExitStack() as stack:
+        yield begin

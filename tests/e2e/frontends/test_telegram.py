@@ -1,0 +1,173 @@
+"""The process of the bots, Telegram's double, a host and its agent: all of it, over kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agent_client.sync import SyncMesh
+from agent_common.protocol import SessionRule
+from agent_testing import Call, LiveProcess, Say
+from agent_testing.telegram import FakeTelegram, Message, User
+from tests.integration.host.live import OPERATOR
+
+from .conftest import WORKSPACE, World, children_of
+
+SECONDS = 60.0
+PEOPLE, MESSAGES, KILLS = 6, 6, 12
+CUT = "The agent was restarted in the middle of this."
+
+
+class Process:
+    """`python -m frontends`; it may be killed and started again."""
+
+    def __init__(
+        self, folder: Path, world: World, telegram: FakeTelegram, people: list[User], name: str = "home"
+    ) -> None:
+        config = folder / "bots.yaml"
+        bot = {
+            "name": name,
+            "platform": "telegram",
+            "token": telegram.token,
+            "base_url": telegram.url,
+            "workspaces": [WORKSPACE],
+            "people": [f"telegram:{one.id}" for one in people],
+        }
+        config.write_text(json.dumps({"mesh": {"url": world.host.url, "token": OPERATOR}, "bots": [bot]}))
+        self._environment = {"AGENT_BOTS": str(config), "BOTS_DATA_DIR": str(folder / "data"), "HOME": str(folder)}
+        self._life = ExitStack()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "frontends"]
+        self._process = self._life.enter_context(LiveProcess(command, self._environment, timeout=SECONDS))
+
+    def kill(self) -> None:
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._life.close()
+
+    def close(self) -> None:
+        self._life.close()
+
+
+@pytest.fixture
+def telegram() -> Iterator[FakeTelegram]:
+    with FakeTelegram() as telegram:
+        yield telegram
+        # A process that was just started does not know when the one that was killed has last written.
+        assert [one for one in telegram.violations if one.reason != "too fast in one chat"] == []
+
+
+def texts(ann: User) -> list[str]:
+    return [one.text for one in ann.chat.messages if one.sender.is_bot]
+
+
+def found(telegram: FakeTelegram, ann: User, part: str) -> Message:
+    def find() -> Message | None:
+        return next((one for one in reversed(ann.chat.messages) if one.sender.is_bot and part in one.text), None)
+
+    try:
+        message = telegram.wait_for(find, SECONDS)
+    except Exception as error:
+        raise AssertionError(f"{part!r} is not in {texts(ann)}") from error
+    assert message is not None
+    return message
+
+
+@pytest.mark.slow
+def test_a_chat_with_an_approval_over_kills_of_the_bot(world: World, telegram: FakeTelegram, tmp_path: Path) -> None:
+    ann = telegram.create_user("Ann")
+    process = Process(tmp_path, world, telegram, [ann])
+    process.start()
+    try:
+        first = ann.write(ann.chat, "hello")
+        found(telegram, ann, "well said")
+        with SyncMesh(world.host.url, OPERATOR) as mesh:
+            rule = SessionRule(permission="bash", pattern="*", action="ask")
+            mesh.agent(WORKSPACE, f"telegram:{ann.id}").sessions.permit(f"home-{ann.chat.id}-1", [rule])
+        world.provider.script.replace(
+            [Call("bash", {"command": "echo approved"}, text="I **run** it."), Say("It ran.")],
+            otherwise=Say("well said"),
+        )
+        ann.write(ann.chat, "run it")
+        card = found(telegram, ann, "Allow bash?")
+        process.kill()
+        process.start()
+        ann.press(card, "✅ Once", seconds=SECONDS)
+        found(telegram, ann, "It ran.")
+        found(telegram, ann, "Allowed once by Ann")
+        assert [text.partition("\n")[0] for text in texts(ann)] == [
+            "well said",
+            "I run it.",
+            "🔐 Allow bash?",
+            "It ran.",
+        ]
+        ann.write(ann.chat, "/status")
+        found(telegram, ann, "Agent: ada")
+        ann.write(ann.chat, "another way", reply_to=first)
+        ann.press(found(telegram, ann, "Go back to there?"), "↩ Go back", seconds=SECONDS)
+        found(telegram, ann, "Went back.")
+        ann.send_document(ann.chat, "notes.txt", b"some notes")
+        found(telegram, ann, "well said")
+        telegram.wait_for(lambda: "[file inbox/" in str(world.provider.requests[-1].messages), SECONDS)
+    finally:
+        process.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("agent_too", [False, True])
+def test_each_message_is_answered_once_over_many_kills(
+    world: World, telegram: FakeTelegram, tmp_path: Path, agent_too: bool
+) -> None:
+    world.provider.script.replace(lambda request: Say(f"Re: {request.last_user_text.splitlines()[0]}", delay=0.05))
+    people = [telegram.create_user(f"Person {number}") for number in range(PEOPLE)]
+    process = Process(tmp_path, world, telegram, people, f"storm{agent_too}")
+    process.start()
+    chooser = Random(7)
+    try:
+        with ThreadPoolExecutor(PEOPLE) as pool:
+            conversations = [pool.submit(converse, telegram, one) for one in people]
+            for _ in range(KILLS):
+                wait(conversations, timeout=chooser.uniform(0.2, 3.0))
+                if agent_too and chooser.random() < 0.5:
+                    for pid in children_of(world.host.process.pid):
+                        os.kill(pid, signal.SIGKILL)
+                else:
+                    process.kill()
+                    process.start()
+            for one in conversations:
+                one.result()
+    finally:
+        process.close()
+    for one in people:
+        assert len(answers(one)) == MESSAGES
+        assert agent_too or answers(one) == [f"Re: {number} of {one.id}" for number in range(MESSAGES)]
+
+
+def converse(telegram: FakeTelegram, person: User) -> None:
+    """Write one message after the other, each when the one before is answered."""
+    for number in range(MESSAGES):
+        person.write(person.chat, f"{number} of {person.id}")
+
+        def is_answered(number: int = number) -> bool:
+            found = answers(person)[number:]
+            return bool(found) and (found[0] == f"Re: {number} of {person.id}" or CUT in found[0])
+
+        try:
+            telegram.wait_for(is_answered, SECONDS)
+        except Exception as error:
+            raise AssertionError(f"{number} is not answered in {texts(person)}") from error
+
+
+def answers(person: User) -> list[str]:
+    """The replies in a chat. What the bot says of an agent that does not run is none."""
+    return [text for text in texts(person) if text.startswith("Re:") or CUT in text]

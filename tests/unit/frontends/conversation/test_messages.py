@@ -1,0 +1,91 @@
+"""Messages of people as the model reads them: neither a name nor a text can forge who wrote."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontends.conversation.commands import COMMANDS, listing, parse
+from frontends.conversation.messages import StoredFile, edited, message_of, safe_name, safe_type, shown_name
+from frontends.conversation.words import code, fenced, plain
+from frontends.platform import Sender
+
+ANN = Sender("1", "Ann")
+
+
+def test_a_private_message_is_the_text_alone() -> None:
+    assert message_of(" hello ", ANN, "telegram", private=True) == "hello"
+
+
+def test_a_group_message_begins_with_its_writer() -> None:
+    text = message_of("hello", ANN, "discord", private=False)
+    assert text == '[from "Ann" (discord:1)]\nhello'
+
+
+def test_files_and_the_hint_follow_the_text() -> None:
+    file = StoredFile("inbox/a.txt", "text/plain", 3).line()
+    text = message_of("look", ANN, "telegram", private=True, files=[file], first=True)
+    assert text.startswith("look\n\n[file inbox/a.txt: text/plain, 3 bytes]\n[To send a file")
+    again = edited(text, "see [file x]\n[file forged")
+    assert again.startswith("see [file x]\n(file forged\n\n[file inbox/a.txt: text/plain, 3 bytes]\n[To send a file")
+    assert message_of("", ANN, "telegram", private=True, files=[file]) == file
+
+
+PIECES = st.sampled_from(
+    ["[from ", "[ File ", "[to send ", " ", "\t", "\n", "\r", "\v", "\x1c", "\x85", "\u2028", '"', "]", "x"]
+)
+TEXTS = st.text() | st.lists(PIECES).map("".join)
+
+
+@given(name=TEXTS, text=TEXTS)
+def test_nothing_forges_the_lines_of_the_bot(name: str, text: str) -> None:
+    message = message_of(text, Sender("7", name), "telegram", private=False)
+    first, *others = re.split(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]", message)
+    assert re.fullmatch(r'\[from "[^"\[\]()\n]{1,40}" \(telegram:7\)\]', first)
+    assert not any(re.match(r"\s*\[\s*(from|file|to send)\b", line, re.IGNORECASE) for line in others)
+
+
+def test_names_are_one_line() -> None:
+    assert shown_name(Sender("1", 'A\nB\u202e [x](y) "z"')) == "A Bu202e xy z"
+    assert shown_name(Sender("1", "😀")) == "unnamed"
+
+
+@given(st.text())
+def test_names_of_files_are_safe(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,75}", safe_name(name))
+
+
+def test_names_and_types_of_files() -> None:
+    assert safe_name("../../etc/pass wd.txt") == "pass_wd.txt"
+    assert safe_name("C:\\x\\фото.jpg") == "file.jpg"
+    assert safe_name(".bashrc") == "bashrc"
+    assert safe_type("text/plain; charset=x") == "text/plain"
+    assert safe_type("evil\n[from") == "application/octet-stream"
+
+
+def test_commands_are_parsed() -> None:
+    assert parse("/new") == ("new", "")
+    assert parse(" /Queue@my_bot do\nthis ") == ("queue", "do\nthis")
+    assert parse("/tmp/x is full") is None
+    assert parse("new") is None
+    assert parse("/") is None
+    assert len({one.name for one in COMMANDS}) == len(COMMANDS)
+    assert all(re.fullmatch("[a-z]{1,32}", one.name) and 1 <= len(one.description) <= 100 for one in COMMANDS)
+    assert "`/queue TEXT`: Have a message wait" in listing()
+
+
+@given(st.text())
+def test_words_of_others_stay_where_they_are_put(text: str) -> None:
+    assert "\n" not in plain(text)
+    assert "\n" not in code(text)
+    fence = fenced(text).split("\n")[0]
+    assert not any(line.startswith(fence) for line in fenced(text).split("\n")[1:-1])
+
+
+def test_the_page_has_the_commands() -> None:
+    page = (Path(__file__).parents[4] / "docs/reference/bot-chats.md").read_text()
+    rows = re.findall(r"^\| `/(\w+)(?: (\w+))?` \|", page, re.MULTILINE)
+    assert rows == [(one.name, one.argument or "") for one in COMMANDS]

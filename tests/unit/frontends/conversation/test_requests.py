@@ -1,0 +1,154 @@
+"""Cards of approvals and questions, and what presses and texts mean for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontends.conversation.requests import Answer, AskReason, Progress, card, choice_of_press, choice_of_text
+from frontends.store import StoredRequest
+from tests.bot_platform import MemoryPlatform
+
+RULE = {"permission": "bash", "pattern": "git *"}
+APPROVAL = StoredRequest(
+    "ab12", "bot", "500", "ada", "telegram:1", "s", "approval_1", 1, "approval", "bash", {"command": "git push"},
+    "bash * asks", [RULE], "telegram:1", "Ann", None, 9,
+)  # fmt: skip
+COLOURS = {"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue", "description": "as the sky"}]}
+QUESTION = replace(APPROVAL, kind="question", tool="question", input={"questions": [COLOURS]}, reason=None, always=())
+
+
+def text_of(request: StoredRequest) -> str:
+    return "\n".join(piece.markdown for piece in card(request, lambda text: [text]))
+
+
+def labels(request: StoredRequest) -> list[str]:
+    return [button.label for row in card(request, lambda text: [text])[-1].buttons for button in row]
+
+
+def test_an_approval_shows_what_would_be_done_and_why() -> None:
+    text = text_of(APPROVAL)
+    assert "**Allow bash?**" in text
+    assert "```sh\ngit push\n```" in text
+    assert "*bash \\* asks*" in text
+    assert "`bash git *`" in text
+    assert labels(APPROVAL) == ["✅ Once", "♾ Always", "❌ Reject", "✍️ Reject, because…"]
+    assert labels(replace(APPROVAL, always=())) == ["✅ Once", "❌ Reject", "✍️ Reject, because…"]
+    decided = replace(APPROVAL, state="decided", verdict="✅ Allowed once by Ann")
+    assert text_of(decided).endswith("**✅ Allowed once by Ann**")
+    assert labels(decided) == []
+
+
+def test_arguments_cannot_forge_what_is_around_them() -> None:
+    forged = replace(
+        APPROVAL, tool="x*", input={"a`": "```\n**✅ Allowed**\u202e", "b": "one line", "c": [1, {"d": "`"}]}
+    )
+    text = text_of(forged)
+    assert "````\n```\n**✅ Allowed**\\u202e\n````" in text
+    assert "**b**: `one line`" in text
+    assert '``[1, {"d": "`"}]``' in text
+
+
+def test_more_than_fits_cannot_be_allowed() -> None:
+    long = replace(APPROVAL, input={"command": "x\n" * 2000})
+    pieces = card(long, MemoryPlatform().split)
+    assert len(pieces) == 3
+    assert "more than fits" in pieces[-1].markdown
+    assert [button.label for row in pieces[-1].buttons for button in row] == ["❌ Reject", "✍️ Reject, because…"]
+
+
+@pytest.mark.parametrize(
+    ("word", "choice"),
+    [
+        ("once", Answer("once")),
+        ("always", Answer("always")),
+        ("reject", Answer("reject")),
+        ("reason", AskReason()),
+        ("0.0", None),
+        ("", None),
+        ("drop", None),
+    ],
+)
+def test_presses_on_an_approval(word: str, choice: object) -> None:
+    assert choice_of_press(APPROVAL, word) == choice
+
+
+def test_always_needs_rules() -> None:
+    assert choice_of_press(replace(APPROVAL, always=()), "always") is None
+    assert choice_of_text(replace(APPROVAL, always=()), "always") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("Yes!", Answer("once")),
+        ("always", Answer("always")),
+        ("no", Answer("reject")),
+        ("No, not today", Answer("reject", "not today")),
+        ("maybe", None),
+        ("", None),
+    ],
+)
+def test_texts_on_an_approval(text: str, choice: object) -> None:
+    assert choice_of_text(APPROVAL, text) == choice
+
+
+def test_a_question_is_answered_by_a_press_or_a_text() -> None:
+    assert "2. **blue**: as the sky" in text_of(QUESTION)
+    assert labels(QUESTION) == ["red", "blue"]
+    assert choice_of_press(QUESTION, "0.1") == Answer(answers=[["blue"]])
+    assert choice_of_press(QUESTION, "1.1") is None
+    assert choice_of_press(QUESTION, "0.2") is None
+    assert choice_of_press(QUESTION, "0.done") is None
+    assert choice_of_press(QUESTION, "0.²") is None
+    assert choice_of_text(QUESTION, "2.") == Answer(answers=[["blue"]])
+    assert choice_of_text(QUESTION, "BLUE") == Answer(answers=[["blue"]])
+    assert choice_of_text(QUESTION, "green") == Answer(answers=[["green"]])
+
+
+def test_several_may_be_picked() -> None:
+    several = replace(QUESTION, input={"questions": [{**COLOURS, "multi_select": True}]})
+    first = choice_of_press(several, "0.1")
+    assert first == Progress((), [1])
+    assert choice_of_press(several, "0.done") is None
+    picked = replace(several, picked=[1])
+    assert labels(picked) == ["☐ red", "☑ blue", "Done"]
+    assert choice_of_press(picked, "0.1") == Progress((), [])
+    assert choice_of_press(picked, "0.done") == Answer(answers=[["blue"]])
+    assert choice_of_text(several, "1, blue") == Answer(answers=[["red", "blue"]])
+    assert choice_of_text(several, "red, green") == Answer(answers=[["red, green"]])
+
+
+@pytest.mark.parametrize("count", [0, 4, 5, 6, 20, 30])
+@pytest.mark.parametrize("multiple", [False, True])
+def test_many_options_fit_on_every_platform(count: int, multiple: bool) -> None:
+    options = [{"label": f"option {number}"} for number in range(count)]
+    asked = {"question": "Which?", "options": options, "multi_select": multiple}
+    many = replace(QUESTION, input={"questions": [asked]})
+    (piece,) = card(many, lambda text: [text])
+    assert len(piece.buttons) <= 5
+    assert all(1 <= len(row) <= 5 for row in piece.buttons)
+    assert sum(map(len, piece.buttons)) == min(count, 20) + multiple
+    shown = " ".join((piece.markdown, *labels(many)))
+    assert all(f"option {number}" in shown for number in range(count))
+
+
+def test_several_questions_come_one_after_the_other() -> None:
+    two = replace(QUESTION, input={"questions": [COLOURS, {"question": "Why?"}]})
+    assert choice_of_press(two, "0.0") == Progress([["red"]])
+    second = replace(two, answers=[["red"]])
+    assert "(2 of 2) **Why?**" in text_of(second)
+    assert "- Which colour? → **red**" in text_of(second)
+    assert choice_of_press(second, "0.0") is None
+    assert choice_of_text(second, "because") == Answer(answers=[["red"], ["because"]])
+
+
+@given(st.dictionaries(st.text(max_size=20), st.text() | st.lists(st.integers()) | st.none(), max_size=4), st.text())
+def test_any_arguments_have_a_card(given: dict[str, object], tool: str) -> None:
+    for kind in ("approval", "question"):
+        pieces = card(replace(APPROVAL, kind=kind, input=given, tool=tool), MemoryPlatform().split)
+        assert pieces
+        assert all(button.label for row in pieces[-1].buttons for button in row)

@@ -1,0 +1,58 @@
+"""Pages of results end at their number of rows, and at a size that no agent can exceed; whose they are is exact."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from agent_host.access import parse_users
+from agent_host.database import open_database, task_results
+from agent_host.results import ResultService
+from agent_host.results.query import MAX_PAGE_CHARACTERS, ResultQuery
+
+
+def row(number: int, size: int) -> dict[str, Any]:
+    result = {"task_id": f"t{number}", "status": "complete", "result": {"text": "x" * size}}
+    names = {"workspace": "a", "principal": "ann", "finished_at": 1, "recorded_at": 2, "truncated": False}
+    return {**names, "task_id": f"t{number}", "result": json.dumps(result)}
+
+
+async def test_pages_join_without_a_gap_whatever_ends_them(tmp_path: Path) -> None:
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
+        rows = [row(number, MAX_PAGE_CHARACTERS // 3 if number % 5 == 0 else 10) for number in range(40)]
+        await database.run(lambda connection: connection.execute(insert(task_results), rows))
+        service, found, after = ResultService(database), list[str](), None
+        sizes: list[int] = []
+        while True:
+            page = await service.page(ResultQuery(after=after, limit=18))
+            found += [one.task_id for one in page.results]
+            sizes.append(len(page.results))
+            if (after := page.next) is None:
+                break
+        assert found == [f"t{number}" for number in range(39, -1, -1)]
+        assert max(sizes) < 18, "the size ended each page"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "shown"),
+    [
+        (["telegram:*"], ["telegram:1", "telegram:10"]),
+        (["telegram:1"], ["telegram:1"]),
+        (["tele_ram:*", "t%*"], []),
+        (["TELEGRAM:*", "discord:2"], ["TELEGRAM:1", "discord:2"]),
+    ],
+)
+async def test_the_database_compares_users_as_exactly_as_the_host(
+    tmp_path: Path, patterns: list[str], shown: list[str]
+) -> None:
+    users, names = parse_users(patterns), ["TELEGRAM:1", "discord:2", "operator", "telegram:1", "telegram:10"]
+    rows = [row(number, 1) | {"principal": name} for number, name in enumerate(names)]
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
+        await database.run(lambda connection: connection.execute(insert(task_results), rows))
+        page = await ResultService(database).page(ResultQuery(users=users))
+    assert sorted(one.user for one in page.results) == shown == [name for name in names if name in users]
