@@ -149,9 +149,10 @@ def test_a_frontend_queues_unless_it_asks_to_answer(agent: Runtime) -> None:
 def test_an_answer_in_plain_text_survives_a_crash(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
     session, _ = asked(agent, PICK)
+    calls = len(provider.completions)
     provider.script.replace([Hang(reply=Say("never heard"))])
     assert agent.chat("1", session_id=session, message_id="m2", wait=0).status_code == 202
-    eventually(lambda: agent.status()["sessions"]["running"] == 1)
+    provider.wait_for(calls + 1)  # killed before it has asked the model, the turn would go on
     agent.process.kill9()
     provider.script.replace([Say("still here")])
     agent.start()
