@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 # One more than there are processors, because a test waits for its servers a third of its time.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # The tests of a file stay in one worker, so that what its fixtures start is started once.
-PYTEST = pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Runs failed tests again, alone, before it calls them broken.
+TESTS = $(BIN)/python -m scripts.run_tests $(SHARED)
+TESTS_OF_TIMES := $(addprefix tests/unit/,host learnings loop mediation memory mesh sessions store) tests/integration/host tests/e2e/recovery
 READY := $(VENV)/.ready
 LOCAL_MODEL := $(VENV)/.local-model
 IMAGE_TOOLS := $(VENV)/.image-tools
@@ -22,7 +25,7 @@ BOTS_SOURCES := $(IMAGE_STEPS) requirements/bots.lock \
   $(shell find agent_common agent_client frontends -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-all test-slow test-machine coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,7 +73,7 @@ mesh: $(READY) ## Run the host on :8420
 	@$(BIN)/python -m examples.demo.host up $(ARGS)
 
 test: $(READY) $(CLIENT) ## Run the tests that a change should pass, in minutes (WORKERS=1: one after the other)
-	$(BIN)/$(PYTEST) -m "not slow" $(ARGS)
+	$(TESTS) -m "not slow" $(ARGS)
 
 test-all: ## Run all tests, with storms, kills, attacks and corpora
 	@$(MAKE) --no-print-directory test
@@ -78,15 +81,22 @@ test-all: ## Run all tests, with storms, kills, attacks and corpora
 	@$(MAKE) --no-print-directory test-machine
 
 test-slow: $(READY) $(CLIENT) ## Run the storms, kills, attacks and corpora that share the machine
-	$(BIN)/$(PYTEST) -m "slow and not machine" $(ARGS)
+	$(TESTS) -m "slow and not machine" $(ARGS)
 
 test-machine: $(READY) $(CLIENT) ## Run the tests that need the machine for themselves
-	$(BIN)/pytest -m machine $(ARGS) || [ $$? -eq 5 ]  # 5: there is none of them in ARGS
+	$(BIN)/python -m scripts.run_tests -m machine $(ARGS) || [ $$? -eq 5 ]  # 5: there is none of them in ARGS
+
+test-ahead: $(READY) ## Run the tests of what keeps or compares times on a day in 400 days
+	PYTHONPATH=$(CURDIR)/tests/ahead $(TESTS) -m "not slow" $(TESTS_OF_TIMES) $(ARGS)
+
+nightly: ## Run all long proofs, part by part, with a table at the end (ARGS="page microvm": some of them)
+	@$(MAKE) --no-print-directory setup
+	@$(BIN)/python -m scripts.nightly $(ARGS)
 
 coverage: $(READY) $(CLIENT) ## Run the tests of `make test`, and the slow ones of the command, with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m $(PYTEST) -m "not slow" $(ARGS)
-	$(BIN)/coverage run -m $(PYTEST) -m "slow and not machine" tests/e2e/client $(ARGS)
+	$(BIN)/coverage run -m scripts.run_tests $(SHARED) -m "not slow" $(ARGS)
+	$(BIN)/coverage run -m scripts.run_tests $(SHARED) -m "slow and not machine" tests/e2e/client $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

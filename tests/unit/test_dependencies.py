@@ -28,6 +28,7 @@ LOADED_BY_OTHERS = {
     "hatchling",
     "import-linter",
     "psycopg",
+    "pytest-randomly",
     "pyright",
     "pytest-asyncio",
     "pytest-timeout",
