@@ -12,7 +12,7 @@ from agent_common.protocol import ModelCard, Pricing
 from agent_testing import ScriptedProvider
 from tests.measured import MEASURED
 
-from .live import Runtime
+from .live import Runtime, eventually
 from .reuse import Pool
 
 MODELS = (
@@ -33,6 +33,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
 def agent(shared: Runtime) -> Iterator[Runtime]:
     """The shared runtime, with nothing running and a model that does what messages ask of it."""
     shared.provider.script.replace(None)
+    eventually(lambda: not shared.status()["sessions"]["running"])
     shared.provider.clear()
     yield shared
     shared.provider.release()

@@ -66,10 +66,10 @@ def test_a_file_is_an_agent_at_once(reuse: Start, provider: ScriptedProvider) ->
     cards = {card["name"]: card for card in agent.get("/capabilities").json()["agents"]}
     assert cards["reviewer"]["source"] == "file"
     assert "colour: no such field" in cards["broken.yaml"]["error"]
-    provider.script.replace([Call("grep", {"pattern": "k", "path": "."}), Say("Arr")])
+    provider.script.replace([Call("grep", {"pattern": "zebra", "path": "."}), Say("Arr")])
     (agent.data_dir / "workspace" / "secrets").mkdir()
-    (agent.data_dir / "workspace" / "secrets" / "key").write_text("k")
-    (agent.data_dir / "workspace" / "open").write_text("k")
+    (agent.data_dir / "workspace" / "secrets" / "key").write_text("zebra")
+    (agent.data_dir / "workspace" / "open").write_text("zebra")
     (found,) = outputs(agent.chat("look", agent="reviewer"))
     assert [match["path"] for match in found["output"]["data"]["matches"]] == ["open"]
     assert "Speak like a pirate" in provider.completions[0].messages[0]["content"]
