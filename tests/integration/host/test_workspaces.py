@@ -59,11 +59,11 @@ def test_a_driver_that_passes_none_on_says_so(host: Host) -> None:
 
 def test_lists_are_by_team_and_by_page(host: Host) -> None:
     for name in ("p3", "p1", "p2"):
-        assert made(host, name, team="press")["team"] == "press"
+        assert made(host, name, team="paged")["team"] == "paged"
     assert made(host, "plain")["team"] == "default"
-    assert names(host, team="press") == (["p1", "p2", "p3"], None)
-    assert names(host, team="press", limit=2) == (["p1", "p2"], "p2")
-    assert names(host, team="press", limit=2, after="p2") == (["p3"], None)
+    assert names(host, team="paged") == (["p1", "p2", "p3"], None)
+    assert names(host, team="paged", limit=2) == (["p1", "p2"], "p2")
+    assert names(host, team="paged", limit=2, after="p2") == (["p3"], None)
     assert names(host, team="nobody") == ([], None)
     found, _ = names(host)
     assert found == sorted(found)
