@@ -257,6 +257,7 @@ def test_a_message_whose_agent_is_gone_while_it_waits_fails(reuse: Start, provid
     gone(agent, "s", "m")
 
 
+@pytest.mark.slow
 def test_a_message_whose_agent_is_gone_at_a_restart_fails(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
     file = manifest(agent, "guest", GUEST)
@@ -286,6 +287,7 @@ def test_an_agent_that_goes_in_the_middle_of_its_turn_does_nothing_more(
     gone(agent, "s", "m")
 
 
+@pytest.mark.slow
 def test_the_steps_that_an_agent_may_make_are_counted_over_a_restart(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
     manifest(agent, "guest", f"{GUEST}max_steps: 2\n")
@@ -306,6 +308,7 @@ def test_the_steps_that_an_agent_may_make_are_counted_over_a_restart(start: Star
 # ---------------------------------------------------------------- what each of them is told
 
 
+@pytest.mark.slow
 def test_each_agent_s_requests_extend_one_another(start: Start, provider: ScriptedProvider) -> None:
     """Whoever speaks in between, and over a restart, and when files and tools change meanwhile."""
     agent = start()
@@ -333,6 +336,7 @@ def test_each_agent_s_requests_extend_one_another(start: Start, provider: Script
     assert set(stored["briefs"]) == {"guest", "default"}
 
 
+@pytest.mark.slow
 def test_an_imported_session_briefs_its_guests_anew_and_once(
     start: Start, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
@@ -361,6 +365,7 @@ def test_an_imported_session_briefs_its_guests_anew_and_once(
     assert second.messages[: len(first.messages)] == first.messages
 
 
+@pytest.mark.slow
 def test_a_message_that_is_refused_leaves_no_brief_behind(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=1, AGENT_MAX_QUEUE=0)
     provider.script.replace([Say("hello"), Hang(reply=Say("done"))])

@@ -150,6 +150,7 @@ def test_the_temperature_of_a_subagent_is_its_own(agent: Runtime, inspectable: b
     assert [request.fields.get("temperature") for request in agent.provider.completions] == [None, 0.125, None]
 
 
+@pytest.mark.slow
 def test_the_temperature_holds_for_a_task_and_over_lives(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     write(agent, "cool", temperature=0.125)

@@ -113,6 +113,7 @@ def test_they_call_each_other_five_deep(reuse: Start, provider: ScriptedProvider
     assert sum(not told(request) for request in provider.completions) == 6
 
 
+@pytest.mark.slow
 def test_they_work_side_by_side_as_many_as_there_may_be(reuse: Start, provider: ScriptedProvider) -> None:
     agent = reuse(AGENT_MAX_SUBAGENTS=2)
     manifest(agent, "looker", LOOKER.format(inspectable="true"))
@@ -177,6 +178,7 @@ def test_whoever_aborts_the_caller_aborts_them_all(start: Start, provider: Scrip
     assert agent.sql("SELECT count(*) FROM turns WHERE state != 'ended'")[0][0] == 0
 
 
+@pytest.mark.slow
 def test_an_abort_at_any_moment_leaves_nobody_behind(start: Start, provider: ScriptedProvider) -> None:
     """Also while an agent is on its way to the disk."""
     agent = start(AGENT_MAX_SUBAGENTS=3)
@@ -340,6 +342,7 @@ def test_nobody_is_asked_on_behalf_of_them(reuse: Start, provider: ScriptedProvi
 # ---------------------------------------------------------------- crashes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nested", "inspectable", "background"])
 def test_a_crash_leaves_the_truth_and_nothing_runs_twice(start: Start, provider: ScriptedProvider, kind: str) -> None:
     agent = start()

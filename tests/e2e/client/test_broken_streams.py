@@ -147,6 +147,7 @@ async def test_a_connection_that_carries_no_byte_any_more_is_replaced(agent: Run
     assert bridge.counts.accepted >= 2
 
 
+@pytest.mark.slow
 async def test_a_task_goes_on_over_the_death_of_its_server(start: Start) -> None:
     """What the model call said that the death interrupted is not part of the answer, and the caller is told."""
     runtime = start()
@@ -195,6 +196,7 @@ async def test_a_chat_that_the_death_of_its_server_cut_off_says_so(start: Start)
         assert ANSWER.startswith(shown.get(0, ""))
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_away_for_good_is_given_up(agent: Runtime, bridge: FakeBridge) -> None:
     bridge.refuse()
     async with through_bridge(bridge) as client:

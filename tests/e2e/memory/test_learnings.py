@@ -100,6 +100,7 @@ def test_failures_of_tasks_and_of_agents_that_were_called_count(reuse: Start, pr
     assert "user: operator" in text
 
 
+@pytest.mark.slow
 def test_a_crash_costs_the_last_second_and_never_the_file(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     make(agent, READ)
@@ -264,6 +265,7 @@ def test_whatever_lies_in_their_place_hurts_no_turn(
         assert "Be brief." in section(agent)
 
 
+@pytest.mark.slow
 def test_commands_that_swap_the_folder_while_it_is_written_reach_nothing(
     start: Start, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
@@ -281,6 +283,7 @@ def test_commands_that_swap_the_folder_while_it_is_written_reach_nothing(
     agent.still_works()
 
 
+@pytest.mark.slow
 def test_a_thousand_failures_leave_every_correction(reuse: Start, provider: ScriptedProvider) -> None:
     agent = reuse()
     make(agent, *(Call("learn", {"correction": f"Rule {number}."}) for number in range(10)))

@@ -6,6 +6,8 @@ import concurrent.futures
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_runtime.memory.sources.file_scan import MAX_FILES
 from agent_testing import Call, Hang, Say, ScriptedProvider
 
@@ -122,6 +124,7 @@ def test_notes_in_the_workspace_are_found_soon_after_they_are_written(agent: Run
     (agent.data_dir / "workspace" / "notes" / f"{name}.md").unlink()
 
 
+@pytest.mark.slow
 def test_among_too_many_files_what_is_gone_is_not_found_and_what_is_missing_is_told(start: Start) -> None:
     agent = start()
     folder = agent.data_dir / "workspace" / "many"
@@ -200,6 +203,7 @@ def test_many_at_once_save_and_find(start: Start, provider: ScriptedProvider) ->
         assert facts == {f"Fact {number} is about walnuts." for number in range(user, 40, 4)}
 
 
+@pytest.mark.slow
 def test_with_an_embedding_model_facts_get_vectors_and_the_past_follows(
     start: Start, provider: ScriptedProvider
 ) -> None:

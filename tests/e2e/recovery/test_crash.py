@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from agent_testing import Call, Hang, Say, ScriptedProvider
 
@@ -130,6 +131,7 @@ def crash_free(agent: Runtime) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 
+@pytest.mark.slow
 def test_before_the_model_says_anything(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace([Hang(), Hang()])
@@ -189,6 +191,7 @@ def test_what_was_acknowledged_is_there_whenever_the_crash_comes(start: Start, p
     assert counted[0] == counted[1]
 
 
+@pytest.mark.slow
 def test_a_conversation_goes_on_after_crashes(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace(lambda asked: Say(f"turn {sum(m['role'] == 'user' for m in asked.messages)}"))

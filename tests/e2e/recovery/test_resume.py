@@ -222,6 +222,7 @@ def test_the_deadline_keeps_counting(start: Start, provider: ScriptedProvider, l
     agent.still_works()
 
 
+@pytest.mark.slow
 def test_a_task_that_goes_on_can_be_watched_and_cancelled(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace(lambda _: Hang(after=2, reply=Say("never to the end")))

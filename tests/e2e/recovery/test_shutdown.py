@@ -79,6 +79,7 @@ def test_an_idle_server_ends_at_once(start: Start) -> None:
         assert time.monotonic() - begun < 4
 
 
+@pytest.mark.slow
 def test_a_task_that_outlasts_the_grace_goes_on_in_the_next_life(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_DRAIN_GRACE=0.5, AGENT_MAX_CONCURRENT_TURNS=3)
     provider.script.replace([
@@ -124,6 +125,7 @@ def test_a_task_that_outlasts_the_grace_goes_on_in_the_next_life(start: Start, p
     agent.still_works()
 
 
+@pytest.mark.slow
 def test_callers_are_not_kept_waiting_for_what_is_queued(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_DRAIN_GRACE=0.2, AGENT_MAX_CONCURRENT_TURNS=1)
     provider.script.replace([Hang()])

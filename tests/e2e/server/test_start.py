@@ -77,6 +77,7 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "data").read_text() == "I was here first"
 
 
+@pytest.mark.slow
 def test_a_data_directory_that_cannot_be_written() -> None:
     said = refused("/proc/agent-data")
     assert "/proc/agent-data" in said

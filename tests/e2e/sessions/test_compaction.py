@@ -205,6 +205,7 @@ class Reader:
         return Say("I have read all of them.")
 
 
+@pytest.mark.slow
 def test_one_turn_may_outgrow_the_window_several_times(start: Start, provider: ScriptedProvider) -> None:
     model = Narrow(answer=Reader())
     agent = narrow(start, provider, model)
@@ -234,6 +235,7 @@ def all_at_once(request: Recorded) -> Reply:
     return Say("that was a lot")
 
 
+@pytest.mark.slow
 def test_results_larger_than_the_window_are_shown_in_part(start: Start, provider: ScriptedProvider) -> None:
     """All in one step, and nothing before them that could be summed up."""
     model = Narrow(answer=all_at_once)

@@ -405,6 +405,7 @@ def test_no_token_leaves_with_an_export(start: Start) -> None:
         assert text.count("[redacted] and [redacted]") >= 2
 
 
+@pytest.mark.slow
 def test_the_command_imports_what_is_too_large_for_a_request(start: Start, tmp_path: Path) -> None:
     agent = start()
     agent.chat("say:a", session_id="s")

@@ -107,6 +107,7 @@ def test_where_nobody_is_it_is_refused(start: Start, data: Path) -> None:
     assert "no rule of agent default covers it; it needs a human's approval, and none is here" in told
 
 
+@pytest.mark.slow
 def test_many_tools_are_found_by_searching_and_stay(start: Start, data: Path) -> None:
     serve(data, demo=demo("30"))
     agent = start()
@@ -134,6 +135,7 @@ def test_many_tools_are_found_by_searching_and_stay(start: Start, data: Path) ->
     assert output["state"] == "output-available"
 
 
+@pytest.mark.slow
 def test_the_list_of_tools_grows_only_at_its_end(start: Start, data: Path) -> None:
     serve(data, demo=demo())
     (data / "agents").mkdir()
@@ -160,6 +162,7 @@ def test_a_wrong_file_stops_the_start(provider: ScriptedProvider, tmp_path: Path
     assert "server 'web': url: must be http:// or https://" in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["term", "kill"])
 def test_no_server_outlives_the_runtime(start: Start, data: Path, end: str) -> None:
     serve(data, demo=demo())
@@ -182,6 +185,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_secrets_of_a_server_are_in_no_log_and_no_answer(start: Start, data: Path) -> None:
     serve(data, demo=demo(env={"API_KEY": "${DEMO_KEY}"}))
     os.environ["DEMO_KEY"] = secret = "k-123456789-secret"
@@ -223,6 +227,7 @@ def index(prompt: str) -> list[str]:
     return [line for line in section.splitlines() if line.startswith("- ")]
 
 
+@pytest.mark.slow
 def test_the_prompt_tells_which_servers_there_are(start: Start, data: Path) -> None:
     serve(data, demo=demo(), off=demo(enabled=False), second=demo())
     agent = start()

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.measured import MEASURED
 
 DEMO = Path(__file__).parents[2] / "integration" / "connectors" / "demo_server.py"
@@ -51,6 +53,7 @@ def test_every_server_is_told_with_its_tools_or_its_fault(tmp_path: Path) -> Non
     assert "a-secret-token" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_one_server_by_its_name(tmp_path: Path) -> None:
     write(tmp_path / "data", CONFIG)
     done = run(tmp_path / "data", "demo")

@@ -222,6 +222,7 @@ def test_a_name_may_have_lines(agent: Runtime) -> None:
     assert raw(agent, "DELETE", "/workspace/%0A")[0] == 204
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["operator", "alice"])
 def test_a_path_that_is_too_deep_is_refused_and_what_is_there_all_the_same_is_not(agent: Runtime, user: str) -> None:
     headers = {"X-Agent-User": user}
@@ -331,6 +332,7 @@ def test_each_user_is_known_to_his_own_sessions_only(start: Start) -> None:
     assert_problem(get(agent, "USER.md", **{"X-Agent-User": "bob"}), 404, "unknown_path")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["alice", "bob", "operator"])
 def test_no_tool_reaches_what_a_user_has_for_himself(start: Start, user: str) -> None:
     agent = start()

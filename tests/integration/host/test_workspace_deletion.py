@@ -105,6 +105,7 @@ def test_open_work_ends_and_its_record_is_kept(host: Host) -> None:
     assert_problem(host.operator.post("/work", json=work), 404, "not_found")
 
 
+@pytest.mark.slow
 def test_the_same_id_starts_clean(host: Host) -> None:
     first = made(host, "again", team="one", settings={"AGENT_ROLE": "x"})
     both = host.operator.post("/tokens", json={"user": "ann", "workspaces": ["again", "other"]}).json()
@@ -139,6 +140,7 @@ def test_an_address_of_its_own_is_free_again(host: Host) -> None:
         free.bind(("127.0.0.1", port))
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_while_it_deletes_ends_that_at_its_next_start(host: Host) -> None:
     home = Path(made(host, "huge")["data_dir"])
     home.mkdir()

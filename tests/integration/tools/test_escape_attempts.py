@@ -142,6 +142,7 @@ async def test_room_cannot_be_reserved_without_writing(house: House) -> None:
     assert printed.splitlines() == [*["Operation not supported"] * 2, "0", str(2**20)], "the library writes instead"
 
 
+@pytest.mark.slow
 async def test_no_program_is_left_that_runs_as_its_owner(house: House) -> None:
     ways = "cp /bin/true a; chmod u+s a; chmod 2755 a; install -m 4755 /bin/true b; mkdir -m 6755 c; umask 0; cp a d"
     assert (await house.bash(ways)).count("Operation not permitted") == 4
@@ -331,6 +332,7 @@ async def test_names_in_the_abstract_space_of_unix_sockets_are_its_own(house: Ho
 # ---------------------------------------------------------------- resources
 
 
+@pytest.mark.slow
 async def test_a_fork_bomb_stays_small_and_leaves_nothing(house: House) -> None:
     command = "bomb() { bomb | bomb & }; while :; do bomb 2>/dev/null; done"
 
@@ -359,6 +361,7 @@ async def test_memory_is_bounded(house: House) -> None:
     assert "OSError" in await house.python(shared), "also memory that is shared"
 
 
+@pytest.mark.slow
 async def test_files_are_bounded_also_those_in_memory(house: House) -> None:
     assert "File size limit exceeded" in await house.bash("head -c 600M /dev/zero > big; ls -l big")
     assert "No space left on device" in await house.bash("head -c 300M /dev/zero > /tmp/big")

@@ -159,6 +159,7 @@ def test_a_cancel_at_any_moment_of_its_start_leaves_nothing(
     wait_for(lambda: not living("7007"), 2)
 
 
+@pytest.mark.slow
 def test_descriptors_do_not_pile_up(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def main() -> None:
         await confinement.run(("true",), box, timeout=5)
@@ -296,6 +297,7 @@ def held() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), len(psutil.Process().children())
 
 
+@pytest.mark.slow
 def test_commands_leave_nothing_in_the_server(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def one(number: int) -> None:
         match number % 4:
@@ -349,6 +351,7 @@ def test_a_server_without_descriptors_says_so_and_loses_none(
     run(starve())
 
 
+@pytest.mark.slow
 def test_a_guard_of_what_has_ended_is_closed(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
     async def endless() -> str:
         return await asyncio.Event().wait() and ""

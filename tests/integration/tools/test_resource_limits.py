@@ -140,6 +140,7 @@ for number in range(100):
 """
 
 
+@pytest.mark.slow
 async def test_files_that_are_deleted_and_kept_open_count_as_well(confinement: Confinement, box: SandboxSpec) -> None:
     done = await confinement.run(("python3", "-c", HIDE), box, timeout=30)
     if not done.stopped:  # whoever frees as much on the machine meanwhile hides it
@@ -160,6 +161,7 @@ async def test_room_that_others_take_is_not_laid_to_a_command_s_charge(
     os.unlink(tmp_path / "of-others")
 
 
+@pytest.mark.slow
 async def test_small_steps_are_noticed_too(confinement: Confinement, box: SandboxSpec) -> None:
     """Each command is over before anybody looks."""
     for number in range(20):
@@ -192,6 +194,7 @@ async def test_what_lies_behind_a_link_does_not_count(
     assert (await confinement.run(bash("echo ok > f"), box, timeout=60)).notice is None
 
 
+@pytest.mark.slow
 async def test_a_tree_of_any_depth_can_be_measured(confinement: Confinement, box: SandboxSpec) -> None:
     deep = "import os\nfor _ in range(900): os.mkdir('d'); os.chdir('d')\nopen('f', 'w').write('x' * 45 * 2**20)"
     await confinement.run(("python3", "-c", deep.replace("45", "39")), box, timeout=60)
@@ -200,6 +203,7 @@ async def test_a_tree_of_any_depth_can_be_measured(confinement: Confinement, box
     await confinement.run(bash("rm -rf d"), box, timeout=60)
 
 
+@pytest.mark.slow
 async def test_a_bomb_in_a_zip_goes_off_in_scratch_and_nowhere_else(house: House) -> None:
     limits = SandboxLimits(processes=100, scratch=50 * MiB)
     house = furnish(house.home, house.confinement, limits=limits)

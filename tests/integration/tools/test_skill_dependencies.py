@@ -66,6 +66,7 @@ async def test_two_plugins_may_need_different_versions(school: School, index: Pa
     assert await school.value("whisper", text="a") == "A!"
 
 
+@pytest.mark.slow
 async def test_no_command_can_change_what_is_installed(school: School, index: PackageIndex) -> None:
     school.index = index.url
     await school.teach(shout=SHOUT)
@@ -90,6 +91,7 @@ async def test_environments_that_no_plugin_uses_are_removed_at_the_next_start(
     assert list(school.house.home.skill_environments.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
@@ -112,6 +114,7 @@ async def test_a_fault_is_told_with_its_reason(school: School, index: PackageInd
     assert told in (state.error or "")
 
 
+@pytest.mark.slow
 async def test_an_index_that_cannot_be_reached_is_named(school: School) -> None:
     school.index = "http://127.0.0.1:1/simple"
     host = await school.teach(shout=SHOUT)

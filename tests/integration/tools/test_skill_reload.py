@@ -225,6 +225,7 @@ async def test_a_burst(school: School) -> None:
     await until(lambda: len(os.listdir(school.house.home.staged)) == 11)
 
 
+@pytest.mark.slow
 async def test_a_save_that_hangs_holds_up_no_other(school: School) -> None:
     await school.teach(load_seconds=3, greet=greeting("one"))
     save(school, "import time; time.sleep(60)\n", "slow.py")
@@ -310,6 +311,7 @@ async def test_what_crashes_three_times_in_a_row_is_set_aside_until_its_next_sav
     await shows(school, lambda found: found[0].state == "active")
 
 
+@pytest.mark.slow
 async def test_reloads_leave_no_worker_and_no_build_behind(school: School) -> None:
     await school.teach(greet=greeting("0"))
     before = len(workers())

@@ -108,6 +108,7 @@ async def test_a_page_larger_than_what_is_read(house: House) -> None:
     assert os.path.getsize(result.metadata["output_path"]) == 10 * 2**20  # noqa: ASYNC240
 
 
+@pytest.mark.slow
 async def test_a_large_page_is_read_as_a_whole(house: House) -> None:
     body = b"<html><body>%s<p>the end</p></body></html>" % (b"<p>One of very many paragraphs.</p>" * 20_000)
     async with web({"/": page(body, **HTML)}) as site:
@@ -154,6 +155,7 @@ async def test_bad_arguments_and_bad_hosts(house: House) -> None:
     assert (await fetch(url="http://a.test/", max_bytes=0)).metadata["kind"] == "invalid"
 
 
+@pytest.mark.slow
 async def test_pages_made_to_hurt(house: House) -> None:
     """Whatever becomes of them, it is an answer, and soon."""
     pages = {
@@ -173,6 +175,7 @@ async def test_pages_made_to_hurt(house: House) -> None:
             assert result.type == "output" or result.metadata["kind"] in ("timeout", "backend"), (path, result)
 
 
+@pytest.mark.slow
 async def test_a_reader_that_hangs_or_breaks_is_ended(house: House, tmp_path: Path) -> None:
     outcomes: list[str | None] = []
     for code in ("while True: pass", "raise SystemExit('no more')"):

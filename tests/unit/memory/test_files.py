@@ -203,6 +203,7 @@ async def settled(here: World) -> None:
     await asyncio.gather(*(looks.task.start() for looks in here.memory._indexer._scope_files.values()))
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_gone_is_not_found_however_many_there_are(here: World) -> None:
     here.file("a/walnut.md", TREE)
     here.file("z/hazel.md", "The hazel bush is young.")
@@ -234,6 +235,7 @@ def test_where_not_all_is_looked_at_what_was_known_is_looked_for(tmp_path: Path)
     assert set(looked.files) == {"z/there.md"}
 
 
+@pytest.mark.slow
 async def test_files_that_are_too_many_are_told_of_and_looked_at_once_there_is_room(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -257,6 +258,7 @@ READS = (Calls((("read", 1500),)),) * 5
 SPLIT = Send(3, READS)
 
 
+@pytest.mark.slow
 @given(STORIES, KINDS)
 @example([SPLIT, Do("restart"), Send(3), Do("compact"), Send(60), Do("rewind"), Do("unrewind"), Send(3)], ("good",))
 @example([Send(3, (Calls((("read", 4000),) * 3),)), Send(60, agent="other"), Do("fork"), SPLIT], ("good",))

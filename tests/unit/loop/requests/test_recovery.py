@@ -106,6 +106,7 @@ def test_a_task_goes_on_over_any_number_of_lives(steps: list[Step], ends: list[E
         run(tell(path))
 
 
+@pytest.mark.slow
 @given(STEPS, st.booleans(), ENDS)
 @example([], False, [End(1, "crash", saved=True)])
 @example([], False, [End(2, "crash", saved=True)])
