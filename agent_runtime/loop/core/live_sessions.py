@@ -13,7 +13,16 @@ from ...agents import DEFAULT, AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
 from ...ports import Clock
-from ...sessions import AgentPrompt, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
+from ...sessions import (
+    AgentPrompt,
+    Ids,
+    NewSession,
+    SessionRow,
+    agent_prompts,
+    history,
+    is_session_id,
+    unknown_session,
+)
 from ...store import Database
 
 MAIN_ALIAS = "main"
@@ -196,10 +205,26 @@ class LiveSessions:
         )
         if row is None or row.principal != principal:
             return None
-        conversation = self._known.get(row.id) or self._restore(row)
+        conversation = self._known.get(row.id) or self._restore(await self._with_own_prompt(row))
         if name != row.id and not conversation.archived:
             self._map_name(conversation, name)
         return conversation
+
+    async def _with_own_prompt(self, row: SessionRow) -> SessionRow:
+        """Return the session; an imported one gets this agent's prompt, for good, in place of that of its export."""
+        if not row.is_imported:
+            return row
+        manifest = self.agents.get(row.agent) or self.agents.require_selectable(DEFAULT)
+        prompt = self.draft(manifest, row.principal)
+        await self._database.write(lambda connection: agent_prompts.replace_imported(connection, row.id, prompt))
+        return replace(
+            row,
+            prompt=prompt.prompt,
+            digest=prompt.digest,
+            tools=prompt.tools,
+            packages=dict(prompt.packages),
+            agent_prompts={},
+        )
 
     def _restore(self, row: SessionRow) -> LiveSession:
         own = AgentPrompt(row.prompt, row.digest, row.tools, row.packages)

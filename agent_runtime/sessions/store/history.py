@@ -38,6 +38,8 @@ class SessionRow:
     """The skill packages that the prompt lists."""
     is_subagent: bool = False
     """Whether it is a subagent's session."""
+    is_imported: bool = False
+    """Whether its prompts came with an import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         agent_prompts=agent_prompts.load(connection, metadata),
         packages=agent_prompts.packages_of(metadata),
         is_subagent="called_by" in metadata,
+        is_imported=agent_prompts.IMPORTED in metadata,
     )
 
 
