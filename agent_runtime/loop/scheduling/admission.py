@@ -210,21 +210,21 @@ class Admission:
         self.slots.know([principal])
         busy = self.queues.head_turn(session) is not None or session.id in self.queues.held
         if busy or not self.slots.has_slot(principal):
-            self._require_place(principal)
+            self._require_queue_space(principal)
             turn.admission.queued = True
         else:
             turn.transition("running")
             self._adjust_slots(turn, 1)
         self.queues.add(turn)
 
-    def _require_place(self, principal: str) -> None:
+    def _require_queue_space(self, principal: str) -> None:
         """Raise Busy if no more turns of the principal may wait."""
         waiting = self.queues.waiting_turns()
         own = sum(turn.session.principal == principal for turn in waiting)
-        if not self.slots.has_place(len(waiting), own) or not self._has_room(principal):
+        if not self.slots.may_wait(len(waiting), own) or not self._may_hold_more(principal):
             raise Busy(f"{own} of your turns are waiting; try again later", headers={"Retry-After": "5"})
 
-    def _has_room(self, principal: str) -> bool:
+    def _may_hold_more(self, principal: str) -> bool:
         """Whether one more turn may be held, in a paused session or another."""
         if len(self.queues) < MAX_TURNS // 2:
             return True
