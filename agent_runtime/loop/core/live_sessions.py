@@ -12,7 +12,7 @@ from agent_common.protocol import Rule
 from ...agents import DEFAULT, AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
-from ...ports import Clock
+from ...ports import Clock, OutsideText
 from ...sessions import (
     AgentPrompt,
     Ids,
@@ -62,6 +62,8 @@ class LiveSession:
     """Whether it is a subagent's session, in which no other agent or person may send messages."""
     use_count: int = 0
     """Number of turns and requests that use this session; it stays in memory while there are any."""
+    outside_text: OutsideText = field(default_factory=OutsideText)
+    """A subagent's session shares that of its caller, who reads its answer."""
     context_tokens: int = 0
     known_names: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The pairs (principal, name) under which it is found in memory."""
@@ -232,6 +234,7 @@ class LiveSessions:
         conversation = LiveSession(row.id, row.principal, row.agent, row.model, prompts)
         conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
         conversation.is_subagent = row.is_subagent
+        conversation.outside_text.seen = row.has_outside_text
         conversation.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._add(conversation)
         return conversation
