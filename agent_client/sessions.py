@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from agent_common.protocol import (
     CompactReply,
+    ImportedSession,
     MessageList,
     Permissions,
     PromptReply,
@@ -128,9 +129,12 @@ class Sessions:
         """Return all its rows as JSON Lines, for `import_` here or elsewhere."""
         return (await self._connection.send(Call("GET", path("sessions", name, "export")))).content
 
-    async def import_(self, exported: bytes) -> SessionDetail:
-        """Store an export. Raises Conflict, and InvalidRequest that names the line."""
-        return await self._connection.fetch(SessionDetail, Call("POST", "/sessions/import", content=exported))
+    async def import_(self, exported: bytes, *, keep_permissions: bool = False) -> ImportedSession:
+        """Store an export, with its own rules only if they are to be kept. Raises Conflict, and InvalidRequest that
+        names the line."""
+        params = {"permissions": "keep"} if keep_permissions else {}
+        call = Call("POST", "/sessions/import", params=params, content=exported)
+        return await self._connection.fetch(ImportedSession, call)
 
     async def _post(
         self, shape: type[M], name: str, verb: str, body: dict[str, Any] | None = None, seconds: float | None = None

@@ -21,7 +21,7 @@ _RULES = (
     (re.compile(r"://[^\s/@:]{0,200}:[^\s/@]{1,200}@"), f"://{NOTE_MARK}@"),
     (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|glpat|xox[abeoprs]|npm|hf|pypi|AIza)[-_]?[\w-]{16,}"), NOTE_MARK),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), NOTE_MARK),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), NOTE_MARK),
+    (re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}(?:\.[\w-]*)?"), NOTE_MARK),
     (re.compile(r"\b[0-9a-fA-F]{32,}\b"), NOTE_MARK),
 )
 _NAMED = re.compile(_WORDS, re.IGNORECASE)

@@ -23,6 +23,11 @@ def raise_file_limit() -> int:
     return wanted
 
 
+def fits_share(free: int, held: int, slots: int = 1) -> bool:
+    """Return whether a holder of `held` slots may have more of the free ones."""
+    return free - slots >= held + slots - 1
+
+
 class ShareCounter:
     """Slots that holders share. A holder may have at most as many as are free, so a single one leaves half of them."""
 
@@ -33,19 +38,32 @@ class ShareCounter:
     def acquire(self, holder: str, slots: int = 1) -> bool:
         """Take slots. Returns False if the holder would have more than its share. The holder `""`, which is not a valid
         name, may have all."""
-        left, held = self._free - slots, self._held[holder] + slots
-        if left < (held - 1 if holder else 0):
+        if not self.fits(holder, slots):
             return False
-        self._free = left
-        self._held[holder] = held
+        self.take(holder, slots)
         return True
+
+    @property
+    def free(self) -> int:
+        return self._free
+
+    def held(self, holder: str) -> int:
+        return self._held.get(holder, 0)
+
+    def fits(self, holder: str, slots: int = 1) -> bool:
+        """Return whether the holder may have more slots."""
+        return fits_share(self._free, self.held(holder), slots) if holder else self._free >= slots
+
+    def take(self, holder: str, slots: int = 1) -> None:
+        """Take slots, whether or not the holder may have them."""
+        self._free -= slots
+        self._held[holder] += slots
+        if not self._held[holder]:
+            del self._held[holder]
 
     def release(self, holder: str, slots: int = 1) -> None:
         """Free slots of the holder."""
-        self._free += slots
-        self._held[holder] -= slots
-        if not self._held[holder]:
-            del self._held[holder]
+        self.take(holder, -slots)
 
     @contextmanager
     def hold(self, holder: str) -> Generator[bool]:

@@ -51,9 +51,9 @@ class AgentSettings(BaseModel):
     max_rounds: int = Field(default=30, ge=1, le=500)
     """Steps in a chat turn."""
     max_concurrent_turns: int = Field(default=4, ge=1, le=256)
-    """Turns that run at the same time."""
+    """Turns that run at the same time, shared between users (docs/reference/http.md#several-users)."""
     max_queue: int = Field(default=100, ge=0, le=10_000)
-    """Turns that may wait; one more is answered with 429."""
+    """Turns of one user that may wait; one more is answered with 429. Those of all users may be twice as many."""
     max_parallel_tools: int = Field(default=8, ge=1, le=64)
     """Tool calls of one step that run at the same time."""
     max_subagents: int = Field(default=8, ge=1, le=64)

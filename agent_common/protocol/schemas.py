@@ -23,6 +23,7 @@ from .http.chat import (
 from .http.pending import PendingList
 from .http.session import (
     ForkRequest,
+    ImportedSession,
     MessageList,
     PromptReply,
     RewindReply,
@@ -43,7 +44,7 @@ _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord, TaskList),
     *(ChatRequest, UseChatRequest, ChatReply, ChatPending, ResetRequest, ResetReply),
     *(AbortReply, AnswerRequest, AnswerReply, CancelReply, PendingList),
-    *(SessionList, SessionDetail, SessionPatch, MessageList, PromptReply),
+    *(SessionList, SessionDetail, ImportedSession, SessionPatch, MessageList, PromptReply),
     *(ForkRequest, RewindRequest, RewindReply, UnrewindReply, CompactReply),
     *(Permissions, PermissionsUpdate, RequirementSet),
     *(AgentStatus, Capabilities, ModelCard, Problem),

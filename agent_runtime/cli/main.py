@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _parser(helping=bool({"-h", "--help"} & set(argv))).parse_args(argv)
     try:
         if given.command == "import":
-            _import(given.file)
+            _import(given.file, keep_permissions=given.keep_permissions)
         elif given.command == "backup":
             _back_up(given.file)
         elif given.command == "mcp":
@@ -76,12 +76,14 @@ def _try_servers(name: str | None) -> bool:
     return good
 
 
-def _import(path: str) -> None:
+def _import(path: str, *, keep_permissions: bool) -> None:
     """Store an export while no server runs. Raises StartError, InvalidRequest, Conflict, StoreError."""
     from ..runtime import import_session
     from ..settings import load_settings
 
-    session_id = import_session(load_settings(), path)
+    session_id, left_out = import_session(load_settings(), path, keep_permissions=keep_permissions)
+    for rule in left_out:
+        print(f"left out the rule {rule!r}")
     print(f"imported session {session_id}")
 
 
@@ -134,6 +136,9 @@ def _parser(*, helping: bool) -> argparse.ArgumentParser:
         " that are too large for POST /sessions/import.",
     )
     importing.add_argument("file", metavar="FILE", help="the export")
+    importing.add_argument(
+        "--keep-permissions", action="store_true", help="let the session's own rules hold here; else they are shown"
+    )
     backup = commands.add_parser(
         "backup",
         help="copy the database while the server works",

@@ -51,6 +51,14 @@ class EgressMeter(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class OutsideText:
+    """Whether a conversation holds text that may come from anybody: of the web, of an MCP server, of a skill, or of
+    whatever a command has reached over the network. It stays true for the rest of the conversation."""
+
+    seen: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The caller of a tool, and its folders and limits."""
@@ -85,6 +93,8 @@ class ToolContext:
     """Runs the agents that the call asks for; None: no agent can be called."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages listed in the agent's prompt: name -> where it was found."""
+
+    outside_text: OutsideText = field(default_factory=OutsideText)
 
     def is_approved_for(self, touches: tuple[str, ...] | None) -> bool:
         """Return whether a person approved this call for the same resources: a link may lead elsewhere by now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,24 +17,29 @@ from ..workspace import Home
 from .migrations import MIGRATIONS
 
 
-def import_session(settings: Settings, path: str) -> str:
-    """Stores an exported session in a data directory that no server uses; its id.
+def import_session(settings: Settings, path: str, *, keep_permissions: bool) -> tuple[str, list[str]]:
+    """Store an exported session in a data directory that no server uses. Return its id, and the rules that were left
+    out.
 
     Raises StartError when the file cannot be read or the directory not be taken, InvalidRequest, Conflict, StoreError.
     """
     home = Home(settings.data_dir)
     database = Database(home.database, MIGRATIONS)
 
-    async def store(file: BinaryIO) -> str:
-        export = transfer.validate_export(file)
-        home.prepare()
+    async def store(file: BinaryIO) -> tuple[str, list[str]]:
         now = SystemClock().now_ms()
+        export = transfer.validate_export(file, now)
+
+        def unit(connection: sqlite3.Connection) -> None:
+            transfer.store_session(connection, file, export, now, keep_permissions=keep_permissions)
+
+        home.prepare()
         database.open()
         try:
-            await database.write(lambda connection: transfer.store_session(connection, file, export, now), durable=True)
+            await database.write(unit, durable=True)
         finally:
             database.close()
-        return export.session_id
+        return export.session_id, [] if keep_permissions else export.rules
 
     try:
         with Path(path).open("rb") as file:

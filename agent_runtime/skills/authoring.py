@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from agent_common.protocol import RequirementSet
@@ -13,6 +14,7 @@ from agent_common.protocol import RequirementSet
 from ..errors import ToolFailure
 from ..ports import ToolContext, ToolSpec
 from ..tools import RESERVED_TOOL_NAMES, AccessRequest, Output, Tool
+from ..workspace import OPERATOR
 from .manager import SkillManager
 from .sources.versions import PluginVersion, VersionAuthor
 from .validation.plugins import WORKER_FOLDERS, Plugin
@@ -111,7 +113,14 @@ def _create_tool(manager: SkillManager) -> Tool:
     spec = ToolSpec("create_skill", CREATE_DESCRIPTION, CREATE_PARAMETERS, idempotent=True)
     answers = "`name`, `file`, `version`, `skills` with their schemas, `test?` of `skill`, `result`, `log?`"
     bounds = f"{MAX_CODE_LENGTH // 1000},000 characters of code; import and check 15 s, test call 30 s"
-    return Tool(spec, run, AUTHOR_REQUIREMENTS, describe_access=_describe_access, result_doc=answers, limits_doc=bounds)
+    return Tool(
+        spec,
+        run,
+        AUTHOR_REQUIREMENTS,
+        describe_access=partial(_describe_access, manager=manager),
+        result_doc=answers,
+        limits_doc=bounds,
+    )
 
 
 def _reload_tool(manager: SkillManager) -> Tool:
@@ -130,7 +139,13 @@ def _reload_tool(manager: SkillManager) -> Tool:
 
     spec = ToolSpec("reload_skills", RELOAD_DESCRIPTION, RELOAD_PARAMETERS, idempotent=True)
     answers = "`skills` with name, file, version, state, `error?`; of a version gone back to, as create_skill"
-    return Tool(spec, run, AUTHOR_REQUIREMENTS, describe_access=_describe_access, result_doc=answers)
+    return Tool(
+        spec,
+        run,
+        AUTHOR_REQUIREMENTS,
+        describe_access=partial(_describe_access, manager=manager, only_with="version"),
+        result_doc=answers,
+    )
 
 
 def _remove_tool(manager: SkillManager) -> Tool:
@@ -141,7 +156,13 @@ def _remove_tool(manager: SkillManager) -> Tool:
         return {"name": arguments["name"], "removed": True}
 
     spec = ToolSpec("remove_skill", REMOVE_DESCRIPTION, {**NAME_PARAMETERS, "required": ["name"]})
-    return Tool(spec, run, AUTHOR_REQUIREMENTS, describe_access=_describe_access, result_doc="`name`, `removed`")
+    return Tool(
+        spec,
+        run,
+        AUTHOR_REQUIREMENTS,
+        describe_access=partial(_describe_access, manager=manager),
+        result_doc="`name`, `removed`",
+    )
 
 
 def _list_tool(manager: SkillManager) -> Tool:
@@ -163,9 +184,20 @@ def _list_tool(manager: SkillManager) -> Tool:
     return Tool(spec, run, result_doc=answers, limits_doc=f"the newest {MAX_VERSIONS_SHOWN} versions")
 
 
-async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+async def _describe_access(
+    arguments: Mapping[str, Any], context: ToolContext, *, manager: SkillManager, only_with: str = ""
+) -> AccessRequest:
+    """Describe what a call changes, if it changes something only with a certain argument. A plugin that people have put
+    into the folder is theirs: the agent of a user, or one that has read text from outside, asks before it changes it,
+    unless a rule names it."""
     name = arguments.get("name")
-    return AccessRequest(subjects=(name.removesuffix(".py"),)) if name is not None else AccessRequest()
+    if name is None:
+        return AccessRequest()
+    trusted = context.principal == OPERATOR and not context.outside_text.seen
+    asks = ""
+    if (not only_with or only_with in arguments) and not trusted and await manager.belongs_to_people(_file_name(name)):
+        asks = f"{name.removesuffix('.py')}: a person has put this plugin into the folder, and it serves all users"
+    return AccessRequest(subjects=(name.removesuffix(".py"),), asks=asks)
 
 
 def _file_name(name: str) -> str:

@@ -83,7 +83,9 @@ class SkillManager:
         for file in await self.versions.present_files():
             if file not in self._listing:  # removed while the runtime was not running
                 await self._record_removal(file)
-        listing = self._listing.values()
+        # People's plugins first: a name that one of them declares is never that of a plugin which an agent has written.
+        agents = await self.versions.files_by_agents()
+        listing = sorted(self._listing.values(), key=lambda one: one.file in agents)
         seen = [one for one in listing if not await self._stays_disabled(self._registry.get_plugin(one.file), one)]
         outcomes = await asyncio.gather(*(self._build(self._registry.get_plugin(one.file), one) for one in seen))
         # In the order of the files, which decides which plugin gets a name.
@@ -172,7 +174,7 @@ class SkillManager:
                 and not active.pool.disabled_reason
             ):
                 return active
-            return (await self._validator.validate(source))[0]
+            return (await self._validator.validate(source, by_agent=await self._is_by_agent(source)))[0]
         except UnreadablePlugin as fault:
             return ToolFailure(str(fault))
         except ToolFailure as failure:
@@ -215,12 +217,29 @@ class SkillManager:
             return latest.number
 
         try:
-            build, _ = await self._validator.validate(await asyncio.to_thread(source.with_helpers, self.folder))
+            whole = await asyncio.to_thread(source.with_helpers, self.folder)
+            build, _ = await self._validator.validate(whole, by_agent=latest.author is not None)
             await self._registry.activate(plugin, build, record)
         except ToolFailure as error:
             log.warning("the last good version of a skill fails too", file=plugin.file, error=str(error))
 
+    async def _is_by_agent(self, source: PluginSource) -> bool:
+        """Whether an agent has written the code that is in the folder."""
+        latest = await self.versions.latest(source.file)
+        return latest is not None and latest.author is not None and latest.digest == source.digest
+
     # -- what the agent changes
+
+    async def belongs_to_people(self, file: str) -> bool:
+        """Whether the file is in the folder, and a person has put it there or changed it last."""
+        await self._refresh_listing()
+        seen = self._listing.get(file)
+        if seen is None:
+            return False
+        try:
+            return not await self._is_by_agent(await asyncio.to_thread(read_plugin, self.folder, seen))
+        except UnreadablePlugin:
+            return True
 
     async def create(
         self, file: str, code: bytes, test: SmokeTest | None, author: VersionAuthor

@@ -101,6 +101,14 @@ class SessionDetail(SessionSummary):
     queue: list[QueuedMessage]
 
 
+class ImportedSession(SessionDetail):
+    """A session that was imported."""
+
+    permissions_left_out: list[str]
+    """The rules of the export that do not hold here, each as `permission pattern action`; empty with
+    `permissions=keep`."""
+
+
 class SessionList(Peer):
     """A page of sessions, the most recently changed first."""
 
@@ -229,6 +237,13 @@ class MessagesQuery(_Query):
     hidden: bool = False
     running: bool = False
     """Include the reply that is being written, as far as it is on disk."""
+
+
+class ImportQuery(_Query):
+    """How to import."""
+
+    permissions: Literal["keep"] | None = None
+    """`keep`: the session's own rules hold here too. Without it they are left out, and the reply lists them."""
 
 
 class ExportQuery(_Query):

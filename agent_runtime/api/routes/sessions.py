@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from agent_common.protocol import (
     ExportQuery,
     ForkRequest,
+    ImportQuery,
     MessagesQuery,
     PermissionsUpdate,
     RewindRequest,
@@ -39,9 +40,11 @@ async def sessions(request: Request) -> Response:
 
 @router.post("/sessions/import", status_code=201)
 async def take_in(request: Request) -> Response:
-    """Store a session that was exported here or elsewhere."""
-    at = require_accepting(request)
-    return _made(await at.sessions.import_session(principal(request), io.BytesIO(await request.body())))
+    """Store a session that was exported here or elsewhere. Its prompt is made anew, and its rules are left out unless
+    they are to be kept."""
+    at, keep = require_accepting(request), parse_query(request, ImportQuery).permissions == "keep"
+    body = io.BytesIO(await request.body())
+    return _made(await at.sessions.import_session(principal(request), body, keep_permissions=keep))
 
 
 @router.get("/sessions/{session_id}")

@@ -6,6 +6,7 @@ Only the operator may write this file, so it must be where no tool can write. It
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -204,8 +205,8 @@ def _local(fields: ServerFields) -> LocalServer:
         fields.env,
         HostPatterns.from_patterns(hosts) if hosts else None,
         write=fields.write,
-        read=tuple(Path(folder).resolve() for folder in fields.read),
-        cwd=None if fields.cwd is None else Path(fields.cwd).resolve(),
+        read=tuple(Path(os.path.normpath(folder)) for folder in fields.read),
+        cwd=None if fields.cwd is None else Path(os.path.normpath(fields.cwd)),
         memory=fields.memory_mb * 2**20,
     )
 

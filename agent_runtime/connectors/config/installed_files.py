@@ -2,19 +2,21 @@
 
 Servers are confined, and configurations of other products do not say where a program is installed. So the virtual
 environment, the `node_modules` and the interpreter of a command are found and made readable. The operator must name all
-other folders; the advice says how.
+other folders; the advice says how. Nothing that the agent can write decides what is found: a program in the workspace
+sees the workspace.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...sandbox import COMMAND_PATH
 from .config import LocalServer
+from .trusted_paths import is_changeable
 from .unreadable_files import find_unreadable
 
 SYSTEM_FOLDERS = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev")))
@@ -36,9 +38,13 @@ class InstalledFiles:
     env: Mapping[str, str]
 
 
-def find_installation(server: LocalServer, data_dir: Path, environment: Mapping[str, str]) -> InstalledFiles:
+def find_installation(
+    server: LocalServer, data_dir: Path, environment: Mapping[str, str], changeable: Sequence[Path] = ()
+) -> InstalledFiles:
     """Find the program on the PATH that servers get, then on the runtime's own, and the folders that it needs. Reads
-    the disk."""
+    the disk.
+
+    `changeable`: folders in which the agent can write."""
     name, *arguments = server.argv
     env: dict[str, str] = {}
     own = server.env.get("PATH", COMMAND_PATH)
@@ -47,17 +53,24 @@ def find_installation(server: LocalServer, data_dir: Path, environment: Mapping[
         env["PATH"] = os.pathsep.join((str(Path(found).parent), own))  # npx needs the node beside it
     program = Path(server.cwd or "/", found or name)
     scripts = [Path(word) for word in arguments if word.startswith("/") and Path(word).is_file()]
-    folders = [*_folders_behind_links(program), *(one for script in scripts for one in _node_modules(script))]
+    modules = (one for script in scripts for one in _node_modules(script) if not is_changeable(one, changeable))
+    folders = [*_folders_behind_links(program, changeable), *modules]
     shown = tuple(dict.fromkeys(folder for folder in folders if _may_be_shown(folder, data_dir)))
     return InstalledFiles((found or name, *arguments), shown, env)
 
 
 def confinement_advice(
-    server: LocalServer, found: InstalledFiles, workspace: Path, uid: int | None = None, *, by_path: bool = False
+    server: LocalServer,
+    found: InstalledFiles,
+    workspace: Path,
+    uid: int | None = None,
+    *,
+    by_path: bool = False,
+    changeable: Sequence[Path] = (),
 ) -> list[str]:
     """Return the faults that a confined program will have, each with its fix. Reads the disk.
 
-    `uid` and `by_path`: as in the confinement.
+    `uid` and `by_path`: as in the confinement. `changeable`: folders in which the agent can write.
     """
     program = Path(server.argv[0]).name
     lines: list[str] = []
@@ -68,6 +81,11 @@ def confinement_advice(
     if program in DOWNLOADERS and server.network is None:
         lines.append(f'command: {program} downloads what it runs; add "network": true, or install the program')
     visible = (*found.folders, *server.read, *((server.cwd,) if server.cwd else ()), workspace, *SYSTEM_FOLDERS)
+    lines += [
+        f"read: {folder} is left out, as commands can change where it leads; name a folder outside of the workspace"
+        for folder in server.read
+        if is_changeable(folder, changeable)
+    ]
     unseen: list[Path] = []
     for number, word in enumerate(server.argv[1:]):
         path = Path(word.partition("=")[2] if word.startswith("-") else word)
@@ -86,27 +104,32 @@ def confinement_advice(
     return [*lines, *dict.fromkeys(find_unreadable(given, uid, by_path=by_path))]
 
 
-def _folders_behind_links(program: Path) -> Iterator[Path]:
-    """Yield the folders of a program, and of the files that it links to."""
+def _folders_behind_links(program: Path, changeable: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders of a program, and of the files that it links to; none from the first on that the agent can
+    change."""
     for _ in range(MAX_LINKS):
-        yield from _installation_folders(program)
+        if is_changeable(program, changeable):
+            return
+        yield from _installation_folders(program, changeable)
         if not program.is_symlink():
             break
         program = Path(os.path.normpath(program.parent / program.readlink()))
-    yield from _installation_folders(program.resolve())
+    yield from _installation_folders(program.resolve(), changeable)
 
 
-def _installation_folders(program: Path) -> Iterator[Path]:
+def _installation_folders(program: Path, changeable: Sequence[Path]) -> Iterator[Path]:
     folder, root = program.parent, program.parent.parent
     if modules := [one for one in program.parents if one.name == "node_modules"]:
         yield modules[-1]
-    elif folder.name == "bin" and (root / "pyvenv.cfg").is_file():
+    elif (
+        folder.name == "bin" and (root / "pyvenv.cfg").is_file() and not is_changeable(root / "pyvenv.cfg", changeable)
+    ):
         yield root
         if (base := _base_python(root)) is not None:
-            yield from _folders_behind_links(base)
+            yield from _folders_behind_links(base, changeable)
     else:
         yield folder
-        if folder.name == "bin" and (root / "lib").is_dir():
+        if folder.name == "bin" and (root / "lib").is_dir() and not is_changeable(root / "lib", changeable):
             yield root / "lib"
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,7 +18,8 @@ from agent_common.telemetry import logger
 from ...errors import ToolFailure
 from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
 from ..config.config import LocalServer, RemoteServer, ServerConfig
-from ..config.installed_files import confinement_advice, find_installation
+from ..config.installed_files import InstalledFiles, confinement_advice, find_installation
+from ..config.trusted_paths import is_changeable
 from ..rate_limit import MESSAGE_LIMIT
 from .connection_state import ConnectionState, Streams
 
@@ -59,6 +60,14 @@ class ConnectorDeps:
     egress_token: str | None = None
     unread_seconds: float = 10.0
     """Longest time in seconds for which a program may not read its input."""
+    installations: dict[str, InstalledFiles] = field(default_factory=dict[str, InstalledFiles])
+    """What was found for each local server. It stays as it is until the runtime starts again, so that nothing that
+    happens meanwhile changes what a server sees."""
+
+    @property
+    def changeable(self) -> tuple[Path, ...]:
+        """The folders in which commands and tools of the agent can write."""
+        return (self.workspace, self.data_dir / "scratch")
 
     @asynccontextmanager
     async def open_streams(
@@ -82,18 +91,20 @@ class ConnectorDeps:
 
         async with AsyncExitStack() as stack:
             network = await self._open_proxy(name, target, stack)
-            child = await self._start_program(target, network)
+            child = await self._start_program(name, target, network)
             stack.push_async_callback(child.close)
             yield await stack.enter_async_context(stdio_streams(child, connection_state, self.unread_seconds))
 
-    async def _start_program(self, target: LocalServer, network: Path | None) -> SandboxProcess:
+    async def _start_program(self, name: str, target: LocalServer, network: Path | None) -> SandboxProcess:
         limits = replace(self.limits, memory=max(target.memory, MIN_ADDRESS_SPACE), total_memory=target.memory)
-        found = await asyncio.to_thread(find_installation, target, self.data_dir, os.environ)
+        found = await asyncio.to_thread(self._find, name, target)
+        # Everything else is where the operator put it. What lies below the workspace is seen with that.
         own = (target.cwd,) if target.cwd and target.cwd != self.workspace else ()
-        readable = (*found.folders, *target.read, *own)
+        named = [one.resolve() for one in (*target.read, *own) if not is_changeable(one, self.changeable)]
+        readable = (*found.folders, *named)
         sandbox_spec = SandboxSpec(
             # Not the workspace, which the agent can write: interpreters load code from their working directory.
-            target.cwd or Path("/"),
+            target.cwd.resolve() if target.cwd else Path("/"),
             writable=(self.workspace,) if target.write else (),
             readable=readable if target.write else (self.workspace, *readable),
             # Node uses proxy variables only if this one is set.
@@ -108,12 +119,28 @@ class ConnectorDeps:
         """Return the faults that a local server will have in its confinement, each with its fix."""
         if not isinstance(server.target, LocalServer) or self.confinement.name in ("off", "none"):
             return []
-        return await asyncio.to_thread(self._advice, server.target)
+        return await asyncio.to_thread(self._advice, server.name, server.target)
 
-    def _advice(self, target: LocalServer) -> list[str]:
-        found = find_installation(target, self.data_dir, os.environ)
+    def _advice(self, name: str, target: LocalServer) -> list[str]:
         held = self.confinement
-        return confinement_advice(target, found, self.workspace, held.uid, by_path=held.by_path)
+        return confinement_advice(
+            target,
+            self._find(name, target),
+            self.workspace,
+            held.uid,
+            by_path=held.by_path,
+            changeable=self.changeable,
+        )
+
+    def _find(self, name: str, target: LocalServer) -> InstalledFiles:
+        """Return what a server needs, as it was when its program was first found."""
+        if (known := self.installations.get(name)) is not None:
+            return known
+        found = find_installation(target, self.data_dir, os.environ, self.changeable)
+        if Path(target.cwd or "/", found.argv[0]).exists():
+            self.installations[name] = found
+            log.info("mcp server sees", server=name, folders=[str(folder) for folder in found.folders])
+        return found
 
     async def _open_proxy(self, name: str, target: LocalServer, stack: AsyncExitStack) -> Path | None:
         """Open a forward proxy for the server, closed with the stack. Returns its socket, or None if it needs none."""

@@ -12,8 +12,17 @@ from agent_common.protocol import Rule
 from ...agents import DEFAULT, AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
-from ...ports import Clock
-from ...sessions import AgentPrompt, Ids, NewSession, SessionRow, history, is_session_id, unknown_session
+from ...ports import Clock, OutsideText
+from ...sessions import (
+    AgentPrompt,
+    Ids,
+    NewSession,
+    SessionRow,
+    agent_prompts,
+    history,
+    is_session_id,
+    unknown_session,
+)
 from ...store import Database
 
 MAIN_ALIAS = "main"
@@ -53,6 +62,8 @@ class LiveSession:
     """Whether it is a subagent's session, in which no other agent or person may send messages."""
     use_count: int = 0
     """Number of turns and requests that use this session; it stays in memory while there are any."""
+    outside_text: OutsideText = field(default_factory=OutsideText)
+    """A subagent's session shares that of its caller, who reads its answer."""
     context_tokens: int = 0
     known_names: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The pairs (principal, name) under which it is found in memory."""
@@ -196,10 +207,26 @@ class LiveSessions:
         )
         if row is None or row.principal != principal:
             return None
-        conversation = self._known.get(row.id) or self._restore(row)
+        conversation = self._known.get(row.id) or self._restore(await self._with_own_prompt(row))
         if name != row.id and not conversation.archived:
             self._map_name(conversation, name)
         return conversation
+
+    async def _with_own_prompt(self, row: SessionRow) -> SessionRow:
+        """Return the session; an imported one gets this agent's prompt, for good, in place of that of its export."""
+        if not row.is_imported:
+            return row
+        manifest = self.agents.get(row.agent) or self.agents.require_selectable(DEFAULT)
+        prompt = self.draft(manifest, row.principal)
+        await self._database.write(lambda connection: agent_prompts.replace_imported(connection, row.id, prompt))
+        return replace(
+            row,
+            prompt=prompt.prompt,
+            digest=prompt.digest,
+            tools=prompt.tools,
+            packages=dict(prompt.packages),
+            agent_prompts={},
+        )
 
     def _restore(self, row: SessionRow) -> LiveSession:
         own = AgentPrompt(row.prompt, row.digest, row.tools, row.packages)
@@ -207,6 +234,7 @@ class LiveSessions:
         conversation = LiveSession(row.id, row.principal, row.agent, row.model, prompts)
         conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
         conversation.is_subagent = row.is_subagent
+        conversation.outside_text.seen = row.has_outside_text
         conversation.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
         self._add(conversation)
         return conversation

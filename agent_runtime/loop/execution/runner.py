@@ -192,6 +192,7 @@ class TurnRunner:
             interactive=turn.request.interactive,
             packages=brief.packages,
             skills=services.skills_folder,
+            outside_text=conversation.outside_text,
             egress=turn.budget.egress,
             spawner=self.spawner,
             model_meter=TurnMeter(turn.budget, services.price_check),

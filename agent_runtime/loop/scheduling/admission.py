@@ -1,8 +1,9 @@
 """The only scheduler: every request for a turn comes through here, from any entry point.
 
-A session runs one turn at a time. Sessions run in parallel up to a limit, in the order of arrival among those that
-could start. A place is reserved before the first await and the turn starts only after its admission is on disk, so two
-callers can never both find a session idle, and nothing runs that a crash would forget.
+A session runs one turn at a time. Sessions run in parallel up to a limit, of which each principal has a share, and
+those of one principal in the order of arrival. A place is reserved before the first await and the turn starts only
+after its admission is on disk, so two callers can never both find a session idle, and nothing runs that a crash would
+forget.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Literal
 
+from agent_common.net import fits_share
 from agent_common.telemetry import logger
 
 from ...errors import Busy, Conflict, NotReady
@@ -22,6 +24,7 @@ from ..core.steering import SessionQueue
 from ..core.turn_state import StopReason, Turn
 from .end_log import log_end
 from .turn_queues import TurnQueues
+from .turn_slots import TurnSlots
 
 log = logger(__name__)
 
@@ -49,7 +52,7 @@ class Admission:
         self._database, self._events = database, events
         self._run: RunTurn
         self._cancel: RunTurn
-        self.free_slots, self._queue_limit = slots, queue_limit
+        self.slots = TurnSlots(slots, queue_limit)
         self.answer_seconds = answer_seconds
         """How long a turn waits for a person."""
         self.queues = TurnQueues()
@@ -201,20 +204,37 @@ class Admission:
             raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
         if turn.request.parent is not None:  # a subagent needs no slot: its caller has one
             turn.transition("running")
-        elif self.queues.head_turn(turn.session) or self.free_slots <= 0 or turn.session.id in self.queues.held:
-            waiting = self.queues.count_waiting()
-            if waiting >= self._queue_limit or len(self.queues) >= MAX_TURNS:
-                raise Busy(f"{waiting} turns are waiting; try again later", headers={"Retry-After": "5"})
+            self.queues.add(turn)
+            return
+        principal, session = turn.session.principal, turn.session
+        self.slots.know([principal])
+        busy = self.queues.head_turn(session) is not None or session.id in self.queues.held
+        if busy or not self.slots.has_slot(principal):
+            self._require_queue_space(principal)
             turn.admission.queued = True
         else:
             turn.transition("running")
             self._adjust_slots(turn, 1)
         self.queues.add(turn)
 
+    def _require_queue_space(self, principal: str) -> None:
+        """Raise Busy if no more turns of the principal may wait."""
+        waiting = self.queues.waiting_turns()
+        own = sum(turn.session.principal == principal for turn in waiting)
+        if not self.slots.may_wait(len(waiting), own) or not self._may_hold_more(principal):
+            raise Busy(f"{own} of your turns are waiting; try again later", headers={"Retry-After": "5"})
+
+    def _may_hold_more(self, principal: str) -> bool:
+        """Whether one more turn may be held, in a paused session or another."""
+        if len(self.queues) < MAX_TURNS // 2:
+            return True
+        held = self.queues.all()
+        return fits_share(MAX_TURNS - len(held), sum(turn.session.principal == principal for turn in held))
+
     def _adjust_slots(self, turn: Turn, count: int) -> None:
         """Take `count` slots; -1 returns one. Subagents need none: waiting for one, they would block their callers."""
         if turn.request.parent is None:
-            self.free_slots -= count
+            self.slots.take(turn.session.principal, count)
 
     def _on_admission_written(self, turn: Turn, written: asyncio.Future[None]) -> None:
         if written.exception() is not None:
@@ -264,7 +284,7 @@ class Admission:
 
     def _fill(self) -> None:
         """Start turns while slots are free."""
-        while self.free_slots > 0 and not self._draining and (turn := self.queues.next_startable()) is not None:
+        while not self._draining and (turn := self.queues.next_startable(self.slots)) is not None:
             self._adjust_slots(turn, 1)
             turn.transition("running")
             self._start(turn)

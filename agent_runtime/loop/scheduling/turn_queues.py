@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ..core.live_sessions import LiveSession
 from ..core.turn_state import Turn
+from .turn_slots import TurnSlots
 
 _STATES_BY_KIND = {"queued": ("queued",), "running": ("running", "finalizing"), "waiting": ("waiting", "resuming")}
 
@@ -69,7 +70,11 @@ class TurnQueues:
 
     def count_waiting(self) -> int:
         """Return the number of queued turns of sessions that are not paused."""
-        return sum(turn.session.id not in self.paused for turn in self.turns("queued"))
+        return len(self.waiting_turns())
+
+    def waiting_turns(self) -> list[Turn]:
+        """Return the queued turns of sessions that are not paused."""
+        return [turn for turn in self.turns("queued") if turn.session.id not in self.paused]
 
     def count_ahead(self, turn: Turn) -> int:
         """Return the number of turns that were admitted earlier and run or will run; 0 if the turn is not queued."""
@@ -111,6 +116,12 @@ class TurnQueues:
         if turn in self._startable:
             self._startable.remove(turn)
 
-    def next_startable(self) -> Turn | None:
-        """Take the startable turn that has waited longest."""
-        return self._startable.popleft() if self._startable else None
+    def next_startable(self, slots: TurnSlots) -> Turn | None:
+        """Take the turn that is next: of the principals with a free slot, the one with the fewest running turns is
+        first, and of its turns the one that has waited longest."""
+        ready = [turn for turn in self._startable if slots.has_slot(turn.session.principal)]
+        if not ready:
+            return None
+        turn = min(ready, key=lambda one: slots.running(one.session.principal))
+        self._startable.remove(turn)
+        return turn

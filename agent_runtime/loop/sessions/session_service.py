@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from agent_common.protocol import (
     CompactReply,
     ForkRequest,
+    ImportedSession,
     MessageList,
     MessagesQuery,
     Permissions,
@@ -257,18 +258,23 @@ class SessionService:
 
         return await self._services.database.read_long(unit)
 
-    async def import_session(self, principal: str, file: BinaryIO) -> SessionDetail:
+    async def import_session(self, principal: str, file: BinaryIO, *, keep_permissions: bool) -> ImportedSession:
         """Store an exported session. Raises InvalidRequest with the line at fault, Conflict `session_exists` or
         `other_principal`."""
-        session_import = await asyncio.to_thread(transfer.validate_export, file)
+        now = self._services.clock.now_ms()
+        session_import = await asyncio.to_thread(transfer.validate_export, file, now)
         if session_import.principal != principal:
             text = f"the session belongs to {session_import.principal}: send X-Agent-User: {session_import.principal}"
             raise Conflict(text, code="other_principal")
-        now = self._services.clock.now_ms()
         await self._services.database.write(
-            lambda connection: transfer.store_session(connection, file, session_import, now), durable=True
+            lambda connection: transfer.store_session(
+                connection, file, session_import, now, keep_permissions=keep_permissions
+            ),
+            durable=True,
         )
-        return await self.get(principal, session_import.session_id)
+        stored = await self.get(principal, session_import.session_id)
+        left_out = [] if keep_permissions else session_import.rules
+        return ImportedSession(**dict(stored), permissions_left_out=left_out)
 
     # -- helpers
 

@@ -79,6 +79,7 @@ class Subagents:
     async def _admit(self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
         parent = (caller.session.id, self._recorded_turn(caller).message_id)
         conversation = self._services.live_sessions.create(caller.session.principal, agent=manifest.name, parent=parent)
+        conversation.outside_text = caller.session.outside_text
         turn = self._turn(request, manifest, caller, conversation)
         turn.budget.egress.parent = context.egress
         turn.budget.recorded_separately = True

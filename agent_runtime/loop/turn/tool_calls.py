@@ -28,6 +28,7 @@ SHOWN_CHARACTERS = 80
 """Characters of invalid arguments that are quoted in the error."""
 ARGUMENT_LIMITS = JsonLimits(max_bytes=32 * 2**20)
 """Generous, because the size of the whole answer is limited already."""
+WEB_TOOL_NAMES = frozenset({"web_fetch", "web_search"})
 _TOOL_CANCELLED_ITSELF = ToolResult("error", error_text="the tool stopped: an operation inside it was cancelled")
 
 
@@ -85,12 +86,18 @@ class ToolCallRunner:
             result = await self.tools.toolset.run(call.name, call.input, context)
         if not isinstance(result, ToolResult):
             return result
+        if egress.sent_bytes or self._reads_outside(call.name):
+            self.context.outside_text.seen = True
         if egress.sent_bytes:
             result = replace(result, metadata={**result.metadata, EGRESS_KEY: egress.sent_bytes})
         if model_meter is not None and model_meter.usage != Usage():
             used = model_meter.usage.model_dump(exclude_defaults=True)
             result = replace(result, metadata={**result.metadata, MODEL_USAGE_KEY: used})
         return result
+
+    def _reads_outside(self, name: str) -> bool:
+        spec = self.tools.spec(name)
+        return name in WEB_TOOL_NAMES or (spec is not None and spec.source != "builtin")
 
     def _request_human(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
         """Return the chunk that asks for approval. A question needs none: its input shows it already."""

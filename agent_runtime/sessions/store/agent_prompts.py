@@ -10,6 +10,10 @@ from typing import Any
 from agent_common.protocol import is_object
 
 from .rows import dump
+from .rows import load as read
+
+IMPORTED = "imported"
+"""Marks the metadata of a session whose prompts came with an import: they are replaced before any model sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,17 @@ def add(connection: sqlite3.Connection, session_id: str, agent: str, prompt: Age
         " WHERE id = :id AND json_extract(metadata_json, :path || '.digest') IS NOT :digest",
         {"path": f'$.briefs."{agent}"', "kept": kept, "id": session_id, "digest": prompt.digest},
     )
+
+
+def replace_imported(connection: sqlite3.Connection, session_id: str, prompt: AgentPrompt) -> None:
+    """Store this agent's own prompt in place of those that came with an imported session, and take the mark away."""
+    connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (prompt.digest, prompt.prompt))
+    row = connection.execute("SELECT metadata_json FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
+    metadata = {key: value for key, value in read(row[0]).items() if key not in ("packages", "briefs", IMPORTED)}
+    metadata |= {"system_prompt_digest": prompt.digest, "tools": list(prompt.tools)}
+    if prompt.packages:
+        metadata["packages"] = dict(prompt.packages)
+    connection.execute("UPDATE chat_sessions SET metadata_json = ? WHERE id = ?", (dump(metadata), session_id))
 
 
 def reorder(connection: sqlite3.Connection, *, session_id: str, agent: str, own: bool, tools: Sequence[str]) -> None:

@@ -38,6 +38,10 @@ class SessionRow:
     """The skill packages that the prompt lists."""
     is_subagent: bool = False
     """Whether it is a subagent's session."""
+    has_outside_text: bool = False
+    """Whether a call of it has read text of the web, of an MCP server or of a skill."""
+    is_imported: bool = False
+    """Whether its prompts came with an import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,9 @@ class TurnRow:
 
 def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
     row = connection.execute(
-        "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms"
+        "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms,"
+        " EXISTS (SELECT 1 FROM chat_parts o WHERE o.session_id = s.id"
+        " AND o.type IN ('dynamic-tool', 'tool-web_fetch', 'tool-web_search')) AS outside"
         " FROM chat_sessions s LEFT JOIN system_prompts p"
         " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?"
         " AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)",
@@ -114,6 +120,8 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         agent_prompts=agent_prompts.load(connection, metadata),
         packages=agent_prompts.packages_of(metadata),
         is_subagent="called_by" in metadata,
+        has_outside_text=row["outside"] == 1 or agent_prompts.IMPORTED in metadata,
+        is_imported=agent_prompts.IMPORTED in metadata,
     )
 
 

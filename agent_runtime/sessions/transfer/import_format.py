@@ -18,9 +18,13 @@ from ..record.parts import NOTICE, STEER, tool_name
 Line = dict[str, Any]
 """`{"type": ..., "data": {column: value}}`."""
 SCHEMA_VERSION = 1
+_METADATA_TIMES = ("hidden_at", "queued_at", "queue_enqueued_at", "queue_canceled_at", "steered_at")
 _RULE = ("permission", "pattern", "action")
 _LARGEST = 2**63
 _LATEST = 2**53
+MAX_AHEAD_MS = 24 * 3600 * 1000
+"""How far the times of an export may lie in the future, as clocks differ. A session with a later one would head every
+list and never age."""
 LINE = JsonLimits(max_bytes=64 * 2**20, max_values=400_000, max_depth=200)
 """Twice the size of the largest part that this program stores."""
 
@@ -66,8 +70,8 @@ COLUMNS: dict[str, dict[str, Check]] = {
         "agent": _text,
         "workspace_root": _or_null(_text),
         "model_json": _text,
-        "parent_id": _or_null(_text),
-        "parent_message_id": _or_null(_text),
+        "parent_id": _or_null(_SES),
+        "parent_message_id": _or_null(_MSG),
         "permissions_json": _text,
         "metadata_json": _text,
         **dict.fromkeys(_COUNTS, _whole),
@@ -129,9 +133,13 @@ def parse_json(raw: bytes | str) -> object:
 class SessionImport:
     """Checks one session's export: `add_line` for every line, then `finish`; both raise InvalidRequest."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: int) -> None:
+        """`now`: epoch milliseconds."""
         self.session_id = ""
         self.principal = ""
+        self.rules: list[str] = []
+        """The session's own rules as `permission pattern action`: they hold only if the importer asks for it."""
+        self._latest = now + MAX_AHEAD_MS
         self._digest = ""
         self._last = 0
         self._closed = False
@@ -146,6 +154,7 @@ class SessionImport:
                 raise ImportFault("the session's own prompt must be the last line")
             if bool(self.session_id) == (line["type"] == "session"):
                 raise ImportFault("the first line, and no other, must be the session")
+            self._check_times(line["data"])
             {"session": self._session, "message": self._message, "part": self._part, "prompt": self._prompt}[
                 line["type"]
             ](line["data"])
@@ -160,8 +169,9 @@ class SessionImport:
         model = _object(data, "model_json")
         if not isinstance(model.get("model_id"), str):
             raise ImportFault("data.model_json: model_id is missing")
-        if not _are_rules(parse_json(data["permissions_json"])):
+        if (rules := _rules(parse_json(data["permissions_json"]))) is None:
             raise ImportFault("data.permissions_json: must be a list of rules with permission, pattern and action")
+        self.rules = rules
         metadata = _object(data, "metadata_json")
         for key in ("principal", "system_prompt_digest"):
             if not isinstance(metadata.get(key), str):
@@ -177,16 +187,17 @@ class SessionImport:
 
     def _message(self, data: Line) -> None:
         self._check_session_id(data)
-        if data["role"] not in ("user", "assistant", "system"):
-            raise ImportFault("data.role: must be user, assistant or system")
+        if data["role"] not in ("user", "assistant"):
+            raise ImportFault("data.role: must be user or assistant")
         metadata = _object(data, "metadata_json")
         try:
             Usage.model_validate(metadata.get("usage", {}))
         except ValidationError as error:
             raise ImportFault("data.metadata_json: usage has the wrong shape") from error
-        for key in ("hidden_at", "queued_at", "queue_canceled_at"):
+        for key in _METADATA_TIMES:
             if key in metadata and not _time(metadata[key]):
                 raise ImportFault(f"data.metadata_json: {key} must be a time")
+        self._check_times({key: metadata[key] for key in _METADATA_TIMES if key in metadata})
         model = metadata.get("model", {})
         if not is_object(model) or not isinstance(model.get("model_id", ""), str):
             raise ImportFault("data.metadata_json: model has the wrong shape")
@@ -208,6 +219,11 @@ class SessionImport:
         if hashlib.sha256(data["body"].encode()).hexdigest() != data["digest"]:
             raise ImportFault("data.body: does not have that digest")
         self._closed = data["digest"] == self._digest
+
+    def _check_times(self, data: Line) -> None:
+        for name, value in data.items():
+            if name.endswith("_at") and value is not None and value > self._latest:
+                raise ImportFault(f"data.{name}: lies more than a day in the future")
 
     def _check_session_id(self, data: Line) -> None:
         if data["session_id"] != self.session_id:
@@ -273,11 +289,16 @@ def _metadata_of(part: dict[str, Any]) -> Iterator[object]:
             yield around["metadata"]
 
 
-def _are_rules(value: object) -> bool:
-    if not isinstance(value, list):
-        return False
-    rules = cast("list[object]", value)
-    return all(is_object(rule) and all(_text(rule.get(name)) for name in _RULE) for rule in rules)
+def _rules(value: object) -> list[str] | None:
+    """Return the rules as lines; None for anything else."""
+    rules = cast("list[object]", value) if isinstance(value, list) else [None]
+    lines: list[str] = []
+    for rule in rules:
+        fields = [rule.get(name) for name in _RULE] if is_object(rule) else [None]
+        if not all(isinstance(field, str) for field in fields):
+            return None
+        lines.append(" ".join(map(str, fields)))
+    return lines
 
 
 def _is_steer_data(data: object) -> bool:

@@ -8,6 +8,7 @@ The lines: the session, then each message followed by its parts, then the prompt
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -18,7 +19,9 @@ from agent_common.redaction import Redactor
 
 from ...errors import Conflict, InvalidRequest
 from .. import retention
+from ..store.agent_prompts import IMPORTED
 from ..store.listing import read_transaction, unknown_session
+from ..store.rows import dump
 from .import_format import COLUMNS, Line, SessionImport, read_lines
 
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
@@ -120,9 +123,9 @@ def _document(lines: Iterator[Line]) -> Iterator[bytes]:
 # ---------------------------------------------------------------- import
 
 
-def validate_export(file: BinaryIO) -> SessionImport:
+def validate_export(file: BinaryIO, now: int) -> SessionImport:
     """Read and check an export to its end. Raises InvalidRequest with the line and its fault."""
-    session_import = SessionImport()
+    session_import = SessionImport(now)
     for number, line in read_lines(file):
         session_import.add_line(number, line)
     session_import.finish()
@@ -130,20 +133,49 @@ def validate_export(file: BinaryIO) -> SessionImport:
     return session_import
 
 
-def store_session(connection: sqlite3.Connection, file: BinaryIO, session_import: SessionImport, now: int) -> None:
+def store_session(
+    connection: sqlite3.Connection,
+    file: BinaryIO,
+    session_import: SessionImport,
+    now: int,
+    *,
+    keep_permissions: bool = False,
+) -> None:
     """Store a checked export as a part of the caller's transaction.
 
-    Raises Conflict `session_exists` if the session exists here, InvalidRequest for rows that belong to another one.
+    What would hold here only because the file says so is left out: the session's own rules, unless the importer keeps
+    them, and a parent that is not a session of the same principal. The session is marked, and gets this agent's prompts
+    in place of those that the file brought. Raises Conflict `session_exists` if the session exists here, InvalidRequest
+    for rows that belong to another one.
     """
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_import.session_id,)).fetchone():
         raise Conflict(f"session {session_import.session_id} exists already", code="session_exists")
     for number, line in read_lines(file):
         try:
-            _insert(connection, line)
+            _insert(connection, line if line["type"] != "session" else _adopted(connection, line, keep_permissions))
         except sqlite3.IntegrityError as error:
             fault = f"it exists already, in another session ({error})"
             raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
     retention.note_import(connection, session_import.session_id, now)
+
+
+def _adopted(connection: sqlite3.Connection, line: Line, keep_permissions: bool) -> Line:
+    """Return the session's line as it may be stored here."""
+    data: Line = dict(line["data"])
+    metadata = json.loads(data["metadata_json"])
+    data["metadata_json"] = dump({**metadata, IMPORTED: True})
+    if not keep_permissions:
+        data["permissions_json"] = "[]"
+    parent = (data["parent_id"], data["parent_message_id"], metadata["principal"])
+    if connection.execute(_PARENT, parent).fetchone() is None:
+        data["parent_id"] = data["parent_message_id"] = None
+    return {"type": "session", "data": data}
+
+
+_PARENT = """
+SELECT 1 FROM chat_sessions s WHERE s.id = ?1 AND json_extract(s.metadata_json, '$.principal') = ?3
+  AND (?2 IS NULL OR EXISTS (SELECT 1 FROM chat_messages m WHERE m.id = ?2 AND m.session_id = s.id))
+"""
 
 
 def _insert(connection: sqlite3.Connection, line: Line) -> None:

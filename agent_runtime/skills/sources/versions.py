@@ -132,6 +132,10 @@ class PluginVersions:
         """Return the plugins whose latest version is not a removal."""
         return await self._database.read(_select_present)
 
+    async def files_by_agents(self) -> set[str]:
+        """Return the plugins whose latest version an agent has made."""
+        return await self._database.read(_select_by_agents)
+
     def disable(self, file: str, digest: str, reason: str) -> None:
         """Store that a plugin is disabled as long as its code has this digest. Does not wait for the write."""
         written = self._database.write(lambda connection: _insert_disabled(connection, file, digest, reason))
@@ -222,6 +226,11 @@ def _select(connection: sqlite3.Connection, file: str, *, latest: bool = False) 
 def _select_present(connection: sqlite3.Connection) -> list[str]:
     latest = "SELECT file, digest, max(version) FROM skill_versions GROUP BY file"
     return [row["file"] for row in connection.execute(latest) if row["digest"] is not None]
+
+
+def _select_by_agents(connection: sqlite3.Connection) -> set[str]:
+    latest = "SELECT file, principal, max(version) FROM skill_versions GROUP BY file"
+    return {row["file"] for row in connection.execute(latest) if row["principal"] is not None}
 
 
 def _version_of_row(row: sqlite3.Row) -> PluginVersion:

@@ -84,7 +84,8 @@ class SkillValidator:
     async def _import_build(self, source: PluginSource, *, by_agent: bool) -> SkillBuild:
         await load_schema_validator()
         grant = await asyncio.to_thread(self.grants.grant_for, source)
-        requirements = requirements_of(source.entry_code, source.file)
+        # In a thread, as all that reads a plugin's text: it may have megabytes.
+        requirements = await asyncio.to_thread(requirements_of, source.entry_code, source.file)
         environment = await self.environments.get(requirements, by_agent=by_agent) if requirements else None
         try:
             staged = await asyncio.to_thread(self.staging.stage, source, environment, grant)

@@ -79,6 +79,8 @@ class AccessRequest:
     """For an opaque call: nothing can be determined, so every rule that does not allow applies."""
     requires: RequirementSet | None = None
     """The requirements of this call, if less than the tool's; None: the tool's."""
+    asks: str = ""
+    """Why a person is asked although a rule for more than these subjects allows the call. Empty: no such reason."""
     suggested_patterns: tuple[str, ...] = ()
     """Patterns for rules that would allow such calls permanently; empty: the subjects themselves."""
 

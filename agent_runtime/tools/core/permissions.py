@@ -37,6 +37,9 @@ class PermissionCheck:
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
         decision = context.authority.decide(build_access(tool, request))
+        if decision.action == "allow" and request.asks and not _names(decision, request.subjects):
+            always = _allow_rules(tool, request, request.subjects)
+            return Verdict("ask", f"{tool.spec.name} {request.asks}", always=always, touches=request.subjects)
         if decision.action == "allow":
             always = _allow_rules(tool, request, [subject.replace("*", "?") for subject in request.subjects])
             return Verdict(always=always, touches=request.subjects, by_person=decision.by_person)
@@ -82,6 +85,11 @@ def _capabilities(requires: RequirementSet) -> tuple[tuple[str, ...], tuple[str,
     if requires.shell:
         return ("shell.run",), (*touched, *own)
     return (own, touched) if own else (touched, ())
+
+
+def _names(decision: Decision, subjects: Sequence[str]) -> bool:
+    """Return whether the rule that decides is one for these subjects and for nothing else."""
+    return decision.rule is not None and all(decision.rule.pattern == subject for subject in subjects)
 
 
 def _reason(tool: Tool, request: AccessRequest, decision: Decision, context: ToolContext) -> str:

@@ -20,7 +20,8 @@ _UNKNOWN = frozenset({"", "application/octet-stream", "binary/octet-stream", "ap
 _LOOKS_LIKE_HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype html|html|head|body)\b", re.I | re.S
 )
-_META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I)
+# No two quantifiers of these share a run of blanks, and a tag ends where the next one begins: pages choose the text.
+_META = re.compile(rb"<meta[^<>]{0,500}?charset\s{0,20}+=\s{0,20}+(?:[\"']\s{0,20}+)?([A-Za-z0-9_:.-]{1,40})", re.I)
 _PARAMETER = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_:.-]{1,40})", re.I)
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 # Only character sets: Python also calls compression and other things encodings, and some of those take forever.

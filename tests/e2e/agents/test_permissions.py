@@ -140,7 +140,8 @@ def test_rules_outlive_the_server_and_are_not_handed_on(
     assert bash(agent, child)["output"]["data"]["stdout"] == "done\n"
     exported = agent.get(f"/sessions/{session}/export").content
     with Runtime(provider, tmp_path / "elsewhere") as other:
-        assert other.http.post("/sessions/import", content=exported).status_code == 201
+        kept = other.http.post("/sessions/import", params={"permissions": "keep"}, content=exported)
+        assert (kept.status_code, kept.json()["permissions_left_out"]) == (201, [])
         session_id = agent.get(f"/sessions/{session}").json()["id"]
         assert rules_of(other, session_id) == rules_of(agent, session)
         assert "forbids it" in denied(bash(other, session_id))

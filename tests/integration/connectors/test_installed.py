@@ -203,3 +203,61 @@ def test_folders_that_are_arguments_are_named_too(tmp_path: Path) -> None:
     assert told(given, tmp_path / "workspace") == [
         f'args: it cannot see {tmp_path}/notes; add "read": ["{tmp_path}/seen", "{tmp_path}/notes"]'
     ]
+
+
+PEEK = """
+import os, sys
+sys.exit(str([os.path.exists(path) for path in %r]))
+"""
+
+
+async def test_what_the_agent_writes_decides_not_what_a_server_sees(grow: Grow, tmp_path: Path) -> None:
+    """The agent owns an environment whose program the operator has named, and the way to a folder that a server may
+    read."""
+    secret = tmp_path / "elsewhere" / "secrets"
+    secret.mkdir(parents=True)
+    (secret / "key").write_text("KEY=1")
+    (secret / "python3").touch()
+    seen = [str(secret / "key"), "/usr"]
+    plant = grow(ONCE)
+    project = plant.home.workspace / "venv"
+    (project / "bin").mkdir(parents=True)
+    (project / "bin" / "srv").write_text(f"#!/usr/bin/python3\n{PEEK % seen}")
+    (project / "bin" / "srv").chmod(0o755)
+    (project / "bin" / "linked").symlink_to(secret / "python3")
+    (project / "pyvenv.cfg").write_text(f"home = {secret}\n")
+    (plant.home.workspace / "docs").symlink_to(secret)
+    (tmp_path / "way").symlink_to(plant.home.workspace / "docs")
+    peek = {"command": "/usr/bin/python3", "args": ["-c", PEEK % seen]}
+    attacked = grow(
+        ONCE,
+        program={"command": f"{project}/bin/srv"},
+        read={**peek, "read": [str(plant.home.workspace / "docs")]},
+        far={**peek, "read": [str(tmp_path / "way")]},
+        cwd={**peek, "cwd": str(plant.home.workspace / "docs")},
+        control={**peek, "read": [str(secret)]},
+    )
+    await attacked.prepare()
+    assert "[False, True]" in attacked.state("program").error
+    for name in ("read", "far", "cwd"):
+        assert "[True, True]" not in attacked.state(name).error
+    assert "read: " in attacked.state("far").error
+    assert "[True, True]" in attacked.state("control").error
+    linked = LocalServer((f"{project}/bin/linked",), {})
+    changeable = (plant.home.workspace,)
+    assert find_installation(linked, plant.home.data_dir, os.environ, changeable).folders == ()
+
+
+async def test_what_was_found_first_stays(grow: Grow, tmp_path: Path) -> None:
+    """A folder beside a program that comes later is not seen until the runtime starts again."""
+    program, later = tmp_path / "app" / "bin" / "srv", tmp_path / "app" / "lib"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/usr/bin/python3\n{PEEK % [str(later)]}")
+    program.chmod(0o755)
+    plant = grow(Timeouts(first_wait=20, backoff=(0.05,)), srv={"command": str(program)})
+    await plant.prepare()
+    later.mkdir()
+    plant.state("srv")
+    target = LocalServer((str(program),), {})
+    assert later in find_installation(target, plant.home.data_dir, os.environ).folders
+    assert "[False]" in plant.state("srv").error

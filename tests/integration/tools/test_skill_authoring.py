@@ -11,7 +11,7 @@ import pytest
 
 from agent_common.protocol import Folders, RequirementSet, Rule
 from agent_common.protocol.authority import Authority, Layer
-from agent_runtime.ports import ToolResult
+from agent_runtime.ports import HumanRequest, OutsideText, ToolResult
 from agent_runtime.skills.authoring import MAX_CODE_LENGTH
 
 from .school import School
@@ -264,3 +264,63 @@ async def test_who_may_not_write_does_not_write_by_trying_code(school: School, l
     result = await make(school, "writer", WRITER, test={})
     assert (result.type, result.metadata.get("kind")) == ("error", "denied")
     assert not (house.home.workspace / "written.txt").exists()
+
+
+THEIRS = greeting("theirs")
+
+
+async def as_user(school: School, tool: str, principal: str, *, outside: bool = False, **arguments: Any) -> Any:
+    """What comes of a call with a rule that lets the agent change all plugins, and a person there."""
+    rules = (Rule(permission="skills.author", pattern="*", action="allow"),)
+    if pattern := arguments.pop("named", None):
+        rules += (Rule(permission="skills.author", pattern=pattern, action="allow"),)
+    context = replace(
+        school.house.context,
+        principal=principal,
+        interactive=True,
+        outside_text=OutsideText(outside),
+        authority=Authority((Layer(rules=rules),)),
+    )
+    return await school.tools.run(tool, arguments, context)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "create_skill": {"name": "greet", "code": greeting("mine")},
+    "remove_skill": {"name": "greet"},
+    "reload_skills": {"name": "greet", "version": 1},
+}
+
+
+@pytest.mark.parametrize("tool", CHANGES)
+async def test_a_plugin_of_people_is_changed_by_an_agent_only_if_it_is_named(school: School, tool: str) -> None:
+    await school.teach(greet=THEIRS)
+    for principal, outside in (("bob", False), ("operator", True)):
+        asked = await as_user(school, tool, principal, outside=outside, **CHANGES[tool])
+        assert isinstance(asked, HumanRequest), asked
+        assert "a person has put this plugin into the folder" in asked.reason
+        assert [(rule.permission, rule.pattern) for rule in asked.always] == [(tool, "greet")]
+    assert (school.house.home.skills / "greet.py").read_text() == THEIRS
+    named = await as_user(school, tool, "bob", named="greet", **CHANGES[tool])
+    assert isinstance(named, ToolResult)
+    assert named.type == "output", named.error_text
+
+
+async def test_the_operators_own_agent_and_everybodys_own_plugins_need_no_question(school: School) -> None:
+    await school.teach(greet=THEIRS)
+    assert (await as_user(school, "create_skill", "operator", **CHANGES["create_skill"])).type == "output"
+    for code in ("one", "two"):
+        made = await as_user(school, "create_skill", "bob", name="wave", code=greeting(code).replace("greet", "wave"))
+        assert made.type == "output", made.error_text
+    assert (await as_user(school, "reload_skills", "bob", name="greet")).type == "output", "it only looks"
+
+
+async def test_a_plugin_of_people_keeps_its_tools_names_over_a_restart(school: School) -> None:
+    """The agent's plugin comes first by name, and declares the tool of the people's while that one is broken."""
+    await school.teach(zoo=THEIRS)
+    theirs = school.house.home.skills / "zoo.py"
+    theirs.unlink()
+    await school.call("reload_skills")
+    await made(school, "aaa", greeting("mine"))
+    theirs.write_text(THEIRS)
+    await school.open(school.house.confinement)
+    assert await said(school) == "theirs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Generator
 
 import pytest
@@ -153,3 +154,19 @@ async def test_a_plugin_that_is_saved_while_the_server_runs(school: School, inde
     await until(host.states)
     school.look()
     assert await school.value("shout", text="x") == "X!!"
+
+
+async def test_a_plugin_of_an_agent_is_one_after_a_restart_too(school: School, index: PackageIndex) -> None:
+    """Where only people's plugins may have dependencies, and the environment must be made anew."""
+    school.index, school.dependencies = index.url, "all"
+    await school.teach()
+    made = await school.call("create_skill", name="shout", code=SHOUT)
+    assert made.type == "output", made.error_text
+    school.dependencies = "people"
+    for environment in school.house.home.skill_environments.iterdir():
+        shutil.rmtree(environment)
+    asked = len(index.asked)
+    host = await school.open(school.house.confinement)
+    [state] = host.states()
+    assert "the operator allows it with AGENT_SKILL_DEPENDENCIES=all" in (state.error or "")
+    assert len(index.asked) == asked

@@ -25,6 +25,8 @@ from agent_runtime.api.range_requests import RangeNotSatisfiable, parse_range
         ("bytes=a-b", 10, None),
         ("bytes=" + "9" * 50 + "-", 10, None),
         ("bytes=\u0663-", 10, None),
+        ("bytes=" + " " * 1000 + "2-4", 10, (2, 5)),
+        ("bytes=" + " " * 1020 + "2-4", 10, None),
     ],
 )
 def test_the_piece_that_is_wanted(header: str | None, size: int, wanted: tuple[int, int] | None) -> None:

@@ -170,9 +170,9 @@ class FakeTools:
         return ()
 
 
-def conversation(session_id: str = "ses_1") -> LiveSession:
+def conversation(session_id: str = "ses_1", principal: str = "operator") -> LiveSession:
     prompts = {"default": AgentPrompt(PROMPT, digest(PROMPT), ("echo",))}
-    return LiveSession(session_id, "operator", "default", "m", prompts)
+    return LiveSession(session_id, principal, "default", "m", prompts)
 
 
 def new_turn(**fields: Any) -> Turn:

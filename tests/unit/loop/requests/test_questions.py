@@ -251,7 +251,7 @@ async def _abort(it: World, turn: Turn) -> None:
     assert turn.end.outcome is not None
     assert turn.end.outcome.status == "cancelled"
     assert await settled(it, turn) == "ended"
-    assert it.admission.free_slots == 1
+    assert it.admission.slots.free == 1
     assert calls_of(turn.end.reply_parts)["q"]["state"] == "output-error"
     assert turn.end.reply_parts == (await stored(it, turn)).parts
     seen = Frontend().read(await watching)

@@ -76,11 +76,11 @@ async def test_many_turns_may_wait_without_filling_the_queue(tmp_path: Path) -> 
     model = FakeModel([call(("q", "question", ASK)) for _ in range(6)])
     async with World(tmp_path, model, catalog=Hands().catalog(), slots=1, queue=1) as it:
         turns = [await waits(await it.send("paint", session=f"s{number}")) for number in range(6)]
-        assert it.admission.free_slots == 1
+        assert it.admission.slots.free == 1
         for turn in turns:
             await answer(it, turn, "q", "blue")
         await it.ended(*turns)
-        assert it.admission.free_slots == 1
+        assert it.admission.slots.free == 1
         assert {turn.end.outcome.status for turn in turns if turn.end.outcome} == {"complete"}
 
 

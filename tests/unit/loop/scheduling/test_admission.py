@@ -239,3 +239,17 @@ async def test_a_reject_is_answered_clearly(tmp_path: Path) -> None:
         assert caught.value.code == "session_busy"
         gate.set()
         await world.ended(turn)
+
+
+async def test_a_free_slot_goes_to_the_principal_with_the_fewest_turns(tmp_path: Path) -> None:
+    first = asyncio.Event()
+    model = FakeModel([waiting(first)])
+    async with World(tmp_path, model, slots=1) as world:
+        turns = [
+            await world.send(f"{user} {number}", principal=user, session=f"{user}{number}")
+            for user, number in (("bob", 0), ("bob", 1), ("bob", 2), ("alice", 0))
+        ]
+        first.set()
+        await world.ended(*turns)
+        order = sorted(turns, key=lambda turn: turn.start.monotonic or 0)
+    assert [turn.session.principal for turn in order] == ["bob", "bob", "bob", "alice"]

@@ -257,9 +257,9 @@ class Queues(RuleBasedStateMachine):
     def slots_are_kept(self) -> None:
         admission = self.world.admission
         running = [turn for turn in admission.queues.all() if turn.state == "running"]
-        assert len(running) + admission.free_slots == SLOTS
+        assert len(running) + admission.slots.free == SLOTS
         assert all(times == 1 for times in Counter(turn.session.id for turn in running).values())
-        if admission.free_slots:
+        if admission.slots.free:
             heads = {turn.session.id: turn for turn in reversed(admission.queues.all())}.values()
             could = [turn for turn in heads if turn.could_start]
             idle = [turn for turn in could if turn.session.id not in admission.queues.held | admission.queues.paused]
@@ -314,9 +314,9 @@ class Queues(RuleBasedStateMachine):
         await self.watching
         self._check_events()
         admission = self.world.admission
-        assert admission.free_slots == SLOTS
+        assert admission.slots.free == SLOTS
         assert not any((admission.queues.all(), admission.queues.paused, admission.queues.held))
-        assert admission.queues.next_startable() is None
+        assert admission.queues.next_startable(admission.slots) is None
         assert all(known.use_count == 0 for known in self.world.conversations._known.values())
         await self.world.__aexit__()
 

@@ -304,7 +304,7 @@ def test_each_message_is_heard_once_wherever_it_comes_in(moments: list[str], rou
                 assert times == (0 if name in cancelled else 1), name
                 assert one.end.joined_turn in (None, turn)
                 assert await settled(it, one) == "ended"
-            assert it.admission.free_slots == 4
+            assert it.admission.slots.free == 4
             assert not it.admission.queues.all()
 
     with TemporaryDirectory() as path:
