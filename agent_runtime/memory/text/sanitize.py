@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import unicodedata
 
 from agent_common.line_text import escape_invisible
 from agent_common.redaction import Redactor
 
 CUT_MARK = " [...]"
-_END = re.compile(r"[\s.!\u3002\u0964]+$")
+_END = " .!\u3002\u0964"
 
 
 def clean(text: str, redactor: Redactor) -> str:
@@ -27,4 +26,4 @@ def truncate(text: str, max_length: int) -> str:
 def digest(text: str) -> bytes:
     """Return a digest that ignores case, spaces, character width and a final full stop."""
     plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return hashlib.sha256((_END.sub("", plain) or plain).encode()).digest()[:16]
+    return hashlib.sha256((plain.rstrip(_END) or plain).encode()).digest()[:16]

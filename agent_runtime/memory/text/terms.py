@@ -54,7 +54,7 @@ def _run_pattern() -> re.Pattern[str]:
 
 
 _PLAIN = re.compile("[a-z0-9]+")
-_ACCENTED = re.compile("[a-z]*[\u00df-\u024f\u1e00-\u1eff][a-z\u00df-\u024f\u1e00-\u1eff]*")
+_ACCENTED = re.compile("(?<![a-z])[a-z]*+[\u00df-\u024f\u1e00-\u1eff][a-z\u00df-\u024f\u1e00-\u1eff]*")
 _VOWELLESS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 """Hebrew, Arabic and related scripts: words are short, and prefixes and suffixes are written with them."""
 _ARTICLE = re.compile("^\u0648?(?:[\u0628\u0641\u0643]?\u0627\u0644|\u0644\u0644)(?=\\w{3})")

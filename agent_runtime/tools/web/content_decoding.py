@@ -20,7 +20,7 @@ _UNKNOWN = frozenset({"", "application/octet-stream", "binary/octet-stream", "ap
 _LOOKS_LIKE_HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype html|html|head|body)\b", re.I | re.S
 )
-_META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.I)
+_META = re.compile(rb"<meta[^>]{0,500}?charset\s*+=\s*+[\"']?+\s*+([A-Za-z0-9_:.-]{1,40})", re.I)
 _PARAMETER = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_:.-]{1,40})", re.I)
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 # Only character sets: Python also calls compression and other things encodings, and some of those take forever.
