@@ -103,11 +103,12 @@ coverage: $(READY) $(CLIENT) ## Run the tests of `make test`, and the slow ones 
 test-local: $(LOCAL_MODEL) ## Run the tests of the small local model, which is installed first
 	$(BIN)/pytest tests/e2e/host/test_local_model.py $(ARGS)
 
-check: $(READY) ## Check style, types and the floors
+check: $(READY) ## Check style, types, the floors and the cost of patterns
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m scripts.patterns
 
 format: $(READY) ## Format the code and mend what can be mended by machine
 	$(BIN)/ruff format

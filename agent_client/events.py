@@ -9,10 +9,13 @@ from math import inf
 from typing import Any
 
 import httpx2
-from pydantic_core import from_json
+
+from agent_common.json_reader import JsonLimits, read_json
 
 from .errors import ConnectionFailed, UnexpectedReply
 from .http import Call, Connection, resumed
+
+EVENT_LIMITS = JsonLimits(16 << 20, refuse_ambiguous=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,6 @@ async def follow_events(connection: Connection, call: Call, after: str | None) -
 
 def _parse(event: httpx2.ServerSentEvent) -> AgentEvent:
     try:
-        return AgentEvent(event.id, event.event, from_json(event.data))
+        return AgentEvent(event.id, event.event, read_json(event.data.encode(), EVENT_LIMITS))
     except ValueError as error:
         raise UnexpectedReply(f"not an event: {event.data[:200]}") from error

@@ -11,9 +11,12 @@ from typing import Any, Literal
 
 import httpx2
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
+
+from agent_common.json_reader import read_json
 
 from .errors import ConnectionFailed, UnexpectedReply
+from .events import EVENT_LIMITS
 from .host_messages import WorkPage, WorkRecord, WorkStatus
 from .http import Call, Connection, pages, path, resumed
 
@@ -109,9 +112,9 @@ class Work:
 def _event(sent: httpx2.ServerSentEvent) -> WorkEvent:
     try:
         if sent.event == "status":
-            return WorkEvent("status", from_json(sent.data))
+            return WorkEvent("status", read_json(sent.data.encode(), EVENT_LIMITS))
         if sent.event == "progress":
-            return WorkEvent("progress", from_json(sent.data))
+            return WorkEvent("progress", read_json(sent.data.encode(), EVENT_LIMITS))
         return WorkEvent("result", WorkRecord.model_validate_json(sent.data).model_dump())
     except (ValidationError, ValueError) as error:
         raise UnexpectedReply(f"not an event of work: {sent.data[:200]}") from error

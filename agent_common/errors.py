@@ -8,20 +8,36 @@
     ├── ToolFailure             the model sees the text as the tool's error
     └── StartError              the process must not start; the operator reads the text
 
-The docstring of a class is its default message.
+The docstring of a class is its default message. A message is cut where the error is made: it often quotes what
+somebody has sent, and goes into answers, logs and databases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
+
+LONGEST_FIELD = 200
+"""Characters of a field's name in an error."""
+
+
+def cut(text: str, longest: int) -> str:
+    """Return the text with at most `longest` characters: of a longer one its beginning and its end."""
+    if len(text) <= longest:
+        return text
+    mark = f" ... ({len(text)} characters) ... "
+    half = max(0, longest - len(mark)) // 2
+    return f"{text[:half]}{mark}{text[len(text) - half :]}"
 
 
 class AgentRuntimeError(Exception):
     """Something went wrong."""
 
+    longest: ClassVar[int] = 20_000
+    """Characters of its message."""
+
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        super().__init__(cut(message or (type(self).__doc__ or "").strip(), self.longest))
 
     @property
     def message(self) -> str:
@@ -31,6 +47,7 @@ class AgentRuntimeError(Exception):
 class RequestError(AgentRuntimeError):
     """The request cannot be carried out."""
 
+    longest = 2_000
     status = 400
     code = "bad_request"
 
@@ -59,13 +76,18 @@ class InvalidRequest(RequestError):
         self, message: str | None = None, *, code: str | None = None, faults: Sequence[tuple[str, str]] = ()
     ) -> None:
         super().__init__(message, code=code)
-        self.faults = tuple(faults)
+        self.faults = tuple((cut(field, LONGEST_FIELD), cut(fault, self.longest)) for field, fault in faults)
         """Pairs of field path and what is wrong with it."""
 
     @classmethod
     def from_faults(cls, faults: Sequence[tuple[str, str]]) -> Self:
         """The request has these faults."""
         return cls("; ".join(f"{field}: {message}" for field, message in faults), faults=faults)
+
+
+def describe(error: BaseException) -> str:
+    """Return the text of any error, cut, or the name of its class if it has none."""
+    return cut(str(error) or type(error).__name__, RequestError.longest)
 
 
 class NotFound(RequestError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_common.errors import StartError
+from agent_common.json_reader import JsonLimits, read_json
 from agent_common.protocol import is_object
 
 _SECONDS = 15.0
@@ -110,7 +111,7 @@ class HttpWorkDriver:
         request = urllib.request.Request(self.url.rstrip("/") + path, data, headers, method=method)  # noqa: S310
         try:
             with _OPENER.open(request, timeout=_SECONDS) as reply:
-                found: Any = json.loads(reply.read(1 << 20))
+                found: Any = read_json(reply.read(1 << 20), JsonLimits(1 << 20))
         except urllib.error.HTTPError as error:
             raise StartError(f"--drive: {method} {path} answers {error.code}: {error.read(500)!r}") from error
         except (OSError, ValueError) as error:

@@ -1,6 +1,8 @@
 """Errors of the host's requests. `agent_host.http.problems` maps them to HTTP.
 
 RequestError
+├── InvalidRequest  422
+│   └── InvalidCall 400  a field of a model call is wrong
 ├── Unauthorized    401  no token, or a wrong one
 ├── Forbidden       403  the token is not enough
 ├── TooLarge        413
@@ -11,12 +13,23 @@ RequestError
 
 from __future__ import annotations
 
-from agent_common.errors import AgentRuntimeError, Conflict, InvalidRequest, NotFound, RequestError, StartError
+from agent_common.errors import (
+    LONGEST_FIELD,
+    AgentRuntimeError,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    RequestError,
+    StartError,
+    cut,
+    describe,
+)
 
 __all__ = [
     "AgentRuntimeError",
     "Conflict",
     "Forbidden",
+    "InvalidCall",
     "InvalidRequest",
     "NotFound",
     "ProviderFailed",
@@ -25,7 +38,20 @@ __all__ = [
     "TooMany",
     "Unauthorized",
     "Unavailable",
+    "cut",
+    "describe",
 ]
+
+
+class InvalidCall(InvalidRequest):
+    """The model call has a field that is wrong."""
+
+    status = 400
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        """`param`: the field, as OpenAI's errors name it."""
+        super().__init__(message, code=code)
+        self.extra = {"param": None if param is None else cut(param, LONGEST_FIELD)}
 
 
 class Unauthorized(RequestError):

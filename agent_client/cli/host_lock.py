@@ -54,7 +54,7 @@ def running_host(folder: Path) -> RunningHost | None:
         return None
     try:
         with (folder / LOCK_NAME).open("rb") as file:
-            known: Any = json.loads(file.read(_LONGEST))
+            known: Any = json.loads(file.read(_LONGEST))  # noqa: TID251  our own file
         return RunningHost(int(known["pid"]), str(known["url"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

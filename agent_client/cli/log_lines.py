@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
@@ -12,11 +11,12 @@ LEFT_OUT = ("timestamp", "level", "logger", "event")
 
 def entry_of(line: str) -> dict[str, Any] | None:
     """Return the entry of a line; None if it is something else that the runtime has printed."""
+    from agent_common.json_reader import JsonLimits, read_json
     from agent_common.protocol import is_object
 
     try:
-        entry: Any = json.loads(line)
-    except (ValueError, RecursionError):
+        entry: Any = read_json(line.encode("utf-8", "replace"), JsonLimits(1 << 20, refuse_ambiguous=False))
+    except ValueError:
         return None
     return entry if is_object(entry) and isinstance(entry.get("event"), str) else None
 

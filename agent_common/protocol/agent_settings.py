@@ -86,6 +86,6 @@ class AgentSettings(BaseModel):
     @classmethod
     def _json(cls, value: Any) -> Any:
         try:
-            return json.loads(value) if isinstance(value, str) else value
+            return json.loads(value) if isinstance(value, str) else value  # noqa: TID251  the operator's
         except RecursionError:
             raise ValueError("has too many levels") from None

@@ -14,6 +14,8 @@ from .seldom import SeldomWarnings
 
 LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
+LONGEST_FACT, LONGEST_TRACE = 3 << 10, 16 << 10
+"""Characters of one value and of a trace, which may quote what somebody has sent."""
 _to_json = json.JSONEncoder(default=str).encode
 _NOISY = ("httpx2", "httpcore2", "uvicorn", "alembic", "asyncio")
 
@@ -76,7 +78,7 @@ class _Json(logging.Formatter):
         line = {
             "timestamp": datetime.fromtimestamp(record.created, tz=UTC).isoformat(),
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": _cut(record.getMessage(), LONGEST_FACT),
             "logger": record.name,
             **_facts(record),
         }
@@ -93,17 +95,36 @@ class _Text(logging.Formatter):
         facts = " ".join(
             f"{name}={_one_line_value(value)}" for name, value in _facts(record).items() if value is not None
         )
-        line = f"{clock} {record.levelname:<7} {_one_line_value(record.getMessage(), quoted=False)}  {facts}".rstrip()
+        event = _one_line_value(_cut(record.getMessage(), LONGEST_FACT), quoted=False)
+        line = f"{clock} {record.levelname:<7} {event}  {facts}".rstrip()
         return f"{line}\n{_trace(record)}" if record.exc_info else line
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
     facts: dict[str, Any] = getattr(record, _FACTS, {})
-    return facts
+    return {name: _cut_value(value) for name, value in facts.items()}
+
+
+def _cut_value(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return _cut(value, LONGEST_FACT)
+    text = _to_json(value)
+    return value if len(text) <= LONGEST_FACT else _cut(text, LONGEST_FACT)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
 
 
 def _trace(record: logging.LogRecord) -> str:
-    return "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+    if not record.exc_info:
+        return ""
+    text = "".join(traceback.format_exception(*record.exc_info))
+    if len(text) <= LONGEST_TRACE:
+        return text
+    return f"{text[: LONGEST_TRACE // 2]}\n... ({len(text)} characters) ...\n{text[-LONGEST_TRACE // 2 :]}"
 
 
 def _one_line_value(value: Any, *, quoted: bool = True) -> str:

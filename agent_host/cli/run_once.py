@@ -16,11 +16,14 @@ from typing import Any
 
 import httpx2
 
+from agent_common.json_reader import JsonLimits, read_json
+
 from ..errors import StartError
 from ..fleet import DIE_WITH_PARENT
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 60.0
+_ANSWER_LIMITS = JsonLimits(32 << 20)
 _LONGEST = 86_400.0
 _OVER = ("resulted", "cancelled", "expired", "dead")
 _IMAGE = {
@@ -165,7 +168,7 @@ class RunOnce:
             answer = host.request(method, path, json=body)
         except httpx2.TransportError as error:
             raise StartError(f"the host does not answer {method} {path}: {error}") from error
-        reply: dict[str, Any] = answer.json()
+        reply: dict[str, Any] = read_json(answer.content, _ANSWER_LIMITS)
         if not answer.is_success and reply.get("code") != accepted_code:
             raise StartError(str(reply.get("detail") or reply))
         return reply

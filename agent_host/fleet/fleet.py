@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from ..access import TokenStore, check_agent_id
-from ..errors import AgentRuntimeError, Conflict, InvalidRequest, RequestError
+from ..errors import Conflict, InvalidRequest, RequestError, describe
 from .driver import AgentRuntime, Driver, LaunchRequest, StartFailed, StopFailed
 from .drivers.external import EXTERNAL, ExternalRuntime
 from .orphans import Orphans
@@ -148,8 +148,8 @@ class Fleet(RunningAgents):
             held.watch.cancel()  # this end is not a failure
             try:
                 await held.runtime.quarantine()
-            except (AgentRuntimeError, OSError) as error:
-                log.error("quarantine_not_clean", workspace=workspace_id, why=str(error))
+            except Exception as error:  # noqa: BLE001  whatever the guest has answered, `stop` kills it
+                log.error("quarantine_not_clean", workspace=workspace_id, why=describe(error))
         return await self.stop(workspace_id, at_once=True)
 
     async def stop(self, workspace_id: str, *, at_once: bool = False) -> Workspace:
@@ -167,12 +167,17 @@ class Fleet(RunningAgents):
                 return await self._save_stopped(workspace_id)
             runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
             await self._save_state(workspace_id, "stopping", desired_state=None if self._closing else "stopped")
+            failure: str | None = "the stop was interrupted"
             try:
                 await runtime.stop(at_once=at_once)
-            except (AgentRuntimeError, OSError) as error:
-                with contextlib.suppress(Exception):  # the caller must learn of the runtime even if the database fails
-                    await self._save_stopped(workspace_id, "stopping", str(error))  # revokes the tokens, as it may run
-                raise StopFailed(f"workspace {workspace_id!r} could not be stopped: {error}") from error
+                failure = None
+            except Exception as error:
+                failure = describe(error)
+                raise StopFailed(f"workspace {workspace_id!r} could not be stopped: {failure}") from error
+            finally:  # it may still run, so its tokens are revoked, also if the caller has given up
+                if failure is not None:
+                    with contextlib.suppress(Exception):  # the caller must learn of it even if the database fails
+                        await asyncio.shield(self._save_stopped(workspace_id, "stopping", failure))
             del self._running[workspace_id]  # only now: a runtime that is forgotten could not be stopped again
             self.on_change(workspace_id)
             watch.cancel()
@@ -244,8 +249,8 @@ class Fleet(RunningAgents):
             self.on_change(workspace_id)
             try:
                 await runtime.stop()  # end processes that it may have left
-            except (AgentRuntimeError, OSError) as error:
-                log.error("workspace_not_cleared", workspace=workspace_id, why=str(error))
+            except Exception as error:  # noqa: BLE001  the workspace's end must be recorded all the same
+                log.error("workspace_not_cleared", workspace=workspace_id, why=describe(error))
             log.error("workspace_ended", workspace=workspace_id, how=how)
             await self._save_state(workspace_id, "failed", f"the runtime {how}")
         self.on_exit(workspace_id)

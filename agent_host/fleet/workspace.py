@@ -189,5 +189,5 @@ class Workspaces:
         self.on_change(workspace_id, "deleted")
 
     def _from_row(self, row: RowMapping) -> Workspace:
-        values = {**row, "settings": json.loads(row["settings"])}
+        values = {**row, "settings": json.loads(row["settings"])}  # noqa: TID251  our own row
         return Workspace(**values, data_dir=self._root / row["id"])

@@ -43,6 +43,7 @@ class _ModelEntry(_Entry):
     pricing: _Price | None = None
     capabilities: list[str] = Field(default_factory=lambda: ["chat", "tools"])
     caching: Caching = "none"
+    extra_fields: list[str] = Field(default_factory=list[str])
 
 
 class _File(_Entry):
@@ -134,6 +135,7 @@ def _model(name: str, entry: _ModelEntry) -> CatalogModel:
         entry.pricing,
         tuple(entry.capabilities),
         entry.caching,
+        tuple(entry.extra_fields),
     )
 
 

@@ -122,7 +122,7 @@ def unescape(text: str, only: str | None = None) -> str:
 
     def character(found: re.Match[str]) -> str:
         braces, pair, four = found.groups()
-        code = int(braces or four, 16) if pair is None else ord(json.loads(f'"\\u{pair}"'))
+        code = int(braces or four, 16) if pair is None else ord(json.loads(f'"\\u{pair}"'))  # noqa: TID251  one character
         one = chr(code) if code <= sys.maxunicode else ""
         known = one in only if only is not None else one == "<" or _SUSPECT.fullmatch(one) is not None
         return one if one and known else found[0]

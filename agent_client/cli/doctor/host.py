@@ -52,7 +52,7 @@ async def check_reachable(server: Server) -> Finding:
     start = "`agent up` starts the host here" if server.local else "start it there; `agent context add` names another"
     try:
         answer = await server.get("/readyz")
-        known: Any = answer.json()
+        known: Any = _content(answer)
         reasons = known["reasons"]
     except httpx2.HTTPError as failure:
         return error("reachable", f"{url} does not answer: {failure or type(failure).__name__}", start)
@@ -69,14 +69,14 @@ async def check_token(server: Server) -> list[Finding]:
     asked = time.time()
     answer = await server.get("/version")
     if answer.status_code == 401:
-        text = answer.json().get("detail", "it is not known")
+        text = _content(answer).get("detail", "it is not known")
         return [error("token", f"the host refuses the token: {text}", _ANOTHER)]
     if answer.status_code == 403:
         return [ok("token", "the host knows the token, which is not the operator's; the rest is for the operator")]
     if answer.status_code == 404:
         fix = "install the same version on both ends, then restart the host"
         return [ok("token", "accepted"), warning("version", "the host is older than this command", fix)]
-    known = answer.json()
+    known = _content(answer)
     skew = known["now"] / 1000 - (asked + time.time()) / 2
     return [ok("token", "the host knows the operator's token"), _check_version(known["version"]), _check_clock(skew)]
 
@@ -112,9 +112,16 @@ async def check_model(server: Server, model: str) -> Finding:
     return error("model", f"{model}: {fault.get('message', answer.status_code)}", _model_fix(answer.status_code, fault))
 
 
+def _content(answer: httpx2.Response) -> Any:
+    """Return the JSON of an answer. Raises ValueError."""
+    from agent_common.json_reader import JsonLimits, read_json
+
+    return read_json(answer.content, JsonLimits(1 << 20))
+
+
 def _openai_error(answer: httpx2.Response) -> dict[str, Any]:
     try:
-        found: Any = answer.json()["error"]
+        found: Any = _content(answer)["error"]
     except (ValueError, KeyError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]

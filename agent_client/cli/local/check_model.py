@@ -42,8 +42,10 @@ async def check_model(choice: ModelChoice) -> ModelFault | None:
 
 
 def _names(answer: Any) -> list[str]:
+    from agent_common.json_reader import JsonLimits, read_json
+
     try:
-        return [str(one["id"]) for one in answer.json()["data"]]
+        return [str(one["id"]) for one in read_json(answer.content, JsonLimits(8 << 20))["data"]]
     except (ValueError, KeyError, TypeError):
         return []
 

@@ -61,7 +61,7 @@ def load_choice(folder: Path) -> ModelChoice | None:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(ModelChoice).validate_python({**json.loads(data), "key": key})
+        return TypeAdapter(ModelChoice).validate_python({**json.loads(data), "key": key})  # noqa: TID251  our own file
     except (ValidationError, ValueError, TypeError) as error:
         raise CliError(f"{path}: holds no choice of a model", f"rm {path}, then `agent up` asks again") from error
 

@@ -9,7 +9,7 @@ from math import isinf
 from typing import Any, NoReturn
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, from_json
+from pydantic_core import PydanticSerializationError, from_json  # noqa: TID251  lines have limits of their own
 
 from .control import Control
 from .frames import FrameFault, printable_name
@@ -209,7 +209,9 @@ def _finite(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicate_keys, parse_constant=_no_number, parse_float=_finite)
+_DECODER = json.JSONDecoder(  # noqa: TID251  lines have limits of their own
+    object_pairs_hook=_refuse_duplicate_keys, parse_constant=_no_number, parse_float=_finite
+)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -76,8 +76,8 @@ def _content(request: WorkRequest) -> Any:
     """Return JSON content as a JSON value, because the dialect has no field for the kind of content."""
     if request.content_kind != "text":
         try:
-            value = json.loads(request.content)
-        except ValueError:
+            value = json.loads(request.content)  # noqa: TID251  at most a line long
+        except (ValueError, RecursionError):
             return request.content
         if isinstance(value, dict | list):
             return value  # pyright: ignore[reportUnknownVariableType]

@@ -6,16 +6,20 @@ Written to its documented commands and tested against a stand-in, not against th
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json
+from agent_common.protocol import is_object
 
 from ..driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, LaunchRequest, NotOffered, P, StartFailed, Status
 from .container import run_engine
 
 _POLL_SECONDS = 1.0
 _QUICK = 30.0
+_ANSWER = JsonLimits(8 << 20, max_values=10_000)
+"""Limits of what the program prints, which holds output of the guest."""
 
 
 class MicroagentDriver:
@@ -128,9 +132,9 @@ async def run_json(program: tuple[str, ...], verb: str, *arguments: str, seconds
     if output.code is None:
         raise StartFailed(output.stderr)
     try:
-        found = json.loads(output.stdout)
-    except ValueError as error:
-        raise StartFailed(f"{program[0]} {verb} answers no JSON: {output.stdout[:200]!r}") from error
-    if not isinstance(found, dict):
+        found: Any = read_json(output.stdout.encode(), _ANSWER)
+    except JsonRefused as refusal:
+        raise StartFailed(f"{program[0]} {verb} answers no JSON ({refusal}): {output.stdout[:200]!r}") from refusal
+    if not is_object(found):
         raise StartFailed(f"{program[0]} {verb} answers no object")
-    return cast("dict[str, Any]", found)
+    return found

@@ -140,11 +140,13 @@ class ChildRuntime:
         return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
     async def stop(self, *, at_once: bool = False) -> None:
-        if self.running and not at_once:
-            self._signal_group(signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), self._stop_grace)
-        self._signal_group(signal.SIGKILL)  # the child if it still runs, and processes that it left
+        try:
+            if self.running and not at_once:
+                self._signal_group(signal.SIGTERM)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), self._stop_grace)
+        finally:  # also when the caller has given up
+            self._signal_group(signal.SIGKILL)  # the child if it still runs, and processes that it left
         await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
 
     async def status(self) -> Status:

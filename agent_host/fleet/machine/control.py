@@ -8,42 +8,49 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.net import Unix, connect
+from agent_common.protocol import is_object
 
 from ..driver import CommandOutcome, P
 from .boot import CONTROL_PORT
 
-LONGEST_ANSWER = 8 << 20
+SHORT_ANSWER = JsonLimits(64 << 10, max_values=1000, max_depth=8)
+"""Limits of an answer to `ping` and `stop`. A guest that was taken over answers what it likes."""
+LONG_ANSWER = JsonLimits(8 << 20, max_values=1000, max_depth=8)
+"""Limits of an answer with the output of a command."""
 _STREAM_LIMIT = 1 << 16
 _CONNECT_SECONDS = 10.0
 _LONGEST_GREETING = 64
 
 
-async def ask_guest(uds: Path, question: dict[str, Any], seconds: float, port: int = CONTROL_PORT) -> dict[str, Any]:
+async def ask_guest(
+    uds: Path, question: dict[str, Any], seconds: float, *, limits: JsonLimits = SHORT_ANSWER
+) -> dict[str, Any]:
     """Send a question and return the answer, a JSON object with unchecked content. Raises OSError, or TimeoutError."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_unix_connection(str(uds), limit=_STREAM_LIMIT)
         try:
-            writer.write(b"CONNECT %d\n" % port)
+            writer.write(b"CONNECT %d\n" % CONTROL_PORT)
             if not (await _line(reader, _STREAM_LIMIT)).startswith(b"OK "):
-                raise ConnectionRefusedError(f"no program answers on port {port} of the guest")
+                raise ConnectionRefusedError(f"no program answers on port {CONTROL_PORT} of the guest")
             writer.write(json.dumps(question).encode() + b"\n")
-            answer = await _line(reader, LONGEST_ANSWER)
+            answer = await _line(reader, limits.max_bytes)
         finally:
             writer.close()
     try:
-        found = json.loads(answer)
-    except ValueError as error:
-        raise ConnectionError(f"the guest's init answers {answer[:100]!r}") from error
-    if not isinstance(found, dict):
+        found: Any = await read_json_async(answer, limits)
+    except JsonRefused as refusal:
+        raise ConnectionError(f"the guest's init answers {answer[:100]!r}: {refusal}") from refusal
+    if not is_object(found):
         raise ConnectionError("the guest's init did not answer with a JSON object")
-    return found  # pyright: ignore[reportUnknownVariableType]
+    return found
 
 
 async def guest_exec(uds: Path, argv: Sequence[str], seconds: float) -> CommandOutcome:
     """Run a command in the guest as the runtime's user. Raises OSError if the guest does not answer."""
     question = {"do": "exec", "argv": list(argv), "timeout": seconds}
-    reply = await ask_guest(uds, question, seconds + 5)
+    reply = await ask_guest(uds, question, seconds + 5, limits=LONG_ANSWER)
     code = reply.get("code")
     return CommandOutcome(
         code if isinstance(code, int) else None, str(reply.get("stdout", "")), str(reply.get("stderr", ""))

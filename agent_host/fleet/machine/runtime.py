@@ -124,18 +124,26 @@ class MachineRuntime:
         return f"{first.result()} ({self._processes[waits.index(first)].name}); {self._last_init_line()}"
 
     async def stop(self, *, at_once: bool = False) -> None:
-        if not at_once and self.running:
-            with contextlib.suppress(OSError):  # it stops even if its answer is lost
-                await ask_guest(self.socket_dir.uds, {"do": "stop"}, ASK_SECONDS)
-            with contextlib.suppress(TimeoutError):  # data is on its disk only after it has ended
-                async with asyncio.timeout(self._settings.stop_grace + ASK_SECONDS):
-                    await self.wait()
+        try:
+            if not at_once and self.running:
+                await self._ask_to_stop()
+        finally:  # whatever the guest does, and also when the caller has given up
+            await self._kill(abruptly=at_once)
+
+    async def _ask_to_stop(self) -> None:
+        with contextlib.suppress(OSError):  # it stops even if its answer is lost
+            await ask_guest(self.socket_dir.uds, {"do": "stop"}, ASK_SECONDS)
+        with contextlib.suppress(TimeoutError):  # data is on its disk only after it has ended
+            async with asyncio.timeout(self._settings.stop_grace + ASK_SECONDS):
+                await self.wait()
+
+    async def _kill(self, *, abruptly: bool) -> None:
         async with AsyncExitStack() as stack:  # runs all steps, even if one fails
             stack.callback(self.socket_dir.clear)
             stack.push_async_callback(self._console.close)
             for process in self._processes:
                 stack.push_async_callback(process.kill)
-            await self._close_sockets(abruptly=at_once)
+            await self._close_sockets(abruptly=abruptly)
         await asyncio.to_thread(delete_record, self.socket_dir.folder)  # only once all processes have ended
 
     async def status(self) -> Status:

@@ -6,18 +6,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from agent_common.clock import Clock
 from agent_common.errors import ToolFailure
+from agent_common.json_reader import JsonLimits, read_json
 from agent_common.net import parse_url
 from agent_common.protocol import TaskResult, TaskStatus, is_object
 from agent_common.protocol.work import ResultStatus, TaskReport, WorkRequest, WorkResult
 
 from .sql import RESULT, Values
 from .work import OpenWork
+
+_CONTENT_LIMITS = JsonLimits(16 << 20, refuse_ambiguous=False)
 
 _STATUSES: dict[ResultStatus, TaskStatus] = {"completed": "complete", "failed": "failed", "yielded": "timeout"}
 """What a result of work is as a task, if its agent has sent no TaskResult. Work that was denied was never a task."""
@@ -118,7 +121,7 @@ def result_url_of(request: WorkRequest) -> str | None:
     if request.content_kind == "text" or '"result_url"' not in request.content:
         return None
     try:
-        content = from_json(request.content)
+        content: Any = read_json(request.content.encode(), _CONTENT_LIMITS)
     except ValueError:
         return None
     url = content.get("result_url") if is_object(content) and "task_type" in content else None

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, cast
 
-from agent_common.errors import ToolFailure
+from agent_common.errors import LONGEST_FIELD, ToolFailure
 from agent_common.net import HostPatterns, parse_url
 
-from ...errors import InvalidRequest
+from ...errors import InvalidCall
 
 _Kind = Literal["words", "address", "any"]
 # fmt: off
@@ -32,27 +32,27 @@ _OTHERS = frozenset((
 """Members that are text for the model with all their content, such as schemas and the arguments of calls."""
 # fmt: on
 _NAMED = re.compile(r"ur[il]s?\Z", re.IGNORECASE)
-_ADDRESS = re.compile(r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]{0,30}:[/\\]{2}|(?:https?|ftps?|s3|gs|file):)", re.IGNORECASE)
-_DATA = re.compile(r"[\x00-\x20]*data:", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}:[/\\]{2}|(?:https?|ftps?|s3|gs|file):", re.IGNORECASE)
+_LONGEST_SCHEME = 64
+_IGNORED = "".join(map(chr, range(0x21)))
+"""Characters that programs which fetch addresses drop at their beginning."""
 
 
 def check_addresses(payload: dict[str, Any], allowed: HostPatterns) -> None:
-    """Raise InvalidRequest, naming the first member with an address that providers may not be asked to fetch."""
+    """Raise InvalidCall, naming the first member with an address that providers may not be asked to fetch."""
     where = _find_forbidden(payload, "any", allowed)
     if where is not None:
         where = where.removeprefix(".")
         text = (
             "the provider would fetch this address; send a data: address, or have its host listed in MESH_MEDIA_HOSTS"
         )
-        error = InvalidRequest(f"{where}: {text}", code="address_not_allowed")
-        error.status, error.extra = 400, {"param": where}
-        raise error
+        raise InvalidCall(f"{where}: {text}", param=where, code="address_not_allowed")
 
 
 def _find_forbidden(value: Any, kind: _Kind, allowed: HostPatterns) -> str | None:
     """Return the path of the first address in a member's value that is not allowed, or None."""
     if isinstance(value, str):
-        fetched = kind == "address" or (kind == "any" and _ADDRESS.match(value))
+        fetched = kind == "address" or (kind == "any" and _ADDRESS.match(_head(value)))
         return "" if fetched and not _may_be_fetched(value, allowed) else None
     if isinstance(value, dict):
         owner = cast("dict[str, Any]", value)
@@ -62,7 +62,7 @@ def _find_forbidden(value: Any, kind: _Kind, allowed: HostPatterns) -> str | Non
             ):
                 continue  # the common case
             if (inner := _find_forbidden(member, _kind(name, owner), allowed)) is not None:
-                return f".{name}{inner}"
+                return f".{name[:LONGEST_FIELD]}{inner}"
     elif isinstance(value, list):
         for index, element in enumerate(cast("list[Any]", value)):
             if (inner := _find_forbidden(element, kind, allowed)) is not None:
@@ -76,8 +76,13 @@ def _kind(name: str, owner: dict[str, Any]) -> _Kind:
     return "address" if _NAMED.search(name) else "any"
 
 
+def _head(text: str) -> str:
+    """Return where an address would have its scheme: the text may have any length, and a pattern reads little of it."""
+    return text.lstrip(_IGNORED)[:_LONGEST_SCHEME]
+
+
 def _may_be_fetched(address: str, allowed: HostPatterns) -> bool:
-    if not address or _DATA.match(address):
+    if not address or _head(address)[:5].lower() == "data:":
         return True
     try:
         return allowed.match(parse_url(address).host)

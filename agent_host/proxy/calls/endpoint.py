@@ -25,7 +25,7 @@ from agent_common.net import HostPatterns, ShareCounter
 from agent_common.protocol import Usage
 
 from ...access import AccessGuard, HostCaller
-from ...errors import InvalidRequest, RequestError, TooMany
+from ...errors import InvalidCall, RequestError, TooMany
 from ...http import MAX_BODY
 from ..catalog.catalog import CatalogModel, HostCatalog, Operation
 from ..json_access import as_object
@@ -42,6 +42,8 @@ READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
 """The number of values allows for embeddings of token lists, which hold hundreds of thousands of tokens."""
+LONGEST_NAME = 256
+"""Characters of a model's name."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -100,7 +102,7 @@ class ModelProxy:
         payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
-        check_fields(payload, model)
+        check_fields(payload, model, operation)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
@@ -164,27 +166,23 @@ def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
         payload = as_object(read_json(body, BODY_LIMITS))
     except JsonRefused as refusal:
         kind = "not JSON" if refusal.code in ("invalid_json", "invalid_utf8") else "refused"
-        raise _invalid(f"the body is {kind}: {refusal}") from refusal
+        raise InvalidCall(f"the body is {kind}: {refusal}") from refusal
     if not payload:
-        raise _invalid("the body must be a JSON object")
+        raise InvalidCall("the body must be a JSON object")
     needed = "messages" if operation == "chat" else "input"
-    if not isinstance(payload.get("model"), str):
-        raise _invalid("model: must be the name of a model, such as 'default'; GET /v1/models lists them", "model")
+    name = payload.get("model")
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        text = f"model: must be the name of a model, of at most {LONGEST_NAME} characters, such as 'default'"
+        raise InvalidCall(f"{text}; GET /v1/models lists them", param="model")
     if not payload.get(needed):
-        raise _invalid(f"{needed}: is required and must not be empty", needed)
+        raise InvalidCall(f"{needed}: is required and must not be empty", param=needed)
     if operation == "chat" and not isinstance(payload["messages"], list):
-        raise _invalid("messages: must be a list of messages", "messages")
+        raise InvalidCall("messages: must be a list of messages", param="messages")
     if not isinstance(payload.get("stream"), bool | None):
-        raise _invalid("stream: must be true or false", "stream")
+        raise InvalidCall("stream: must be true or false", param="stream")
     if not isinstance(payload.get("stream_options"), dict | None):
-        raise _invalid("stream_options: must be an object", "stream_options")
+        raise InvalidCall("stream_options: must be an object", param="stream_options")
     return payload
-
-
-def _invalid(message: str, param: str | None = None) -> InvalidRequest:
-    error = InvalidRequest(message)
-    error.status, error.extra = 400, {"param": param}
-    return error
 
 
 def _force_usage(payload: dict[str, Any]) -> bool:

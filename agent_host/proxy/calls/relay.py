@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  reads at most INLINE_BYTES
 from starlette.types import Message, Send
 
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json

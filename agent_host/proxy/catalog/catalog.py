@@ -9,7 +9,7 @@ from typing import Any, Literal
 from agent_common.protocol import Caching, ModelCard, Pricing
 from agent_common.redaction import redacted_url
 
-from ...errors import InvalidRequest, NotFound
+from ...errors import InvalidCall, NotFound
 
 Operation = Literal["chat", "embeddings"]
 Kind = Literal["openai", "demo", "local"]
@@ -46,6 +46,8 @@ class CatalogModel:
     pricing: Pricing | None = None
     capabilities: tuple[str, ...] = ("chat", "tools")
     caching: Caching = "none"
+    extra_fields: tuple[str, ...] = ()
+    """Fields of a call that are passed to the provider beside those of OpenAI's chat."""
 
     def card(self) -> dict[str, Any]:
         """Return the entry for `/v1/models`, with OpenAI's fields and ours."""
@@ -80,9 +82,7 @@ class HostCatalog:
         if operation not in model.capabilities:
             offered = ", ".join(model.capabilities) or "nothing"
             text = f"the model {name!r} does not offer {operation}; it offers {offered}"
-            error = InvalidRequest(text, code="unsupported_operation")
-            error.status, error.extra = 400, {"param": "model"}
-            raise error
+            raise InvalidCall(text, param="model", code="unsupported_operation")
         return model
 
     def find(self, name: str) -> CatalogModel:

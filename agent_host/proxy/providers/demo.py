@@ -15,10 +15,10 @@ from functools import partial
 from textwrap import indent
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  reads calls that the proxy has checked
 
 from agent_common.clock import Clock
-from agent_common.json_reader import run_by_size
+from agent_common.json_reader import JsonLimits, read_json, run_by_size
 from agent_common.protocol import without_notes
 
 from ...errors import ProviderFailed
@@ -27,6 +27,7 @@ from . import wire
 from .base import ProviderAnswer, ProviderCall
 
 NOTE = "[demo model]"
+_RESULT_LIMITS = JsonLimits(8 << 20, refuse_ambiguous=False)
 _QUOTED = 500  # characters of the user's message or of a command's output that are repeated
 _RUN = re.compile(r"^[ \t]*run:(.*\S.*)$", re.IGNORECASE | re.MULTILINE)
 _LIST = re.compile(r"\blist (?:the |my |all )?files\b", re.IGNORECASE)
@@ -130,7 +131,7 @@ def _use(payload: dict[str, Any], turn: list[dict[str, Any]], move: DemoMove) ->
     if not results:
         return "no further tool calls were allowed" if payload.get("tool_choice") == "none" else move
     try:
-        envelope = as_object(from_json(results[0]))
+        envelope = as_object(read_json(results[0].encode(), _RESULT_LIMITS))
     except ValueError:
         return {}
     if envelope.get("type", "output") == "output":

@@ -31,7 +31,7 @@ UNSUPPORTED_FIELDS = {
     ),
 }
 TYPE_NAMES = {"streamableHttp": "streamable-http", "streamable_http": "streamable-http"}
-_INPUT_VARIABLE = re.compile(r"\$\{input:([^}]*)\}")
+_INPUT_VARIABLE = re.compile(r"\$\{input:([^{}]*+)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}|(?<!\$)\{env:([A-Za-z_]\w*)\}")
 _UNKNOWN_VARIABLE = re.compile(
     r"\$\{((?:command|config|file\w*|relativeFile\w*|workspaceFolder\w*|selectedText)(?::[^}]*)?)\}"

@@ -6,7 +6,6 @@ Imported only when a server with OAuth is used.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator
@@ -15,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 
+from agent_common.json_reader import JsonLimits, read_json
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
@@ -23,6 +23,7 @@ from .http_transport import Route, http_client
 from .refresh_tokens import TokenFile
 
 TOKEN_SECONDS = 20.0
+_ANSWER_LIMITS = JsonLimits(1 << 20, max_values=1000)
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 
 log = logger(__name__)
@@ -100,7 +101,7 @@ class AccessToken:
         if answer.status_code in (400, 401, 403):
             raise TokenRefused(WRONG_CREDENTIALS)
         try:
-            content: Any = json.loads(answer.content) if answer.status_code == 200 else None
+            content: Any = read_json(answer.content, _ANSWER_LIMITS) if answer.status_code == 200 else None
         except ValueError:
             content = None
         if not isinstance(content, dict):

@@ -33,7 +33,7 @@ class TokenFile:
             return None
         try:
             with self.path.open("rb") as file:
-                kept: Any = json.loads(file.read(MAX_FILE_BYTES))
+                kept: Any = json.loads(file.read(MAX_FILE_BYTES))  # noqa: TID251  our own file
         except (OSError, ValueError):
             return self.oauth.refresh_token
         if not isinstance(kept, dict):

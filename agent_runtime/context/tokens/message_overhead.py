@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own making
 
 from agent_common.protocol import is_object
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  its cost is checked before
 
+from agent_common.json_reader import JsonLimits, check_cost
 from agent_common.protocol import TaskAssignment, TaskRecord, Usage, is_object
 
 from ...errors import InvalidRequest
@@ -17,6 +18,7 @@ from ...tools import check_answer_schema, check_arguments, load_schema_validator
 from ..core.turn_state import AnswerCheck
 from ..limits.limits import TurnOutcome
 
+_ANSWER_LIMITS = JsonLimits(16 << 20)
 _RESULT_CONTRACT = """\
 When the work is done, answer with one JSON object and nothing else: \
 {"result": {...}, "promote": {...}}. `result` holds what was asked for; `promote` holds facts that other agents \
@@ -83,7 +85,9 @@ def parse_answer(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     try:
-        answer: Any = from_json(_unfenced(text))
+        document = _unfenced(text).encode()
+        check_cost(document, _ANSWER_LIMITS)
+        answer: Any = from_json(document)
     except ValueError:
         return None
     result, promote = (answer.get("result"), answer.get("promote")) if is_object(answer) else (None, None)

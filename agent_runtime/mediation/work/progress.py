@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json  # noqa: TID251  chunks of our own making
 
 from agent_common.protocol.work import Progress, WorkUsage
 

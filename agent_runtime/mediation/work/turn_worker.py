@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
+from agent_common.json_reader import JsonLimits, read_json
 from agent_common.protocol import TaskAssignment, is_object
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, to_rfc3339
 
@@ -33,6 +33,7 @@ from .progress import follow_progress
 from .request_limits import WorkRefused, limits_within, scope_layer
 
 SOURCE = "mediation"
+_CONTENT_LIMITS = JsonLimits(16 << 20, refuse_ambiguous=False)
 YIELDED = frozenset({"budget_exhausted", "deadline_exceeded", "channel_broken", "constraints_changed"})
 """Error codes of work that was stopped although nothing was wrong with it."""
 _OTHERWISE = "that came another way, or is no longer in the ledger"
@@ -249,7 +250,7 @@ def _result(
 def _assignment(request: WorkRequest) -> TaskAssignment:
     """Return the content as a TaskAssignment, or as the input of one. Raises WorkRefused."""
     try:
-        content: Any = from_json(request.content, allow_inf_nan=False)
+        content: Any = read_json(request.content.encode(), _CONTENT_LIMITS)
     except ValueError as error:
         raise WorkRefused("invalid_content", f"content is not the JSON that content_kind promises: {error}") from error
     if is_object(content) and "input_data" in content and "task_type" in content:

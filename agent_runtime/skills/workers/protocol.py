@@ -89,4 +89,4 @@ def _reject_constant(name: str) -> None:
 
 # Bound before any plugin is imported, so that a plugin which changes the module json does not affect them.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_dump_model).encode
-_decode = json.JSONDecoder(parse_constant=_reject_constant).decode
+_decode = json.JSONDecoder(parse_constant=_reject_constant).decode  # noqa: TID251  used in workers, and for lines whose cost was checked

@@ -28,7 +28,7 @@ PARAMETERS: dict[str, Any] = {
     "additionalProperties": False,
 }
 _NAME_PATTERN = re.compile(r"[a-z0-9-]+")
-_TAG = re.compile(r"<(?=\s*+/?\s*+skill_)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*+/?+\s*+skill_)", re.IGNORECASE)
 """Tags that could close the wrapper of the text, or open another one inside it."""
 
 

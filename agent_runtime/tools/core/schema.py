@@ -123,7 +123,7 @@ def _dialect_validator() -> Draft202012Validator:
 def _validator(schema: str) -> Draft202012Validator:
     from referencing import Registry
 
-    root: dict[str, Any] = json.loads(schema)
+    root: dict[str, Any] = json.loads(schema)  # noqa: TID251  our own text
     root.pop("$schema", None)  # a reference to a schema that names its dialect is checked by the library's own class
     # An empty registry: a reference to another document is a fault, never a request over the network.
     return bounds.bounded_validator()(root, registry=Registry())

@@ -13,7 +13,8 @@ from ..words import one_line
 
 NAME_CHARACTERS = 40
 _ADDED = re.compile(
-    r"^([\s\u200b-\u200f\u2060-\u2064\ufeff]*)[\[\uff3b](?=\s*(?:from|file|to send)\b)", re.IGNORECASE | re.MULTILINE
+    r"^((?:[^\S\n]|[\u200b-\u200f\u2060-\u2064\ufeff])*+)[\[\uff3b](?=\s*(?:from|file|to send)\b)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What counts as the end of a line anywhere."""

@@ -16,7 +16,7 @@ HINT = (
 """What an agent learns about it, with the first message of a session."""
 MAX_FILES = 5
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\((?:<workspace:([^>\n]{1,500})>|workspace:([^)\s]{1,500}))\)")
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*\s*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}+|~{3,}+).*?(?:^ {0,3}\1[`~]*\s*$|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,16 @@ media type, and waits for a rate limit only if the answer came through a proxy."
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import Any, cast
 
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 from discord import HTTPException, RateLimited
 
+from agent_common.json_reader import JsonLimits, read_json
+
 _TRIES = 5
+_ANSWER_LIMITS = JsonLimits(8 << 20, refuse_ambiguous=False)
 _UNKNOWN_SECONDS = 1.0
 """For an answer that does not say how long."""
 
@@ -20,7 +22,7 @@ def content_of(answer: Any) -> Any:
     """Return the JSON that discord.py has left as a text; a text that is none, and all else, stays as it is."""
     if isinstance(answer, str):
         with suppress(ValueError):
-            return json.loads(answer)
+            return read_json(answer.encode(), _ANSWER_LIMITS)
     return answer
 
 

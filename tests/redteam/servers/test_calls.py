@@ -189,6 +189,25 @@ BEYOND: tuple[tuple[str, Any], ...] = (
     *((name, {name: True}) for name in ("enable_search", "plugins", "grounding")),
     *((name, {name: ["large-9"]}) for name in ("models", "fallbacks", "context_window_fallbacks", "model_list")),
     *((name, {name: "x"}) for name in ("route", "preset", "provider", "api_base", "API_KEY", "extra_body", "headers")),
+    *((name, {name: "x"}) for name in ("service_tier", "chat_template", "custom_llm_provider", "metadata")),
+    *((name, {name: True}) for name in ("store", "background", "use_web")),
+    ("compound_custom", {"compound_custom": {"tools": {"enabled_tools": ["web_search", "visit_website"]}}}),
+    ("kv_transfer_params", {"kv_transfer_params": {"remote_host": "evil.example"}}),
+    ("user_config", {"user_config": {"router": {}}}),
+    ("input_cost_per_token", {"input_cost_per_token": 0}),
+    ("tools", {"tools": {"type": "web_search"}}),
+    ("tools[0]", {"tools": [{**part("function", function={"name": "f"}), "google_search": {}}]}),
+    ("tool_choice", {"tool_choice": {"type": "web_search"}}),
+    ("tool_choice", {"tool_choice": "web_search"}),
+    ("tool_choice.tools[0]", {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": [part("mcp")]}}}),
+    (
+        "tools[0].function.parameters.properties.a.$ref",
+        {"tools": [part("function", function={"name": "f", "parameters": {"properties": {"a": {"$ref": EVIL}}}})]},
+    ),
+    (
+        "response_format.json_schema.schema.$ref",
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "//evil"}}}},
+    ),
 )
 
 

@@ -58,12 +58,17 @@ class ContainerRuntime:
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def stop(self, *, at_once: bool = False) -> None:
-        if not at_once:
-            grace = self._settings.stop_grace
-            asked = await self._run_engine("stop", "--time", str(round(grace)), self.name, seconds=grace + _STOP_MORE)
-            if asked.code != 0:
-                log.warning("container_not_stopped", container=self.name, why=asked.stderr.strip()[-MOST_QUOTED:])
-        await self._clean_up(abruptly=at_once)
+        try:
+            if not at_once:
+                await self._ask_to_stop()
+        finally:  # also when the caller has given up
+            await self._clean_up(abruptly=at_once)
+
+    async def _ask_to_stop(self) -> None:
+        grace = self._settings.stop_grace
+        asked = await self._run_engine("stop", "--time", str(round(grace)), self.name, seconds=grace + _STOP_MORE)
+        if asked.code != 0:
+            log.warning("container_not_stopped", container=self.name, why=asked.stderr.strip()[-MOST_QUOTED:])
 
     async def _clean_up(self, *, abruptly: bool) -> None:
         async with AsyncExitStack() as stack:  # runs all steps, even if one fails

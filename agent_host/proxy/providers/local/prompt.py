@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic_core import from_json
-
+from agent_common.json_reader import JsonLimits, read_json
 from agent_common.protocol import without_notes
 
 from ...json_access import as_object, object_list, text_of
@@ -74,7 +73,7 @@ def plain_request(payload: dict[str, Any]) -> dict[str, Any]:
 def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
     """Parse the name and arguments of the call in the model's output. Returns None if the output was cut off."""
     try:
-        call: Any = from_json(text)
+        call: Any = read_json(text.encode(), JsonLimits(1 << 20))
     except ValueError:
         return None
     return call["name"], call["arguments"]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  reads what this process has made
 
 from agent_common.clock import Clock
 from agent_common.json_reader import run_by_size

@@ -40,12 +40,16 @@ class Slow(Driver):
 class Stubborn(Mortal):
     def __init__(self) -> None:
         super().__init__()
-        self.failures = 0
+        self.failures, self.hangs, self.asked = 0, False, asyncio.Event()
+        self.failure: Exception = StartFailed("the engine does not answer")
 
     async def stop(self, *, at_once: bool = False) -> None:
+        self.asked.set()
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.failures:
             self.failures -= 1
-            raise StartFailed("the engine does not answer")
+            raise self.failure
         await super().stop(at_once=at_once)
 
 
@@ -120,3 +124,36 @@ async def test_one_that_dies_and_cannot_be_cleared_away_is_noticed(fleet: Fleet,
     async with asyncio.timeout(10):
         await died.wait()
     assert (await fleet.get("writer")).state == "failed"
+
+
+async def test_whatever_its_stop_raises_its_tokens_are_revoked(fleet: Fleet, driver: Slow) -> None:
+    driver.let.set()
+    await fleet.start("writer")
+    revoked: list[str] = []
+    fleet.on_revoked = revoked.append
+    life = driver.lives[-1]
+    assert isinstance(life, Stubborn)
+    life.failures, life.failure = 1, RecursionError("too deep")
+    with pytest.raises(StopFailed, match="could not be stopped: too deep"):
+        await fleet.stop("writer")
+    assert revoked == ["writer"]
+    assert (await fleet.stop("writer")).state == "stopped"
+
+
+async def test_a_stop_that_is_given_up_revokes_the_tokens_all_the_same(fleet: Fleet, driver: Slow) -> None:
+    driver.let.set()
+    await fleet.start("writer")
+    revoked: list[str] = []
+    fleet.on_revoked = revoked.append
+    life = driver.lives[-1]
+    assert isinstance(life, Stubborn)
+    life.hangs = True
+    stopping = asyncio.create_task(fleet.stop("writer"))
+    async with asyncio.timeout(10):
+        await life.asked.wait()
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert revoked == ["writer"]
+    assert (await fleet.get("writer")).detail == "the stop was interrupted"
+    life.hangs = False

@@ -1,0 +1,35 @@
+"""The patterns that may cost more than their text is long, each with what bounds the text."""
+
+from __future__ import annotations
+
+_OWN_PROCESS = "reads a plugin's docstring, in the plugin's own worker, which has a deadline"
+BOUNDED = {
+    "agent_runtime/api/range_requests.py _ONE": "the length of a header",
+    "agent_runtime/skills/dependencies/metadata.py _BLOCK": "the size of a plugin",
+    "agent_runtime/skills/dependencies/metadata.py _REQUIREMENT": "the size of a plugin",
+    "agent_runtime/skills/worker/schema/docstring.py _GOOGLE_ENTRY": _OWN_PROCESS,
+    "agent_runtime/skills/worker/schema/docstring.py _SPHINX_ENTRY": _OWN_PROCESS,
+    "agent_runtime/skills/worker/schema/docstring.py _TITLE": _OWN_PROCESS,
+    "agent_runtime/tools/files/search_worker.py found": "expands the model's own glob, in a process with a deadline",
+    "agent_runtime/tools/shell/allow_reader.py [ \\t]*+(?!\\#)(?P<word>(?:[A-Za-z0-9_.,:/+@%=^~!{}*?\\[\\]\\#\\u0": (
+        "is used by `match` at one position only"
+    ),
+    "frontends/text/line_break.py _WORD": "reads one message of a chat platform",
+    "frontends/text/split.py _BLANK_LINES": "is used by `match` at one position only",
+}
+MADE_WHILE_RUNNING = {
+    "agent_common/protocol/authority/globs.py piece": "a glob that is compiled piece by piece, without a repeat in one",
+    "agent_runtime/context/tokens/overflow.py wording.replace('#', '(\\\\d[\\\\d,]{0,14})')": "texts of this file",
+    "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
+    "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
+    "agent_runtime/tools/files/search_worker.py fnmatch.translate(part)": (
+        "the model's own glob, in a process with a deadline"
+    ),
+    "agent_runtime/tools/shell/allow_reader.py found": "the literal end of a here-document",
+    "agent_runtime/tools/shell/deny_reader.py found": "the literal end of a here-document",
+    "agent_runtime/tools/watchdog/policy_file.py pattern": "the operator's own policy",
+    "agent_runtime/tools/watchdog/policy_file.py text": "the operator's own policy",
+    "agent_runtime/tools/watchdog/watchdog.py translate(one)": "the operator's own policy",
+    "frontends/discord/updates.py text": "a literal mention of one person",
+    "frontends/settings/bots_file.py compiled": "the operator's own settings",
+}
