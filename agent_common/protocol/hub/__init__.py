@@ -47,6 +47,7 @@ from .fold import (
 from .frames import (
     DEAD_LETTER,
     MAX_FRAME,
+    VERSION,
     AcceptFrame,
     ErrorFrame,
     Frame,
@@ -122,6 +123,7 @@ __all__ = [
     "PRIORITY_RANK",
     "SESSION_TYPES",
     "TURN_EVENTS",
+    "VERSION",
     "AcceptFrame",
     "Access",
     "AccessDeniedError",

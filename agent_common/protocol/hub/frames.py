@@ -18,6 +18,8 @@ from .errors import NetworkError, ProtocolError, error_from_code
 
 MAX_FRAME = MAX_ENVELOPE + (64 << 10)
 """Most bytes of a frame. A page of a log is cut so that it fits."""
+VERSION = 1
+"""The version of these frames."""
 TurnOutcome = Literal["replied", "silent", "failed"]
 """How a turn over an envelope ended: with a reply, without one, or not at all."""
 
@@ -26,10 +28,8 @@ class HelloFrame(Inbound):
     """The first frame of a client."""
 
     kind: Literal["hello"] = "hello"
-    version: int = 1
+    version: int = VERSION
     """Version of the frames."""
-    agent_ids: tuple[str, ...] = Field(default=(), strict=False)
-    """Agents of this hub that go on over this link."""
 
 
 class WelcomeFrame(Inbound):
@@ -40,8 +40,6 @@ class WelcomeFrame(Inbound):
     """Id of the link at the hub."""
     hub_time: int
     """Epoch milliseconds at the hub."""
-    agent_ids: tuple[str, ...] = Field(default=(), strict=False)
-    """Which of the agents of hello go on over this link."""
 
 
 class PingFrame(Inbound):
