@@ -107,7 +107,7 @@ from .schemas import json_schemas
 from .usage import Usage
 
 if TYPE_CHECKING:  # imported on first use: a guest without a channel does not need it
-    from . import work
+    from . import hub, work
 
 __all__ = [
     "AGENT_PREFIX",
@@ -219,6 +219,7 @@ __all__ = [
     "field_docs",
     "first_page",
     "format_position",
+    "hub",
     "is_object",
     "json_schemas",
     "limit_faults",

@@ -198,3 +198,107 @@ work_audit = Table(
     Index("work_audit_by_request", "request_id", "id"),
     Index("work_audit_by_workspace", "workspace", "id"),
 )
+
+hub_agents = Table(
+    "hub_agents",
+    metadata,
+    Column("agent_id", String(40), primary_key=True),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("passport", Text, nullable=False, comment="JSON"),
+    Column("resume", Text, nullable=False, comment="JSON"),
+    Column("rule", Text, nullable=False, comment="JSON"),
+    Column("registered_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+hub_sessions = Table(
+    "hub_sessions",
+    metadata,
+    Column("session_id", String(40), primary_key=True),
+    Column("type", String(100), nullable=False),
+    Column("creator_id", String(40), nullable=False),
+    Column("state", String(10), nullable=False, comment="pending, active, closed or expired, in the snapshot"),
+    Column("snapshot", Text, nullable=False, comment="JSON: the session as its log makes it"),
+    Column("snapshot_sequence", BigInteger, nullable=False, comment="the last envelope that is in the snapshot"),
+    Column("fired", Text, nullable=False, comment="JSON: violated expectations that were acted upon"),
+    Column("due_at", BigInteger, comment="when the next expectation is overdue, as of the snapshot; null: never"),
+    Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("closed_at", BigInteger, comment="epoch milliseconds; null: it is open"),
+    Index(
+        "hub_sessions_open",
+        "session_id",
+        sqlite_where=text("closed_at IS NULL"),
+        postgresql_where=text("closed_at IS NULL"),
+    ),
+)
+
+hub_envelopes = Table(
+    "hub_envelopes",
+    metadata,
+    Column("session_id", String(40), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("envelope_id", String(40), nullable=False, unique=True),
+    Column("sender_id", String(40), nullable=False),
+    Column("idempotency_key", String(200)),
+    Column("causation_id", String(200)),
+    Column("body", Text, nullable=False, comment="the envelope as JSON"),
+    Index(
+        "hub_envelopes_once",
+        "session_id",
+        "sender_id",
+        "idempotency_key",
+        unique=True,
+        sqlite_where=text("idempotency_key IS NOT NULL"),
+        postgresql_where=text("idempotency_key IS NOT NULL"),
+    ),
+)
+
+hub_cursors = Table(
+    "hub_cursors",
+    metadata,
+    Column("session_id", String(40), primary_key=True),
+    Column("agent_id", String(40), primary_key=True),
+    Column("acked_through", BigInteger, nullable=False, comment="all up to this sequence are done with"),
+    Column("acked_above", Text, nullable=False, comment="JSON: later sequences that are done with, too"),
+    Column("attempts", Integer, nullable=False, comment="how often the first one that is not was nacked"),
+    Column("done", Boolean, nullable=False, comment="the session is over, and nothing is left to deliver"),
+    Index(
+        "hub_cursors_open",
+        "agent_id",
+        sqlite_where=text("NOT done"),
+        postgresql_where=text("NOT done"),
+    ),
+)
+
+hub_turns = Table(
+    "hub_turns",
+    metadata,
+    Column("session_id", String(40), primary_key=True),
+    Column("agent_id", String(40), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("outcome", String(10), nullable=False, comment="replied, silent or failed"),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+hub_dead_letters = Table(
+    "hub_dead_letters",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("session_id", String(40), nullable=False),
+    Column("agent_id", String(40), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("envelope_id", String(40), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+hub_audit = Table(
+    "hub_audit",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("kind", String(40), nullable=False),
+    Column("agent_id", String(40)),
+    Column("session_id", String(40)),
+    Column("detail", Text, nullable=False, comment="JSON"),
+)

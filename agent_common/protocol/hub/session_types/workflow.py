@@ -1,0 +1,202 @@
+"""Workflow: a graph says who speaks next; a turn may hand over to somebody, or finish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+from pydantic import Field
+
+from ...base import is_object
+from ..envelope import Envelope
+from ..errors import ProtocolError
+from ..event_types import EV_CONTEXT_SET, EV_EXPECTATION_VIOLATED, EV_FINISH, EV_HANDOFF, TURN_EVENTS
+from ..expectations import Expectation, ExpectedTurn
+from ..session import Participant
+from ..views import ViewPolicy
+from .base import Knobs, check_parties, not_their_turn, read_knobs
+from .graph import (
+    Always,
+    Condition,
+    ContextEquals,
+    FromSpeaker,
+    RevertToInitiator,
+    RoundRobin,
+    Stay,
+    Target,
+    Terminate,
+    TransitionGraph,
+    check_graph,
+)
+
+
+class WorkflowKnobs(Knobs):
+    """What the opener of a workflow may choose."""
+
+    graph: TransitionGraph = TransitionGraph.round_robin()
+    """Who speaks next."""
+    context_vars: dict[str, Any] = Field(default_factory=dict)
+    """Variables at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowState:
+    """Whose turn it is, and what decides who is next."""
+
+    graph: TransitionGraph
+    names: dict[str, str]
+    """Names to ids, in the order of participants; the creator is first."""
+    speaker: str | None
+    context_vars: dict[str, Any] = field(default_factory=dict[str, Any])
+    turns: int = 0
+    trigger: str = ""
+    since: int = 0
+    ended: str | None = None
+    """Why it is over."""
+
+
+class Workflow:
+    """One agent has the turn; its text, handoff or finish decides with the graph who is next."""
+
+    name: ClassVar[str] = "workflow"
+    version: ClassVar[int] = 1
+    parties: ClassVar[tuple[int, int | None]] = (2, None)
+    expectations: ClassVar[tuple[Expectation, ...]] = (
+        Expectation(name="acks_within", seconds=30, on_violation="auto_close"),
+        Expectation(name="turn_within", seconds=120, on_violation="warn"),
+        Expectation(name="turn_within", seconds=600, on_violation="auto_close"),
+    )
+    knobs: ClassVar[type[Knobs]] = WorkflowKnobs
+    state_type: ClassVar[type[Any]] = WorkflowState
+
+    def initial_state(self, participants: tuple[Participant, ...], knobs: dict[str, Any]) -> WorkflowState:
+        check_parties(self, participants)
+        chosen = read_knobs(WorkflowKnobs, self.name, knobs)
+        names = {one.name: one.agent_id for one in participants}
+        check_graph(chosen.graph, names)
+        first = chosen.graph.initial_speaker
+        return WorkflowState(
+            chosen.graph, names, names[first] if first else participants[0].agent_id, dict(chosen.context_vars)
+        )
+
+    def validate_send(self, state: WorkflowState, envelope: Envelope) -> None:
+        if envelope.event_type not in TURN_EVENTS:
+            if envelope.event_type == EV_CONTEXT_SET:
+                _read_updates(envelope.event_data)
+            return
+        if envelope.sender_id != state.speaker:
+            raise not_their_turn(self.name, envelope, self.expected_next(state))
+        _read_updates(envelope.event_data.get("context_updates", {}))
+        if envelope.event_type == EV_HANDOFF and _handed_to(state, envelope) is None:
+            raise ProtocolError(
+                f"event_data.target: {envelope.event_data.get('target')!r} does not take part; "
+                f"those who do: {', '.join(state.names)}"
+            )
+
+    def fold(self, state: WorkflowState, envelope: Envelope) -> WorkflowState:
+        kind, data = envelope.event_type, envelope.event_data
+        if kind == EV_CONTEXT_SET:
+            return replace(state, context_vars=_updated(state, data))
+        if kind == EV_EXPECTATION_VIOLATED:
+            return self._fold_violation(state, envelope)
+        if kind not in TURN_EVENTS:
+            return state
+        state = replace(state, context_vars=_updated(state, data.get("context_updates", {})), turns=state.turns + 1)
+        if kind == EV_FINISH:
+            return replace(state, speaker=None, ended=str(data.get("reason") or "workflow_finished"))
+        if state.graph.max_turns is not None and state.turns >= state.graph.max_turns:
+            return replace(state, speaker=None, ended="max_turns")
+        following = _handed_to(state, envelope) if kind == EV_HANDOFF else None
+        return _give_turn(state, following or _choose(state, envelope.sender_id, data.get("tool")), envelope)
+
+    def _fold_violation(self, state: WorkflowState, envelope: Envelope) -> WorkflowState:
+        action, violators = envelope.event_data.get("action"), envelope.event_data.get("violators", ())
+        if action not in ("hide", "remove"):
+            return state
+        late = state.speaker in violators
+        if action == "remove":
+            state = replace(state, names={name: one for name, one in state.names.items() if one not in violators})
+        if not late or state.speaker is None:
+            return state
+        chosen = _choose(state, state.speaker, None)
+        if isinstance(chosen, Terminate) or chosen in state.names.values():
+            return _give_turn(state, chosen, envelope)
+        return _give_turn(state, Terminate(reason="workflow_deserted"), envelope)
+
+    def expected_next(self, state: WorkflowState) -> ExpectedTurn | None:
+        return ExpectedTurn(state.speaker, state.trigger, state.since) if state.speaker else None
+
+    def can_send(self, state: WorkflowState, agent_id: str) -> bool:
+        return agent_id == state.speaker
+
+    def end_reason(self, state: WorkflowState) -> str | None:
+        return state.ended
+
+    def default_view_policy(self, participants: int) -> ViewPolicy:
+        return ViewPolicy(recent=max(2 * participants, 4), named=True)
+
+
+def _give_turn(state: WorkflowState, to: str | Terminate, envelope: Envelope) -> WorkflowState:
+    if isinstance(to, Terminate):
+        return replace(state, speaker=None, ended=to.reason)
+    if to not in state.names.values():
+        return replace(state, speaker=None, ended="workflow_deserted")
+    return replace(state, speaker=to, trigger=envelope.envelope_id, since=envelope.created_at)
+
+
+def _handed_to(state: WorkflowState, envelope: Envelope) -> str | None:
+    """Id of the one whom a handoff names, by name or id; None if nobody has it."""
+    target = envelope.event_data.get("target")
+    if not isinstance(target, str):
+        return None
+    return state.names.get(target) or (target if target in state.names.values() else None)
+
+
+def _choose(state: WorkflowState, speaker: str, tool: object) -> str | Terminate:
+    for transition in state.graph.ordered():
+        if _holds(transition.when, state, speaker, tool):
+            return _resolve(transition.then, state, speaker)
+    return _resolve(state.graph.default_target, state, speaker)
+
+
+def _holds(condition: Condition, state: WorkflowState, speaker: str, tool: object) -> bool:
+    if isinstance(condition, Always):
+        return True
+    if isinstance(condition, FromSpeaker):
+        return state.names.get(condition.agent) == speaker
+    if isinstance(condition, ContextEquals):
+        return condition.key in state.context_vars and state.context_vars[condition.key] == condition.value
+    return condition.tool == tool
+
+
+def _resolve(target: Target, state: WorkflowState, speaker: str) -> str | Terminate:
+    if isinstance(target, Terminate):
+        return target
+    if isinstance(target, Stay):
+        return speaker
+    order = tuple(state.names.values())
+    if isinstance(target, RoundRobin):
+        return order[(order.index(speaker) + 1) % len(order)] if speaker in order else _first(order)
+    if isinstance(target, RevertToInitiator):
+        return _first(order)
+    return state.names.get(target.agent) or Terminate(reason="workflow_deserted")
+
+
+def _first(order: tuple[str, ...]) -> str | Terminate:
+    return order[0] if order else Terminate(reason="workflow_deserted")
+
+
+def _read_updates(data: object) -> tuple[dict[str, Any], list[str]]:
+    """What `{set, delete}` changes. Raises ProtocolError."""
+    put: Any = data.get("set", {}) if is_object(data) else None
+    gone: Any = data.get("delete", []) if is_object(data) else None
+    if not is_object(put) or not isinstance(gone, list):
+        raise ProtocolError('context_updates: must be {"set": {name: value}, "delete": [name]}')
+    return put, cast("list[str]", gone)
+
+
+def _updated(state: WorkflowState, data: object) -> dict[str, Any]:
+    put, gone = _read_updates(data)
+    if not put and not gone:
+        return state.context_vars
+    return {key: value for key, value in {**state.context_vars, **put}.items() if key not in gone}

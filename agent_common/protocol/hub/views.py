@@ -1,0 +1,93 @@
+"""What a participant sees of a session: its log as messages for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .envelope import Envelope
+from .event_types import EV_FINISH, EV_HANDOFF, EV_TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMessage:
+    """One message for a model: what the participant itself said, or what others said meanwhile."""
+
+    role: Literal["user", "assistant"]
+    parts: tuple[str, ...]
+    """Texts, one for each envelope."""
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPolicy:
+    """How a log becomes messages: all of it or its end, with the names of speakers or without."""
+
+    recent: int | None = None
+    """Envelopes that are shown; the rest is one line with their number. None: all."""
+    named: bool = False
+    """Whether what others say begins with their name."""
+
+    @property
+    def name(self) -> str:
+        """The policy's name in documents: `full_transcript`, `windowed_summary` and so on."""
+        kind = "transcript" if self.recent is None else f"windowed_summary({self.recent})"
+        return f"named_{kind}" if self.named else "full_transcript" if self.recent is None else kind
+
+    def project(self, log: Sequence[Envelope], reader: str, names: Mapping[str, str]) -> list[ViewMessage]:
+        """The messages that `reader` sees. `log` is a session's log, or its end."""
+        visible = [one for one in log if one.is_visible_to(reader)]
+        shown = [(one, rendered) for one in visible if (rendered := self._render(one, reader, names))]
+        cut = 0 if self.recent is None else max(len(shown) - self.recent, 0)
+        messages: list[ViewMessage] = []
+        if self.recent is not None and log and (cut or log[0].sequence > 1):
+            first = shown[cut][0].sequence if shown else log[-1].sequence + 1
+            messages.append(ViewMessage("user", (f"[What was said before number {first} is left out.]",)))
+        for envelope, rendered in shown[cut:]:
+            role: Literal["user", "assistant"] = "assistant" if envelope.sender_id == reader else "user"
+            if messages and messages[-1].role == role:
+                messages[-1] = ViewMessage(role, (*messages[-1].parts, rendered))
+            else:
+                messages.append(ViewMessage(role, (rendered,)))
+        return messages
+
+    def _render(self, envelope: Envelope, reader: str, names: Mapping[str, str]) -> str:
+        rendered = render(envelope)
+        if not rendered or not self.named or envelope.sender_id == reader:
+            return rendered
+        return f"[{names.get(envelope.sender_id, envelope.sender_id)}]: {rendered}"
+
+
+FULL_TRANSCRIPT = ViewPolicy()
+NAMED_TRANSCRIPT = ViewPolicy(named=True)
+
+
+def windowed_summary(recent: int) -> ViewPolicy:
+    """The last envelopes, and one line for the rest."""
+    return ViewPolicy(recent=recent)
+
+
+def named_windowed_summary(recent: int) -> ViewPolicy:
+    """The last envelopes with the names of their speakers, and one line for the rest."""
+    return ViewPolicy(recent=recent, named=True)
+
+
+def render(envelope: Envelope) -> str:
+    """What an envelope says to a model; empty: nothing."""
+    data = envelope.event_data
+    if envelope.event_type == EV_TEXT:
+        return envelope.text
+    if envelope.event_type == EV_HANDOFF:
+        handed = f"(hands over to {data.get('target')}{_because(data.get('reason'))})"
+        return f"{envelope.text}\n{handed}" if envelope.text else handed
+    if envelope.event_type == EV_FINISH:
+        return str(data.get("summary") or envelope.text or "(finished)")
+    return ""
+
+
+def _because(reason: object) -> str:
+    return f": {reason}" if reason else ""

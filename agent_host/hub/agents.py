@@ -1,0 +1,111 @@
+"""The agents that are registered, and what the hub knows of each while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+from agent_common.clock import Clock
+from agent_common.protocol.hub import (
+    NotFoundError,
+    Passport,
+    Rate,
+    RateLimited,
+    Resume,
+    Rule,
+    allows,
+)
+
+from .store import AgentRow
+
+
+class RateBucket:
+    """Tokens that fill up with time; each envelope takes one."""
+
+    __slots__ = ("_at", "_clock", "_per_second", "_size", "_tokens")
+
+    def __init__(self, rate: Rate, clock: Clock) -> None:
+        self._clock, self._per_second, self._size = clock, rate.per_minute / 60, float(rate.burst)
+        self._tokens, self._at = self._size, clock.monotonic()
+
+    def take(self) -> None:
+        """Take a token. Raises RateLimited if there is none."""
+        now = self._clock.monotonic()
+        self._tokens, self._at = min(self._size, self._tokens + (now - self._at) * self._per_second), now
+        if self._tokens < 1:
+            wait = (1 - self._tokens) / self._per_second
+            raise RateLimited(f"your rule allows {self._per_second * 60:g} envelopes a minute", retry_after=wait)
+        self._tokens -= 1
+
+
+class Agent:
+    """A registered agent."""
+
+    __slots__ = ("agent_id", "bucket", "created", "is_open_to_all", "passport", "registered_at", "resume", "rule")
+
+    def __init__(self, row: AgentRow, clock: Clock) -> None:
+        self.agent_id, self.registered_at = row.agent_id, row.registered_at
+        self.passport = Passport.model_validate_json(row.passport)
+        self.resume = Resume.model_validate_json(row.resume)
+        self.created = 0
+        """Open sessions that it has created."""
+        self.set_rule(Rule.model_validate_json(row.rule), clock)
+
+    def set_rule(self, rule: Rule, clock: Clock) -> None:
+        """Follow this rule from now on."""
+        self.rule = rule
+        self.bucket = RateBucket(rule.rate, clock) if rule.rate is not None else None
+        self.is_open_to_all = "*" in rule.access.inbound_from
+
+    @property
+    def name(self) -> str:
+        return self.passport.name
+
+    def accepts(self, sender: Agent) -> bool:
+        """Whether its rule lets another send to it."""
+        return self.is_open_to_all or allows(self.rule.access.inbound_from, sender.name)
+
+    def to_row(self) -> AgentRow:
+        """The row of its present state."""
+        return AgentRow(
+            self.agent_id,
+            self.name,
+            self.passport.model_dump_json(),
+            self.resume.model_dump_json(),
+            self.rule.model_dump_json(),
+            self.registered_at,
+        )
+
+
+class Agents:
+    """All registered agents, by id and name."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Agent] = {}
+        self._by_name: dict[str, Agent] = {}
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._by_id.values())
+
+    def add(self, agent: Agent) -> None:
+        self._by_id[agent.agent_id] = self._by_name[agent.name] = agent
+
+    def remove(self, agent: Agent) -> None:
+        self._by_id.pop(agent.agent_id, None)
+        self._by_name.pop(agent.name, None)
+
+    def find(self, name_or_id: str) -> Agent | None:
+        """The agent of that id or name."""
+        return self._by_id.get(name_or_id) or self._by_name.get(name_or_id)
+
+    def get(self, name_or_id: str) -> Agent:
+        """The agent of that id or name. Raises NotFoundError."""
+        agent = self.find(name_or_id)
+        if agent is None:
+            raise NotFoundError(f"no agent {name_or_id} is registered")
+        return agent
+
+
+def new_agent_id() -> str:
+    """Return an id that no agent has. It contains a sign that no name may have."""
+    return f"agt:{uuid4().hex}"

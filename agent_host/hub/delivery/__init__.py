@@ -1,0 +1,8 @@
+"""Delivery: inboxes and cursors, what is sent and acknowledged, and subscriptions."""
+
+from .delivery import Delivery
+from .inbox import Cursor, Endpoint, Inbox
+from .receipts import Receipts
+from .subscription import Subscription
+
+__all__ = ["Cursor", "Delivery", "Endpoint", "Inbox", "Receipts", "Subscription"]

@@ -1,0 +1,216 @@
+"""Delivery: at least once until it is acknowledged, in order for each agent and session, sessions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent_common.clock import Clock
+from agent_common.protocol.hub import Envelope, NotifyFrame, is_protocol_event
+
+from ..agents import Agent
+from ..audit import HubAudit
+from ..limits import HubLimits
+from ..live_session import LiveSession
+from ..store import HubStore
+from ..tasks import OwnedTasks
+from .inbox import Cursor, Endpoint, Inbox
+from .inboxes import Inboxes
+from .subscription import Subscription
+
+
+class Delivery:
+    """Sends to each agent what is for it, as far as it is connected and keeps up."""
+
+    def __init__(self, store: HubStore, clock: Clock, limits: HubLimits, audit: HubAudit, tasks: OwnedTasks) -> None:
+        self._store, self._clock, self._limits, self._audit, self._tasks = store, clock, limits, audit, tasks
+        self.inboxes = Inboxes(store, clock, audit)
+        self._subscriptions: dict[str, list[Subscription]] = {}
+        self.on_done: Callable[[LiveSession], None] = _ignore
+        """Called when an agent has nothing left to get of a session that is over."""
+
+    # ---------------------------------------------------------------- what is new
+
+    def dispatch(self, session: LiveSession, envelope: Envelope) -> None:
+        """Deliver an envelope that has become durable."""
+        for cursor in self.inboxes.cursors(session.session_id):
+            self._offer(cursor, envelope)
+        for subscription in tuple(self._subscriptions.get(session.session_id, ())):
+            subscription.offer(envelope)
+
+    def _offer(self, cursor: Cursor, envelope: Envelope) -> None:
+        inbox, buffer = cursor.inbox, cursor.buffer
+        if envelope.sequence == cursor.next and not buffer:
+            if not self._is_due(cursor, envelope):
+                cursor.next += 1
+                self.check_done(cursor)
+            elif inbox.endpoint is not None:
+                if cursor.retry is None and inbox.has_space and not inbox.ready:
+                    self._send(cursor, envelope)
+                    return
+                buffer.append(envelope)
+                self.resume(cursor)
+        elif buffer and buffer[-1].sequence == envelope.sequence - 1 and len(buffer) < self._limits.page:
+            buffer.append(envelope)
+        else:
+            self.resume(cursor)
+
+    def _is_due(self, cursor: Cursor, envelope: Envelope) -> bool:
+        """Whether an envelope is to be sent: it is for the agent, was not dropped or done with, and is not too old."""
+        if envelope.sequence in cursor.above:
+            cursor.above.discard(envelope.sequence)
+            return False
+        if not cursor.is_for(envelope):
+            return False
+        ttl = envelope.ttl_seconds
+        if ttl is not None and self._clock.now_ms() >= envelope.created_at + ttl * 1000:
+            self.inboxes.uncount(cursor, envelope)
+            self._audit.record(
+                "envelope_expired",
+                agent_id=cursor.inbox.agent.agent_id,
+                session_id=envelope.session_id,
+                envelope_id=envelope.envelope_id,
+            )
+            return False
+        return True
+
+    # ---------------------------------------------------------------- what waits
+
+    def resume(self, cursor: Cursor) -> None:
+        """Go on with a cursor that may have something to send."""
+        self._make_ready(cursor)
+        self.pump(cursor.inbox)
+
+    def _make_ready(self, cursor: Cursor) -> None:
+        """Have the agent's next free place offered to a cursor, if it has something to send."""
+        if cursor.is_ready or cursor.is_loading or cursor.retry is not None or cursor.inbox.endpoint is None:
+            return
+        if cursor.buffer:
+            cursor.inbox.push_ready(cursor)
+        elif cursor.next <= cursor.session.committed:
+            cursor.is_loading = True
+            self._tasks.start(self._load(cursor))
+
+    async def _load(self, cursor: Cursor) -> None:
+        """Read the next page of the log for a cursor."""
+        try:
+            found = await self._store.log(cursor.session.session_id, cursor.next - 1, self._limits.page)
+        finally:
+            cursor.is_loading = False
+        if not cursor.buffer and found and found[0].sequence == cursor.next:  # else it has begun again meanwhile
+            cursor.buffer.extend(one for one in found if one.sequence <= cursor.session.committed)
+        self.resume(cursor)
+
+    def pump(self, inbox: Inbox) -> None:
+        """Send what is ready, the most urgent first, as far as the agent's window allows."""
+        while (cursor := inbox.pop_ready()) is not None:
+            if cursor.is_ready:
+                cursor.is_ready = False
+                self._send_next(cursor)
+                self._make_ready(cursor)
+
+    def _send_next(self, cursor: Cursor) -> None:
+        """Send the next envelope of a cursor's buffer that is due."""
+        if cursor.retry is not None:
+            return
+        while cursor.buffer:
+            envelope = cursor.buffer.popleft()
+            if self._is_due(cursor, envelope):
+                self._send(cursor, envelope)
+                return
+            cursor.next = envelope.sequence + 1
+        self.check_done(cursor)
+
+    def _send(self, cursor: Cursor, envelope: Envelope) -> None:
+        name = envelope.envelope_id
+        if cursor.attempts:
+            cursor.nacks[name], cursor.attempts = cursor.attempts, 0
+        cursor.next = envelope.sequence + 1
+        cursor.in_flight[name] = envelope
+        cursor.inbox.in_flight += not is_protocol_event(envelope.event_type)
+        self.notify(cursor, envelope)
+
+    def notify(self, cursor: Cursor, envelope: Envelope) -> None:
+        """Send an envelope that is in flight."""
+        inbox, nacks = cursor.inbox, cursor.nacks.get(envelope.envelope_id, 0)
+        attempt = nacks + 1 if nacks else 2 if envelope.sequence <= cursor.sent_before else 1
+        if inbox.endpoint is not None:
+            inbox.endpoint.send(NotifyFrame(envelope=envelope, recipient_id=inbox.agent.agent_id, attempt=attempt))
+
+    def finish(self, cursor: Cursor, envelope: Envelope) -> None:
+        """An envelope in flight is done with; go on with what waits."""
+        inbox, name = cursor.inbox, envelope.envelope_id
+        del cursor.in_flight[name]
+        cursor.nacks.pop(name, None)
+        cursor.nacked.discard(name)
+        if cursor.retry is not None and not cursor.nacked:
+            cursor.retry.cancel()
+            cursor.retry = None
+        inbox.in_flight -= not is_protocol_event(envelope.event_type)
+        self.inboxes.uncount(cursor, envelope)
+        self.inboxes.save(cursor)
+        if inbox.ready or cursor.next <= cursor.session.committed:
+            self.resume(cursor)
+        self.check_done(cursor)
+
+    def check_done(self, cursor: Cursor) -> None:
+        """Say so if the cursor's session is over and its agent has got everything."""
+        if cursor.session.folded.info.is_over and cursor.is_done:
+            self.inboxes.save(cursor)
+            self.on_done(cursor.session)
+
+    # ---------------------------------------------------------------- links and sessions
+
+    def attach(self, agent: Agent, endpoint: Endpoint) -> None:
+        """Send to an agent over a link from now on, from the first envelope that it has not acknowledged."""
+        self.detach(agent)
+        inbox = self.inboxes.of(agent)
+        inbox.endpoint = endpoint
+        for cursor in tuple(inbox.cursors.values()):
+            self._make_ready(cursor)
+        self.pump(inbox)
+
+    def detach(self, agent: Agent) -> None:
+        """Send nothing more to an agent until it is attached again."""
+        inbox = self.inboxes.of(agent)
+        inbox.endpoint = None
+        inbox.ready.clear()
+        for cursor in inbox.cursors.values():
+            cursor.start_over()
+        inbox.in_flight = 0
+
+    def endpoint(self, agent: Agent) -> Endpoint | None:
+        """Where an agent is connected."""
+        return self.inboxes.of(agent).endpoint
+
+    def add(self, cursor: Cursor) -> None:
+        """Deliver by a new cursor."""
+        self.inboxes.add(cursor)
+        self.resume(cursor)
+
+    def wake(self, session: LiveSession) -> None:
+        """Deliver what was appended to a session's log without `dispatch`."""
+        for cursor in self.inboxes.cursors(session.session_id):
+            self.resume(cursor)
+
+    async def subscribe(self, session: LiveSession, subscription: Subscription, after: int) -> None:
+        """Send what is in a session's log after a sequence, and then what is appended."""
+        await subscription.read(self._store, after, self._limits.page)
+        if not subscription.is_over:
+            self._subscriptions.setdefault(session.session_id, []).append(subscription)
+
+    def unsubscribe(self, session_id: str, subscription: Subscription) -> None:
+        """Send nothing more to a subscription."""
+        subscription.is_over = True
+        watching = self._subscriptions.get(session_id, [])
+        if subscription in watching:
+            watching.remove(subscription)
+        if not watching:
+            self._subscriptions.pop(session_id, None)
+
+    def is_watched(self, session_id: str) -> bool:
+        """Whether there is a subscription to a session."""
+        return session_id in self._subscriptions
+
+
+def _ignore(_session: LiveSession) -> None:
+    return

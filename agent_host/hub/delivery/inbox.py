@@ -1,0 +1,174 @@
+"""What is on its way to an agent: its inbox over all sessions, and in each session how far it has come."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from typing import Protocol
+
+from pydantic_core import from_json, to_json
+
+from agent_common.clock import ScheduledCall
+from agent_common.protocol.hub import (
+    EV_EXPECTATION_VIOLATED,
+    INVITE_ANSWERS,
+    PRIORITY_RANK,
+    Envelope,
+    Frame,
+    is_protocol_event,
+)
+
+from ..agents import Agent
+from ..live_session import LiveSession
+from ..store import CursorRow
+
+_PROTOCOL = -1
+"""The rank of protocol events, before all others."""
+
+
+class Endpoint(Protocol):
+    """The hub's end of a link."""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame. Never waits."""
+        ...
+
+
+class Inbox:
+    """What is on its way to one agent."""
+
+    __slots__ = ("_order", "agent", "cursors", "endpoint", "in_flight", "pending", "ready", "waiting")
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.endpoint: Endpoint | None = None
+        """Where the agent is connected; None: nowhere."""
+        self.cursors: dict[str, Cursor] = {}
+        """By session, for those in memory."""
+        self.pending = 0
+        """Envelopes that are delivered to it or wait, and are not acknowledged. Protocol events do not count."""
+        self.waiting: dict[str, tuple[Cursor, Envelope]] = {}
+        """What is pending, oldest first; only if the agent's rule bounds that."""
+        self.in_flight = 0
+        """Envelopes that were sent to it and not acknowledged. Protocol events do not count: an agent that works gets
+        invitations all the same."""
+        self.ready: list[tuple[int, int, Cursor]] = []
+        """A heap of cursors that have something to send."""
+        self._order = itertools.count()
+
+    @property
+    def has_space(self) -> bool:
+        """Whether one more envelope may be in flight."""
+        return self.in_flight < self.agent.rule.inbox.in_flight
+
+    def push_ready(self, cursor: Cursor) -> None:
+        """Remember that a cursor has something in its buffer."""
+        cursor.is_ready = True
+        first = cursor.buffer[0]
+        rank = _PROTOCOL if is_protocol_event(first.event_type) else PRIORITY_RANK[first.priority]
+        heapq.heappush(self.ready, (rank, next(self._order), cursor))
+
+    def pop_ready(self) -> Cursor | None:
+        """Take the cursor that is next; None if what it has must wait."""
+        if self.endpoint is None or not self.ready or not (self.has_space or self.ready[0][0] == _PROTOCOL):
+            return None
+        return heapq.heappop(self.ready)[2]
+
+
+class Cursor:
+    """What was sent, what is acknowledged, and what comes next.
+
+    Everything before `next` that is not in flight is done with; so are the later sequences in `above`."""
+
+    __slots__ = (
+        "above", "attempts", "buffer", "in_flight", "inbox", "is_loading", "is_ready", "nacked", "nacks", "next",
+        "pending", "retry", "sent_before", "session",
+    )  # fmt: skip
+
+    def __init__(self, inbox: Inbox, session: LiveSession, row: CursorRow | None = None) -> None:
+        self.inbox, self.session = inbox, session
+        self.next = (row.acked_through if row is not None else 0) + 1
+        """The next sequence to look at."""
+        self.above: set[int] = set(from_json(row.acked_above)) if row is not None else set()
+        self.in_flight: dict[str, Envelope] = {}
+        """Sent and not acknowledged, by id, in order."""
+        self.attempts = row.attempts if row is not None else 0
+        """How often the next one was nacked before it was sent again after a break."""
+        self.nacks: dict[str, int] = {}
+        """How often each of those in flight was nacked, if it was."""
+        self.nacked: set[str] = set()
+        """Of those in flight, the ones that wait for their next delivery."""
+        self.retry: ScheduledCall | None = None
+        """Set while something is nacked and waits: nothing overtakes it."""
+        self.buffer: deque[Envelope] = deque()
+        """The next envelopes, without gaps from `next`."""
+        self.is_loading = False
+        """Whether the log is being read for it."""
+        self.is_ready = False
+        """Whether it waits in its agent's heap."""
+        self.sent_before = session.folded.sequence if row is not None else 0
+        """What was in the log up to here may have been sent before."""
+        self.pending = 0
+        """Its part of the agent's inbox."""
+
+    @property
+    def acked_through(self) -> int:
+        """All up to this sequence is done with."""
+        for envelope in self.in_flight.values():
+            return envelope.sequence - 1
+        return self.next - 1
+
+    def is_for(self, envelope: Envelope) -> bool:
+        """Whether the agent is to get an envelope of the session."""
+        agent_id = self.inbox.agent.agent_id
+        if envelope.sender_id == agent_id or envelope.event_type in INVITE_ANSWERS:
+            return False
+        if agent_id in self.session.folded.info.removed and envelope.event_type != EV_EXPECTATION_VIOLATED:
+            return False
+        return envelope.audience is None or agent_id in envelope.audience
+
+    @property
+    def first_attempts(self) -> int:
+        """How often the first one that is not acknowledged was nacked."""
+        for name in self.in_flight:
+            return self.nacks.get(name, 0)
+        return self.attempts
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the session is over and nothing is left to deliver."""
+        session = self.session
+        return session.folded.info.is_over and not self.in_flight and self.next > session.folded.sequence
+
+    def start_over(self) -> int:
+        """Forget what is in flight, so that it is sent again. Returns how much of it has counted."""
+        count = sum(not is_protocol_event(one.event_type) for one in self.in_flight.values())
+        if self.retry is not None:
+            self.retry.cancel()
+            self.retry = None
+        first = self.acked_through + 1
+        self.above |= set(range(first, self.next)) - self._unacked()
+        self.sent_before, self.next, self.attempts = max(self.sent_before, self.next - 1), first, self.first_attempts
+        self.nacks.clear()
+        self.nacked.clear()
+        self.in_flight.clear()
+        self.buffer.clear()
+        self.is_ready = False
+        return count
+
+    def to_row(self) -> CursorRow:
+        """The row of its present state."""
+        first = self.acked_through
+        above = sorted(self.above | (set(range(first + 1, self.next)) - self._unacked()))
+        return CursorRow(
+            session_id=self.session.session_id,
+            agent_id=self.inbox.agent.agent_id,
+            acked_through=first,
+            acked_above=to_json(above).decode(),
+            attempts=self.first_attempts,
+            done=self.is_done,
+        )
+
+    def _unacked(self) -> set[int]:
+        return {envelope.sequence for envelope in self.in_flight.values()}

@@ -1,0 +1,135 @@
+"""The inboxes of all agents: what is counted in them, what is dropped, and how far each agent has come, on disk."""
+
+from __future__ import annotations
+
+from agent_common.clock import Clock, ScheduledCall
+from agent_common.protocol.hub import Envelope, is_protocol_event
+
+from ..agents import Agent
+from ..audit import HubAudit
+from ..store import HubStore, Submission
+from .inbox import Cursor, Inbox
+
+_SAVE_SECONDS = 0.02
+
+
+class Inboxes:
+    """Keeps an inbox for each agent, and the cursors of each session in memory."""
+
+    def __init__(self, store: HubStore, clock: Clock, audit: HubAudit) -> None:
+        self._store, self._clock, self._audit = store, clock, audit
+        self._by_agent: dict[str, Inbox] = {}
+        self._by_session: dict[str, dict[str, Cursor]] = {}
+        self._dirty: dict[Cursor, None] = {}
+        self._saving: ScheduledCall | None = None
+
+    def of(self, agent: Agent) -> Inbox:
+        """The inbox of an agent."""
+        inbox = self._by_agent.get(agent.agent_id)
+        if inbox is None:
+            inbox = self._by_agent[agent.agent_id] = Inbox(agent)
+        return inbox
+
+    def cursors(self, session_id: str) -> tuple[Cursor, ...]:
+        """The cursors of a session."""
+        return tuple(self._by_session.get(session_id, {}).values())
+
+    def add(self, cursor: Cursor) -> None:
+        """Keep a new cursor."""
+        session_id, agent_id = cursor.session.session_id, cursor.inbox.agent.agent_id
+        self._by_session.setdefault(session_id, {})[agent_id] = cursor
+        cursor.inbox.cursors[session_id] = cursor
+
+    def remove(self, cursor: Cursor) -> None:
+        """Forget a cursor."""
+        inbox, session_id = cursor.inbox, cursor.session.session_id
+        inbox.in_flight -= cursor.start_over()
+        inbox.pending -= cursor.pending
+        self._dirty.pop(cursor, None)
+        inbox.cursors.pop(session_id, None)
+        of_session = self._by_session.get(session_id, {})
+        of_session.pop(inbox.agent.agent_id, None)
+        if not of_session:
+            self._by_session.pop(session_id, None)
+
+    def forget(self, agent: Agent) -> None:
+        """Forget the inbox of an agent that is not registered any more."""
+        inbox = self._by_agent.pop(agent.agent_id, None)
+        for cursor in tuple(inbox.cursors.values()) if inbox is not None else ():
+            self.remove(cursor)
+
+    # ---------------------------------------------------------------- what is pending
+
+    def count(self, cursor: Cursor, envelope: Envelope) -> None:
+        """Count an envelope as pending."""
+        if not is_protocol_event(envelope.event_type):
+            inbox = cursor.inbox
+            cursor.pending += 1
+            inbox.pending += 1
+            if inbox.agent.rule.inbox.max_pending is not None:
+                inbox.waiting[envelope.envelope_id] = cursor, envelope
+
+    def uncount(self, cursor: Cursor, envelope: Envelope) -> None:
+        """Do not count an envelope any more."""
+        if cursor.pending and not is_protocol_event(envelope.event_type):
+            cursor.pending -= 1
+            cursor.inbox.pending -= 1
+            cursor.inbox.waiting.pop(envelope.envelope_id, None)
+
+    def uncount_for(self, agent_ids: list[str], envelope: Envelope) -> None:
+        """Do not count an envelope that did not get into its log."""
+        of_session = self._by_session.get(envelope.session_id, {})
+        for agent_id in agent_ids:
+            cursor = of_session.get(agent_id)
+            if cursor is not None:
+                self.uncount(cursor, envelope)
+
+    def drop_oldest(self, inbox: Inbox) -> bool:
+        """Drop the oldest envelope that was not sent yet. Returns whether there was one."""
+        for cursor, envelope in inbox.waiting.values():
+            if envelope.envelope_id not in cursor.in_flight:
+                self.drop(cursor, envelope)
+                return True
+        return False
+
+    def drop(self, cursor: Cursor, envelope: Envelope) -> None:
+        """Do not deliver an envelope that was not sent yet."""
+        cursor.above.add(envelope.sequence)
+        self.uncount(cursor, envelope)
+        self.save(cursor)
+        self._audit.record(
+            "inbox_dropped",
+            agent_id=cursor.inbox.agent.agent_id,
+            session_id=envelope.session_id,
+            envelope_id=envelope.envelope_id,
+        )
+
+    async def recount(self, agent: Agent, page: int) -> None:
+        """Count what is pending from the logs of the agent's sessions in memory."""
+        inbox = self.of(agent)
+        inbox.waiting.clear()
+        for cursor in tuple(inbox.cursors.values()):
+            inbox.pending -= cursor.pending
+            cursor.pending, after = 0, cursor.acked_through
+            while found := await self._store.log(cursor.session.session_id, after, page):
+                after = found[-1].sequence
+                for envelope in found:
+                    if cursor.is_for(envelope) and envelope.sequence not in cursor.above:
+                        self.count(cursor, envelope)
+
+    # ---------------------------------------------------------------- on disk
+
+    def save(self, cursor: Cursor) -> None:
+        """Store a cursor soon. If the hub dies before, its agent gets again what it has acknowledged."""
+        self._dirty[cursor] = None
+        if self._saving is None:
+            self._saving = self._clock.call_later(_SAVE_SECONDS, self.save_all)
+
+    def save_all(self) -> None:
+        """Store all cursors that have changed."""
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
+        dirty, self._dirty = self._dirty, {}
+        if dirty:
+            self._store.submit(Submission([cursor.to_row() for cursor in dirty]))

@@ -1,0 +1,84 @@
+"""What agents answer: acknowledgements, refusals that bring an envelope again, and how their turns ended."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from agent_common.clock import Clock
+from agent_common.protocol.hub import DEAD_LETTER, Envelope, ErrorFrame, ReceiptFrame, TurnOutcome
+
+from ..agents import Agent
+from ..audit import HubAudit
+from ..limits import HubLimits
+from ..store import DeadLetterRow, HubStore, Submission, TurnRow
+from .delivery import Delivery
+from .inbox import Cursor
+
+
+class Receipts:
+    """Takes receipts."""
+
+    def __init__(self, store: HubStore, clock: Clock, limits: HubLimits, delivery: Delivery, audit: HubAudit) -> None:
+        self._store, self._clock, self._limits = store, clock, limits
+        self._delivery, self._audit = delivery, audit
+
+    def receive(self, agent: Agent, receipt: ReceiptFrame) -> None:
+        """Take an agent's answer. One about an envelope that is not in flight has no effect."""
+        cursor = self._delivery.inboxes.of(agent).cursors.get(receipt.session_id)
+        envelope = cursor.in_flight.get(receipt.envelope_id) if cursor is not None else None
+        if cursor is None or envelope is None:
+            return
+        if receipt.status == "nack":
+            self._nack(cursor, envelope, receipt.reason)
+            return
+        if receipt.outcome is not None:
+            self._record_turn(cursor, envelope, receipt.outcome, receipt.reason)
+        self._delivery.finish(cursor, envelope)
+
+    def _nack(self, cursor: Cursor, envelope: Envelope, reason: str) -> None:
+        name = envelope.envelope_id
+        if name in cursor.nacked:
+            return
+        count = cursor.nacks[name] = cursor.nacks.get(name, 0) + 1
+        if count >= self._limits.max_attempts:
+            self._give_up(cursor, envelope, reason, count)
+            return
+        cursor.nacked.add(name)
+        self._delivery.inboxes.save(cursor)
+        if cursor.retry is None:
+            cursor.retry = self._clock.call_later(self._limits.retry.pause(count), partial(self._redeliver, cursor))
+
+    def _redeliver(self, cursor: Cursor) -> None:
+        cursor.retry = None
+        waiting, cursor.nacked = cursor.nacked, set()
+        for name, envelope in tuple(cursor.in_flight.items()):
+            if name in waiting:
+                self._delivery.notify(cursor, envelope)
+        self._delivery.resume(cursor)
+
+    def _give_up(self, cursor: Cursor, envelope: Envelope, reason: str, attempts: int) -> None:
+        inbox, session_id = cursor.inbox, envelope.session_id
+        row = DeadLetterRow(
+            session_id=session_id,
+            agent_id=inbox.agent.agent_id,
+            sequence=envelope.sequence,
+            envelope_id=envelope.envelope_id,
+            reason=reason,
+            attempts=attempts,
+            at=self._clock.now_ms(),
+        )
+        self._store.submit(Submission((row,)))
+        self._record_turn(cursor, envelope, "failed", reason)
+        if inbox.endpoint is not None:
+            message = f"given up after {attempts} attempts: {reason}"
+            inbox.endpoint.send(ErrorFrame(code=DEAD_LETTER, message=message, envelope_id=envelope.envelope_id))
+        self._delivery.finish(cursor, envelope)
+
+    def _record_turn(self, cursor: Cursor, envelope: Envelope, outcome: TurnOutcome, reason: str) -> None:
+        agent_id, session_id = cursor.inbox.agent.agent_id, envelope.session_id
+        row = TurnRow(session_id, agent_id, envelope.sequence, outcome, self._clock.now_ms())
+        self._store.submit(Submission((row,)))
+        if outcome == "failed":
+            self._audit.record(
+                "turn_failed", agent_id=agent_id, session_id=session_id, envelope_id=envelope.envelope_id, why=reason
+            )

@@ -1,0 +1,107 @@
+"""The hub: agents register, open sessions with each other, and get what is said in them.
+
+    hub = await Hub.open("sqlite:///hub.db")
+
+Nothing of an agent runs here; agents are at the other end of links.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from agent_common.clock import Clock, SystemClock
+from agent_common.protocol.hub import SESSION_TYPES, Envelope, Frame, NetworkError, SessionType
+
+from ..database import HostDatabase, open_database
+from .limits import HubLimits
+from .links import HubConnection
+from .parts import HubParts
+from .store import HubStore, MemoryStore, SqlStore
+
+MEMORY = "memory://"
+
+
+class Hub(HubParts):
+    """A hub. Close it, so that what waits is written."""
+
+    _database: HostDatabase | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        url: str = MEMORY,
+        *,
+        clock: Clock | None = None,
+        limits: HubLimits | None = None,
+        types: Mapping[str, SessionType[Any]] = SESSION_TYPES,
+    ) -> Self:
+        """Open a hub: `memory://` ends with the process, `sqlite:///FILE` and `postgresql+psycopg://...` are kept.
+
+        Raises StartError if the database cannot be opened."""
+        if url == MEMORY:
+            return await cls.open_store(MemoryStore(), clock=clock, limits=limits, types=types)
+        database = await asyncio.to_thread(open_database, url)
+        hub = await cls.open_store(SqlStore(database), clock=clock, limits=limits, types=types)
+        hub._database = database
+        return hub
+
+    @classmethod
+    async def open_store(
+        cls,
+        store: HubStore,
+        *,
+        clock: Clock | None = None,
+        limits: HubLimits | None = None,
+        types: Mapping[str, SessionType[Any]] = SESSION_TYPES,
+    ) -> Self:
+        """Open a hub over a store, which it closes."""
+        hub = cls(store, await store.newest_id(), clock or SystemClock(), limits or HubLimits(), types)
+        await hub._load()
+        return hub
+
+    async def _load(self) -> None:
+        """Read what the hub must know at once: agents, sessions whose log goes on after their snapshot, and when the
+        others are due."""
+        await self.registry.load()
+        open_sessions = await self.store.open_sessions()
+        created = Counter(one.creator_id for one in open_sessions)
+        for agent in self.agents:
+            agent.created = created[agent.agent_id]
+        for one in open_sessions:
+            if one.has_tail:
+                await self.table.get(one.session_id)
+            elif one.due_at is not None:
+                self.lifecycle.deadlines.schedule(one.session_id, one.due_at)
+
+    def connect(self, send: Callable[[Frame], None], identity: str | None = None) -> HubConnection:
+        """Take a link. `send` gets the frames for its client, and must not wait. `identity`: the one name that an agent
+        of this link may have; None: any."""
+        return HubConnection(self, send, identity)
+
+    async def post(self, agent_id: str, envelope: Envelope) -> str:
+        """Append an agent's envelope, and return its id once it is durable. Raises NetworkError."""
+        posted: asyncio.Future[str | NetworkError] = asyncio.get_running_loop().create_future()
+
+        def on_posted(result: str | NetworkError) -> None:
+            if not posted.done():
+                posted.set_result(result)
+
+        self.posting.post(self.agents.get(agent_id), envelope, on_posted)
+        result = await posted
+        if isinstance(result, NetworkError):
+            raise result
+        return result
+
+    async def close(self) -> None:
+        """Write what waits, and let go of everything. Agents that are connected get nothing more."""
+        self.lifecycle.deadlines.close()
+        await self.tasks.close()
+        for agent in self.agents:
+            self.delivery.detach(agent)
+        self.delivery.inboxes.save_all()
+        await self.store.close()
+        if self._database is not None:
+            self._database.close()

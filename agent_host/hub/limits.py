@@ -1,0 +1,25 @@
+"""How patient the hub is, and how much it keeps at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent_common.backoff import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class HubLimits:
+    """Numbers that a host may choose."""
+
+    max_attempts: int = 5
+    """Deliveries of an envelope that is nacked each time, before it becomes a dead letter."""
+    retry: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0, jitter=0.2))
+    """Pauses before an envelope is delivered again."""
+    invite_seconds: float = 30.0
+    """Within which all who are invited must answer."""
+    snapshot_every: int = 64
+    """Envelopes between two snapshots of a session: a restart reads fewer than these."""
+    page: int = 64
+    """Envelopes that are read from a log at once."""
+    page_bytes: int = 512 << 10
+    """Most bytes of a page of a log in one answer, unless one envelope is larger."""

@@ -1,0 +1,230 @@
+"""What may be asked over a link, one function for each operation. Each checks in whose name it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from agent_common.protocol import Inbound, validation_faults
+from agent_common.protocol.hub import (
+    AccessDeniedError,
+    AgentKind,
+    Passport,
+    ProtocolError,
+    Resume,
+    Rule,
+    agent_card,
+    dump_info,
+)
+
+from ..agents import Agent
+from ..parts import HubParts
+from ..registry import AgentQuery
+from ..sessions import Opening
+from .caller import Caller
+
+
+class _Params(Inbound):
+    model_config = ConfigDict(strict=False)
+
+
+class _OfAgent(_Params):
+    agent_id: str
+
+
+class _Register(_Params):
+    passport: Passport
+    resume: Resume = Resume()
+    rule: Rule = Rule()
+
+
+class _SetRule(_OfAgent):
+    rule: Rule
+
+
+class _SetResume(_OfAgent):
+    resume: Resume
+
+
+class _GetAgent(_Params):
+    name: str
+
+
+class _ListAgents(_Params):
+    capability: str | None = None
+    text: str | None = None
+    kind: AgentKind | None = None
+    after: str = ""
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+class _Open(_OfAgent):
+    type: str
+    targets: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    knobs: dict[str, Any] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    ttl: float | None = Field(default=None, gt=0)
+    parent: str | None = None
+
+
+class _OfSession(_OfAgent):
+    session_id: str
+
+
+class _Close(_OfSession):
+    reason: str = Field(default="explicit_close", max_length=500)
+
+
+class _ReadLog(_OfSession):
+    after: int = Field(default=0, ge=0)
+    limit: int = Field(default=100, ge=1, le=500)
+
+
+class _CanSend(_Params):
+    session_id: str
+    agent_id: str
+
+
+class _OfEnvelope(_OfSession):
+    envelope_id: str
+    sequence: int
+
+
+class _Sessions(_OfAgent):
+    after: str = ""
+    limit: int = Field(default=100, ge=1, le=500)
+
+
+async def _register(caller: Caller, params: _Register) -> Any:
+    caller.check_name(params.passport.name)
+    agent = await caller.hub.registry.register(
+        params.passport, params.resume, params.rule, caller.endpoint, supersede=caller.identity is not None
+    )
+    caller.agent_ids.add(agent.agent_id)
+    return describe(caller.hub, agent)
+
+
+async def _unregister(caller: Caller, params: _OfAgent) -> Any:
+    await caller.hub.registry.unregister(caller.agent(params.agent_id))
+    caller.agent_ids.discard(params.agent_id)
+
+
+async def _set_rule(caller: Caller, params: _SetRule) -> Any:
+    await caller.hub.registry.set_rule(caller.agent(params.agent_id), params.rule)
+
+
+async def _set_resume(caller: Caller, params: _SetResume) -> Any:
+    await caller.hub.registry.set_resume(caller.agent(params.agent_id), params.resume)
+
+
+async def _get_agent(caller: Caller, params: _GetAgent) -> Any:
+    return describe(caller.hub, caller.hub.registry.get(params.name))
+
+
+async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
+    query = AgentQuery(params.capability, params.text, params.kind, params.after, params.limit)
+    return [describe(caller.hub, agent) for agent in caller.hub.registry.list(query)]
+
+
+async def _open(caller: Caller, params: _Open) -> Any:
+    creator = caller.agent(params.agent_id)
+    hub = caller.hub
+    parent = await hub.queries.info(creator.agent_id, params.parent) if params.parent is not None else None
+    opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.parent)
+    session = hub.lifecycle.open(creator, opening, parent)
+    if session.folded.info.state == "pending" or session.committed < session.folded.sequence:
+        decided = asyncio.Event()
+        session.on_decided.append(decided.set)
+        await decided.wait()  # the hub closes it if nobody answers in time
+    info = session.folded.info
+    if info.is_over and info.close_reason in ("invite_rejected", "invite_timeout"):
+        raise ProtocolError(f"the session {info.session_id} was not opened: {info.close_reason}")
+    return dump_info(info)
+
+
+async def _close(caller: Caller, params: _Close) -> Any:
+    agent = caller.agent(params.agent_id)
+    session = await caller.hub.table.get(params.session_id)
+    caller.hub.lifecycle.close(session, params.reason, agent)
+
+
+async def _info(caller: Caller, params: _OfSession) -> Any:
+    agent = caller.agent(params.agent_id)
+    return dump_info(await caller.hub.queries.info(agent.agent_id, params.session_id))
+
+
+async def _read_log(caller: Caller, params: _ReadLog) -> Any:
+    agent = caller.agent(params.agent_id)
+    page = await caller.hub.queries.log(agent.agent_id, params.session_id, params.after, params.limit)
+    return {"envelopes": [one.model_dump(mode="json") for one in page.envelopes], "next": page.next}
+
+
+async def _can_send(caller: Caller, params: _CanSend) -> Any:
+    info = await caller.hub.queries.info(None, params.session_id)
+    if not any(info.has(one) for one in caller.agent_ids):
+        raise AccessDeniedError(f"no agent of this link takes part in the session {params.session_id}")
+    return await caller.hub.queries.can_send(params.session_id, params.agent_id)
+
+
+async def _turn(caller: Caller, params: _OfEnvelope) -> Any:
+    """What an agent has done about an envelope before: the id of its reply, and the outcome of its turn."""
+    agent_id = caller.agent(params.agent_id).agent_id
+    queries = caller.hub.queries
+    await queries.info(agent_id, params.session_id)
+    return {
+        "reply": await queries.reply_to(agent_id, params.session_id, params.envelope_id, params.sequence),
+        "outcome": await queries.outcome(agent_id, params.session_id, params.sequence),
+    }
+
+
+async def _sessions(caller: Caller, params: _Sessions) -> Any:
+    agent_id = caller.agent(params.agent_id).agent_id
+    rows = await caller.hub.queries.sessions(agent_id, params.after, params.limit)
+    return [{"session_id": row.session_id, "type": row.type, "state": row.state} for row in rows]
+
+
+Operation = tuple[type[_Params], Callable[[Caller, Any], Awaitable[Any]]]
+OPERATIONS: Mapping[str, Operation] = {
+    "register": (_Register, _register),
+    "unregister": (_OfAgent, _unregister),
+    "set_rule": (_SetRule, _set_rule),
+    "set_resume": (_SetResume, _set_resume),
+    "get_agent": (_GetAgent, _get_agent),
+    "list_agents": (_ListAgents, _list_agents),
+    "open": (_Open, _open),
+    "close": (_Close, _close),
+    "info": (_OfSession, _info),
+    "read_log": (_ReadLog, _read_log),
+    "can_send": (_CanSend, _can_send),
+    "turn": (_OfEnvelope, _turn),
+    "sessions": (_Sessions, _sessions),
+}
+"""By the name that a request has."""
+
+
+async def run_operation(caller: Caller, op: str, params: dict[str, Any]) -> Any:
+    """Do what a request asks for. Raises NetworkError."""
+    known = OPERATIONS.get(op)
+    if known is None:
+        raise ProtocolError(f"op: {op} is none of {', '.join(OPERATIONS)}")
+    kind, operation = known
+    try:
+        read = kind.model_validate(params)
+    except ValidationError as error:
+        faults = "; ".join(f"{field}: {message}" for field, message in validation_faults(error)[:5])
+        raise ProtocolError(f"{op}: {faults}") from error
+    return await operation(caller, read)
+
+
+def describe(hub: HubParts, agent: Agent) -> dict[str, Any]:
+    """What everybody may know of an agent."""
+    return {
+        "agent_id": agent.agent_id,
+        "passport": agent.passport.model_dump(mode="json"),
+        "resume": agent.resume.model_dump(mode="json"),
+        "card": agent_card(agent.passport, agent.resume),
+        "connected": hub.delivery.endpoint(agent) is not None,
+    }

@@ -1,0 +1,117 @@
+"""A session in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from agent_common.protocol.hub import (
+    Envelope,
+    FoldedSession,
+    NetworkError,
+    SessionType,
+    dump_session,
+    expectations_of,
+    overdue_times,
+)
+
+from .store import SessionRow, Submission
+
+OnPosted = Callable[[str | NetworkError], None]
+"""Called with the id of the envelope once it is durable, or with why it is refused."""
+_RECENT_KEYS = 256
+
+
+class Post:
+    """An envelope on its way into the log."""
+
+    __slots__ = ("envelope", "on_posted", "recipients", "submission")
+
+    def __init__(self, envelope: Envelope, on_posted: OnPosted | None) -> None:
+        self.envelope = envelope
+        self.on_posted: list[OnPosted] | None = [on_posted] if on_posted is not None else []
+        """None once they were called."""
+        self.recipients: list[str] = []
+        """Ids of the agents in whose inboxes it is counted."""
+        self.submission: Submission | None = None
+
+    def finish(self, result: str | NetworkError) -> None:
+        """Tell those who wait."""
+        waiting, self.on_posted = self.on_posted or (), None
+        for call in waiting:
+            call(result)
+
+
+class LiveSession:
+    """A session, folded up to its last envelope, whether that is durable or not."""
+
+    __slots__ = (
+        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "on_decided", "queue",
+        "session_id", "shortest_ms", "snapshot_sequence", "type", "uncommitted",
+    )  # fmt: skip
+
+    def __init__(self, session_type: SessionType[Any], folded: FoldedSession, fired: set[str]) -> None:
+        self.session_id, self.type, self.folded = folded.info.session_id, session_type, folded
+        self.committed = folded.sequence
+        """The last sequence that is durable."""
+        self.snapshot_sequence = folded.sequence
+        self.expectations = expectations_of(session_type, folded.info)
+        self.shortest_ms = min((round(one.seconds * 1000) for one in self.expectations), default=None)
+        self.fired = fired
+        """Keys of violated expectations that were acted upon."""
+        self.due_at: int | None = None
+        """When the hub looks at it again; None: it has not asked for that."""
+        self.uncommitted: deque[Post] = deque()
+        self.keys: OrderedDict[tuple[str, str], Post] = OrderedDict()
+        """The last posts with an idempotency key."""
+        self.is_loading = False
+        """Whether it is being read from its log again; posts wait in the queue."""
+        self.queue: deque[Callable[[], None]] = deque()
+        self.on_decided: list[Callable[[], None]] = []
+        """Called once when it is open, or over."""
+
+    def remember_key(self, post: Post) -> None:
+        """Remember a post by its idempotency key."""
+        key = post.envelope.idempotency_key
+        if key is not None:
+            self.keys[post.envelope.sender_id, key] = post
+            if len(self.keys) > _RECENT_KEYS:
+                self.keys.popitem(last=False)
+
+    def next_due(self, invite_ms: int) -> int | None:
+        """When the hub must act, if nothing happens; epoch milliseconds."""
+        info = self.folded.info
+        if info.is_over:
+            return None
+        times = [
+            one.due_at for one in overdue_times(self.type, self.folded, self.expectations) if one.key not in self.fired
+        ]
+        if info.expires_at is not None:
+            times.append(info.expires_at)
+        if info.state == "pending":
+            times.append(info.created_at + invite_ms)
+        return min(times, default=None)
+
+    def to_row(self, invite_ms: int) -> SessionRow:
+        """A snapshot of its present state."""
+        info = self.folded.info
+        return SessionRow(
+            session_id=self.session_id,
+            type=info.type,
+            creator_id=info.creator_id,
+            state=info.state,
+            snapshot=dump_session(self.type, self.folded),
+            snapshot_sequence=self.folded.sequence,
+            fired=to_json(sorted(self.fired)).decode(),
+            due_at=self.next_due(invite_ms),
+            created_at=info.created_at,
+            closed_at=info.closed_at,
+        )
+
+
+def read_fired(text: str) -> set[str]:
+    """The violated expectations of a stored session."""
+    return set(from_json(text))

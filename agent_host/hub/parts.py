@@ -1,0 +1,70 @@
+"""The parts of a hub, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_common.clock import Clock
+from agent_common.protocol.hub import SessionType
+
+from .agents import Agents
+from .audit import HubAudit
+from .delivery import Delivery, Receipts
+from .envelope_ids import EnvelopeIds
+from .limits import HubLimits
+from .queries import Queries
+from .registry import Registry
+from .sessions import Lifecycle, Posting, SessionTable
+from .store import HubStore
+from .tasks import OwnedTasks
+
+
+class HubParts:
+    """All parts of a hub over a store."""
+
+    def __init__(
+        self,
+        store: HubStore,
+        newest_id: str,
+        clock: Clock,
+        limits: HubLimits,
+        types: Mapping[str, SessionType[Any]],
+    ) -> None:
+        self.store, self.clock, self.limits = store, clock, limits
+        self.tasks, self.agents = OwnedTasks(), Agents()
+        self.audit = HubAudit(store, clock)
+        self.delivery = Delivery(store, clock, limits, self.audit, self.tasks)
+        self.receipts = Receipts(store, clock, limits, self.delivery, self.audit)
+        self.table = SessionTable(store, self.agents, self.delivery, self.tasks, types)
+        self.posting = Posting(
+            store=store,
+            clock=clock,
+            limits=limits,
+            agents=self.agents,
+            delivery=self.delivery,
+            table=self.table,
+            ids=EnvelopeIds(clock, newest_id),
+            tasks=self.tasks,
+        )
+        self.lifecycle = Lifecycle(
+            store=store,
+            clock=clock,
+            limits=limits,
+            agents=self.agents,
+            delivery=self.delivery,
+            table=self.table,
+            posting=self.posting,
+            audit=self.audit,
+        )
+        self.registry = Registry(
+            store=store,
+            clock=clock,
+            limits=limits,
+            agents=self.agents,
+            delivery=self.delivery,
+            table=self.table,
+            lifecycle=self.lifecycle,
+            audit=self.audit,
+        )
+        self.queries = Queries(store, self.table, limits)

@@ -1,0 +1,74 @@
+"""What agents and operators may read: sessions, their logs, turns. An agent sees what it takes part in and may read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_common.protocol.hub import AccessDeniedError, Envelope, SessionInfo
+
+from .limits import HubLimits
+from .sessions import SessionTable
+from .store import HubStore, SessionRow
+
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """A part of a log."""
+
+    envelopes: Sequence[Envelope]
+    next: int | None
+    """The sequence after which the next page begins; None: this is the end of the log."""
+
+
+class Queries:
+    """Reads for agents (by id) and operators (None)."""
+
+    def __init__(self, store: HubStore, table: SessionTable, limits: HubLimits) -> None:
+        self._store, self._table, self._limits = store, table, limits
+
+    async def info(self, reader: str | None, session_id: str) -> SessionInfo:
+        """A session. Raises NotFoundError, and AccessDeniedError if the reader does not take part."""
+        live = self._table.live.get(session_id)
+        info = live.folded.info if live is not None else (await self._table.read(session_id))[2].info
+        if reader is not None and all(one.agent_id != reader for one in info.participants):
+            raise AccessDeniedError(f"{reader} does not take part in the session {session_id}")
+        return info
+
+    async def log(self, reader: str | None, session_id: str, after: int, limit: int) -> LogPage:
+        """A page of what the reader may read of a log. Raises as `info`."""
+        await self.info(reader, session_id)
+        found = await self._store.log(session_id, after, max(1, min(limit, MOST_ROWS)))
+        shown: list[Envelope] = []
+        size = 0
+        for envelope in found:
+            if reader is None or envelope.is_visible_to(reader):
+                size += len(envelope.model_dump_json())
+                if shown and size > self._limits.page_bytes:
+                    return LogPage(shown, shown[-1].sequence)
+                shown.append(envelope)
+        return LogPage(shown, found[-1].sequence if found else None)
+
+    async def can_send(self, session_id: str, agent_id: str) -> bool:
+        """Whether a text of an agent would be accepted now."""
+        session = await self._table.get(session_id)
+        info = session.folded.info
+        active = info.state == "active" and info.has(agent_id)
+        return active and session.type.can_send(session.folded.state, agent_id)
+
+    async def reply_to(self, agent_id: str, session_id: str, envelope_id: str, after: int) -> str | None:
+        """Id of the envelope by which an agent has answered another, which has the sequence `after`."""
+        return await self._store.find_reply(session_id, agent_id, envelope_id, after)
+
+    async def outcome(self, agent_id: str, session_id: str, sequence: int) -> str | None:
+        """How an agent's turn over an envelope ended; None: it has not, or there was none."""
+        await self._store.flush()
+        return await self._store.outcome(session_id, agent_id, sequence)
+
+    async def sessions(self, reader: str | None, after: str, limit: int) -> list[SessionRow]:
+        """Sessions of an agent, or all, in the order of their ids. Their states are those of the last snapshots, which
+        are taken whenever a state changes."""
+        await self._store.flush()
+        return await self._store.sessions_of(reader, after, max(1, min(limit, MOST_ROWS)))

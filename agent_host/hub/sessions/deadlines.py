@@ -1,0 +1,49 @@
+"""When the hub must look at a session again: an index by time, so that nothing is read to find out."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from agent_common.clock import Clock, ScheduledCall
+
+
+class Deadlines:
+    """Calls back with the sessions whose time has come. A session may have several times; the earliest is enough."""
+
+    def __init__(self, clock: Clock, on_due: Callable[[str], None]) -> None:
+        self._clock, self._on_due = clock, on_due
+        self._heap: list[tuple[int, str]] = []
+        self._timer: ScheduledCall | None = None
+        self._timer_at = 0
+
+    def schedule(self, session_id: str, due_at: int) -> None:
+        """Call back at a time, in epoch milliseconds."""
+        heapq.heappush(self._heap, (due_at, session_id))
+        if self._timer is None or due_at < self._timer_at:
+            self._set_timer()
+
+    def close(self) -> None:
+        """Call back no more."""
+        self._heap.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = self._heap[0][0]
+        # The wall clock may be set; a minute later it is looked at again.
+        wait = min(max((self._timer_at - self._clock.now_ms()) / 1000, 0.001), 60.0)
+        self._timer = self._clock.call_later(wait, self._run)
+
+    def _run(self) -> None:
+        self._timer = None
+        now = self._clock.now_ms()
+        due: list[str] = []
+        while self._heap and self._heap[0][0] <= now:
+            due.append(heapq.heappop(self._heap)[1])
+        if self._heap:
+            self._set_timer()
+        for session_id in due:
+            self._on_due(session_id)

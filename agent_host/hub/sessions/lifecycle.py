@@ -1,0 +1,257 @@
+"""What the hub does with sessions by itself: it opens and closes them, and acts on what is overdue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from agent_common.clock import Clock
+from agent_common.protocol.hub import (
+    EV_EXPECTATION_VIOLATED,
+    EV_SESSION_CLOSED,
+    EV_SESSION_EXPIRED,
+    EV_SESSION_INVITE,
+    EV_SESSION_OPENED,
+    AccessDeniedError,
+    NetworkError,
+    Overdue,
+    ProtocolError,
+    RateLimited,
+    SessionInfo,
+    SessionType,
+    allows,
+    begin,
+    overdue_times,
+    roles,
+)
+
+from ..agents import Agent, Agents
+from ..audit import HubAudit
+from ..delivery import Cursor, Delivery
+from ..limits import HubLimits
+from ..live_session import LiveSession
+from ..store import HubStore, Submission
+from .deadlines import Deadlines
+from .posting import Posting
+from .table import SessionTable
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What an agent wants to open."""
+
+    type: str
+    targets: tuple[str, ...]
+    """Names or ids of those who are invited."""
+    knobs: dict[str, Any] = field(default_factory=dict[str, Any])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    ttl: float | None = None
+    """Seconds after which it expires; None: as the creator's rule says."""
+    parent: str | None = None
+    """The session within whose turn it is opened."""
+
+
+class Lifecycle:
+    """Opens, closes and expires sessions."""
+
+    def __init__(
+        self,
+        *,
+        store: HubStore,
+        clock: Clock,
+        limits: HubLimits,
+        agents: Agents,
+        delivery: Delivery,
+        table: SessionTable,
+        posting: Posting,
+        audit: HubAudit,
+    ) -> None:
+        self._store, self._clock, self._agents, self._delivery = store, clock, agents, delivery
+        self._table, self._posting, self._audit = table, posting, audit
+        self._invite_ms = round(limits.invite_seconds * 1000)
+        self.deadlines = Deadlines(clock, self._on_due)
+        posting.on_appended = table.on_loaded = self._follow_up
+
+    # ---------------------------------------------------------------- open and close
+
+    def open(self, creator: Agent, opening: Opening, parent: SessionInfo | None) -> LiveSession:
+        """Open a session and invite. It is open when all have acknowledged. Raises NetworkError."""
+        session_type = self._table.types.get(opening.type)
+        if session_type is None:
+            raise ProtocolError(f"type: {opening.type} is none of {', '.join(sorted(self._table.types))}")
+        targets = [self._agents.get(name) for name in opening.targets]
+        _check_rules(creator, targets, opening.type)
+        ancestors = _ancestors(creator, targets, parent)
+        info = self._new_info(creator, targets, opening, session_type.version, ancestors)
+        return self._begin(session_type, info, [creator, *targets])
+
+    def _new_info(
+        self, creator: Agent, targets: list[Agent], opening: Opening, version: int, ancestors: tuple[str, ...]
+    ) -> SessionInfo:
+        now = self._clock.now_ms()
+        ttl = creator.rule.session_ttl if opening.ttl is None else opening.ttl
+        return SessionInfo(
+            session_id=f"hs_{uuid4().hex}",
+            type=opening.type,
+            version=version,
+            creator_id=creator.agent_id,
+            participants=roles(tuple((one.agent_id, one.name) for one in (creator, *targets))),
+            created_at=now,
+            expires_at=now + round(ttl * 1000) if ttl else None,
+            knobs=opening.knobs,
+            labels=opening.labels,
+            ancestors=ancestors,
+            pending_acks=tuple(one.agent_id for one in targets),
+        )
+
+    def _begin(self, session_type: SessionType[Any], info: SessionInfo, members: list[Agent]) -> LiveSession:
+        session = LiveSession(session_type, begin(session_type, info), set())
+        cursors = [Cursor(self._delivery.inboxes.of(one), session) for one in members]
+        self._store.submit(Submission([session.to_row(self._invite_ms), *(one.to_row() for one in cursors)]))
+        self._table.add(session)
+        for cursor in cursors:
+            self._delivery.add(cursor)
+        members[0].created += 1
+        self._audit.record(
+            "session_created", agent_id=info.creator_id, session_id=info.session_id, type=info.type,
+            participants=[one.name for one in info.participants],
+        )  # fmt: skip
+        invitation = {
+            "type": info.type,
+            "version": info.version,
+            "creator_id": info.creator_id,
+            "knobs": info.knobs,
+            "labels": info.labels,
+        }
+        for one in info.pending_acks:
+            self._posting.say(session, EV_SESSION_INVITE, (one,), invitation)
+        return session
+
+    def close(self, session: LiveSession, reason: str, agent: Agent | None) -> None:
+        """Close a session. `agent`: who asks; None: an operator. Raises AccessDeniedError."""
+        info = session.folded.info
+        if agent is not None and agent.agent_id != info.creator_id:
+            raise AccessDeniedError(f"only its creator or an operator closes the session {info.session_id}")
+        if not info.is_over:
+            self._end(session, reason)
+
+    def leave(self, agent: Agent, session: LiveSession) -> None:
+        """Take an agent that is not registered any more out of a session."""
+        info = session.folded.info
+        if info.is_over:
+            return
+        if len(info.ids()) <= 2 or info.state == "pending":
+            self._end(session, "participant_unregistered")
+        else:
+            gone = {"expectation": "registered", "violators": [agent.agent_id], "action": "remove"}
+            self._posting.say(session, EV_EXPECTATION_VIOLATED, None, gone)
+
+    def _end(self, session: LiveSession, reason: str, event_type: str = EV_SESSION_CLOSED) -> None:
+        self._posting.say(session, event_type, None, {"reason": reason})
+        kind = "session_closed" if event_type == EV_SESSION_CLOSED else "session_expired"
+        self._audit.record(kind, session_id=session.session_id, reason=reason)
+
+    # ---------------------------------------------------------------- what follows from the log
+
+    def _follow_up(self, session: LiveSession) -> None:
+        """Do what the log asks for. Also after a restart, so that a crash in between has no effect."""
+        if session.is_loading:
+            return
+        info = session.folded.info
+        if info.state == "pending":
+            if info.rejected_by is not None:
+                self._end(session, "invite_rejected")
+            elif not info.pending_acks:
+                self._posting.say(session, EV_SESSION_OPENED, None, {})
+        elif info.state == "active":
+            reason = session.type.end_reason(session.folded.state)
+            if reason is not None:
+                self._end(session, reason)
+        self._watch(session)
+
+    def _watch(self, session: LiveSession) -> None:
+        """See to it that the hub looks at the session when something is overdue. An earlier look does no harm, so that
+        most appends need no new one."""
+        if session.due_at is not None:
+            earliest = self._clock.now_ms() + (session.shortest_ms or 0)
+            if session.shortest_ms is None or session.due_at <= earliest:
+                return
+        due = session.next_due(self._invite_ms)
+        if due is not None and (session.due_at is None or due < session.due_at):
+            session.due_at = due
+            self.deadlines.schedule(session.session_id, due)
+
+    # ---------------------------------------------------------------- what is overdue
+
+    def _on_due(self, session_id: str) -> None:
+        self._table.use(session_id, self._check_due)
+
+    def _check_due(self, session: LiveSession | NetworkError) -> None:
+        if isinstance(session, NetworkError) or session.folded.info.is_over:
+            return
+        if session.is_loading:
+            session.queue.append(lambda: self._check_due(session))
+            return
+        session.due_at = None
+        info, now = session.folded.info, self._clock.now_ms()
+        if info.expires_at is not None and info.expires_at <= now:
+            self._end(session, "ttl_expired", EV_SESSION_EXPIRED)
+        elif info.state == "pending" and info.created_at + self._invite_ms <= now:
+            self._end(session, "invite_timeout")
+        else:
+            for overdue in overdue_times(session.type, session.folded, session.expectations):
+                if overdue.due_at <= now and overdue.key not in session.fired and not session.folded.info.is_over:
+                    self._violated(session, overdue)
+        self._watch(session)
+
+    def _violated(self, session: LiveSession, overdue: Overdue) -> None:
+        expectation = session.expectations[overdue.index]
+        session.fired.add(overdue.key)
+        if session.uncommitted:
+            session.snapshot_sequence = -1  # the next append takes the snapshot along
+        else:
+            self._store.submit(Submission((session.to_row(self._invite_ms),)))
+        self._audit.record(
+            "expectation_violated",
+            session_id=session.session_id,
+            expectation=expectation.name,
+            violators=overdue.violators,
+            action=expectation.on_violation,
+        )
+        action = expectation.on_violation
+        if action == "auto_close":
+            self._end(session, f"expectation:{expectation.name}")
+        elif action != "audit":
+            audience = overdue.violators if action == "warn" else None
+            violation = {"expectation": expectation.name, "violators": list(overdue.violators), "action": action}
+            self._posting.say(session, EV_EXPECTATION_VIOLATED, audience, violation)
+
+
+def _check_rules(creator: Agent, targets: list[Agent], session_type: str) -> None:
+    rule = creator.rule
+    if not allows(rule.session_types.initiate, session_type):
+        raise AccessDeniedError(f"the rule of {creator.name} does not let it open a {session_type}")
+    if rule.max_concurrent_sessions is not None and creator.created >= rule.max_concurrent_sessions:
+        raise RateLimited(f"the rule of {creator.name} allows {rule.max_concurrent_sessions} open sessions")
+    for target in targets:
+        if not allows(rule.access.outbound_to, target.name):
+            raise AccessDeniedError(f"the rule of {creator.name} does not let it invite {target.name}")
+        if not target.accepts(creator):
+            raise AccessDeniedError(f"the rule of {target.name} does not let {creator.name} invite it")
+        if not allows(target.rule.session_types.accept, session_type):
+            raise AccessDeniedError(f"the rule of {target.name} does not let it be invited to a {session_type}")
+
+
+def _ancestors(creator: Agent, targets: list[Agent], parent: SessionInfo | None) -> tuple[str, ...]:
+    """Those who wait for the new session, besides its creator. Raises ProtocolError if one of them is invited, because
+    it would wait for itself, and AccessDeniedError if there are more than the creator's rule allows."""
+    if parent is None:
+        return ()
+    ancestors = parent.ancestors if parent.creator_id == creator.agent_id else (*parent.ancestors, parent.creator_id)
+    for target in targets:
+        if target.agent_id in ancestors:
+            raise ProtocolError(f"target: {target.name} waits for this turn, and would wait for itself")
+    if len(ancestors) > creator.rule.delegation_depth:
+        raise AccessDeniedError(f"the rule of {creator.name} allows a depth of {creator.rule.delegation_depth}")
+    return ancestors

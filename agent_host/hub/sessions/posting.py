@@ -1,0 +1,311 @@
+"""The way of an envelope into the log: checked against the folded state, stamped, folded, written, then delivered.
+
+What is checked and folded need not be durable yet, so that many envelopes of a session share a commit. Nothing is
+delivered or confirmed before it is. If a write fails, or the log has got an envelope from elsewhere, the session is
+read again and what was not written is checked anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from agent_common.clock import Clock
+from agent_common.protocol.hub import (
+    EV_SESSION_CLOSED,
+    EV_SESSION_EXPIRED,
+    EV_SESSION_OPENED,
+    HUB_ID,
+    MAX_ENVELOPE,
+    AccessDeniedError,
+    Envelope,
+    FoldedSession,
+    HubUnavailable,
+    InboxFull,
+    NetworkError,
+    ProtocolError,
+    fold,
+    is_protocol_event,
+    validate,
+)
+
+from ..agents import Agent, Agents
+from ..delivery import Cursor, Delivery, Inbox
+from ..envelope_ids import EnvelopeIds
+from ..limits import HubLimits
+from ..live_session import LiveSession, OnPosted, Post
+from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
+from ..tasks import OwnedTasks
+from .table import SessionTable
+
+log = structlog.get_logger(__name__)
+_DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
+_INBOX_RETRY = 1.0
+_MOST_QUEUED = 1000
+"""Posts that wait while a session is read again."""
+
+
+class Posting:
+    """Appends to sessions."""
+
+    def __init__(
+        self,
+        *,
+        store: HubStore,
+        clock: Clock,
+        limits: HubLimits,
+        agents: Agents,
+        delivery: Delivery,
+        table: SessionTable,
+        ids: EnvelopeIds,
+        tasks: OwnedTasks,
+    ) -> None:
+        self._store, self._clock, self._limits, self._agents = store, clock, limits, agents
+        self._delivery, self._table, self._ids, self._tasks = delivery, table, ids, tasks
+        self._invite_ms = round(limits.invite_seconds * 1000)
+        self.on_appended: Callable[[LiveSession], None] = _ignore
+        """Called after each append, and after a session was read again."""
+
+    def post(self, sender: Agent, envelope: Envelope, on_posted: OnPosted) -> None:
+        """Append an agent's envelope, and call back once it is durable, or with why it is refused."""
+        envelope = envelope.model_copy(update={"sender_id": sender.agent_id})
+        try:
+            if sender.bucket is not None:
+                sender.bucket.take()
+        except NetworkError as error:
+            on_posted(error)
+            return
+        self._table.use(envelope.session_id, partial(self._post, Post(envelope, on_posted)))
+
+    def _post(self, post: Post, session: LiveSession | NetworkError) -> None:
+        if isinstance(session, NetworkError):
+            post.finish(session)
+        else:
+            self.append(session, post)
+
+    def say(
+        self, session: LiveSession, event_type: str, audience: tuple[str, ...] | None, data: dict[str, Any]
+    ) -> None:
+        """Append an envelope of the hub's own."""
+        envelope = Envelope(
+            session_id=session.session_id,
+            sender_id=HUB_ID,
+            event_type=event_type,
+            event_data=data,
+            audience=audience,
+        )
+        self.append(session, Post(envelope, None))
+
+    def append(self, session: LiveSession, post: Post) -> None:
+        """Append, or tell the post why not."""
+        if session.is_loading:
+            if len(session.queue) < _MOST_QUEUED:
+                session.queue.append(partial(self.append, session, post))
+            else:
+                post.finish(HubUnavailable(retry_after=1.0))
+            return
+        envelope = post.envelope
+        known = session.keys.get((envelope.sender_id, envelope.idempotency_key or ""))
+        if known is not None:
+            _repeat(known, post)
+            return
+        try:
+            validate(session.type, session.folded, envelope)
+            self._append(session, post)
+        except NetworkError as error:
+            if envelope.idempotency_key is None:
+                post.finish(error)
+            else:  # it may be the repetition of one that was stored long ago
+                self._tasks.start(self._finish_by_key(post, error))
+
+    def _append(self, session: LiveSession, post: Post) -> None:
+        before = session.folded
+        envelope = post.envelope = post.envelope.model_copy(
+            update={
+                "sequence": before.sequence + 1,
+                "envelope_id": self._ids.next_id(),
+                "created_at": self._clock.now_ms(),
+            }
+        )
+        body = _body(envelope)
+        dropped = self._count(session, post)
+        session.folded = fold(session.type, before, envelope)
+        row = EnvelopeRow(
+            envelope.session_id,
+            envelope.sequence,
+            envelope.envelope_id,
+            envelope.sender_id,
+            envelope.idempotency_key,
+            envelope.causation_id,
+            body,
+        )
+        rows: list[Row] = [row]
+        if self._wants_snapshot(session, before):
+            rows.append(session.to_row(self._invite_ms))
+            session.snapshot_sequence = envelope.sequence
+        session.remember_key(post)
+        session.uncommitted.append(post)
+        for cursor in dropped:
+            self._delivery.inboxes.drop(cursor, envelope)
+        post.submission = Submission(rows, partial(self._on_written, session, post))
+        self._store.submit(post.submission)
+        self.on_appended(session)
+
+    def _wants_snapshot(self, session: LiveSession, before: FoldedSession) -> bool:
+        state = session.folded.info.state
+        if state != before.info.state:
+            self._follow_creator(before, session.folded)
+            return True
+        behind = session.folded.sequence - session.snapshot_sequence
+        return session.snapshot_sequence < 0 or behind >= self._limits.snapshot_every
+
+    # ---------------------------------------------------------------- inboxes
+
+    def _count(self, session: LiveSession, post: Post) -> list[Cursor]:
+        """Count the envelope in the inboxes of its recipients. Returns those whose rule drops it.
+
+        Raises InboxFull or AccessDeniedError, and then it is counted nowhere."""
+        envelope = post.envelope
+        if is_protocol_event(envelope.event_type):
+            return []
+        sender = self._agents.find(envelope.sender_id)
+        inboxes = self._delivery.inboxes
+        recipients = [cursor for cursor in inboxes.cursors(session.session_id) if cursor.is_for(envelope)]
+        full: list[Cursor] = []
+        for cursor in recipients:
+            agent = cursor.inbox.agent
+            if sender is not None and not agent.accepts(sender):
+                raise AccessDeniedError(f"the rule of {agent.name} does not let {sender.name} send to it")
+            most = agent.rule.inbox.max_pending
+            if most is not None and cursor.inbox.pending >= most and envelope.sender_id != HUB_ID:
+                full.append(cursor)
+        dropped = [cursor for cursor in full if not self._has_space(cursor.inbox)]
+        for cursor in recipients:
+            inboxes.count(cursor, envelope)
+        post.recipients = [cursor.inbox.agent.agent_id for cursor in recipients]
+        return dropped
+
+    def _has_space(self, inbox: Inbox) -> bool:
+        """Make space in a full inbox, if its rule says how. Returns False if the new envelope is to be dropped."""
+        rule = inbox.agent.rule.inbox
+        if rule.overflow == "drop_newest":
+            return False
+        if rule.overflow == "drop_oldest" and self._delivery.inboxes.drop_oldest(inbox):
+            return True
+        raise InboxFull(
+            f"{inbox.agent.name} has {inbox.pending} unacknowledged envelopes, and its rule allows {rule.max_pending}",
+            retry_after=_INBOX_RETRY,
+        )
+
+    # ---------------------------------------------------------------- after the write
+
+    def _on_written(self, session: LiveSession, post: Post, error: Exception | None) -> None:
+        if error is not None:
+            self._read_again(session, error)
+            return
+        envelope = post.envelope
+        session.uncommitted.popleft()
+        session.committed = envelope.sequence
+        post.finish(envelope.envelope_id)
+        self._delivery.dispatch(session, envelope)
+        if envelope.event_type in _DECIDING:
+            calls, session.on_decided = session.on_decided, []
+            for call in calls:
+                call()
+            self._table.drop_if_done(session)
+
+    def _read_again(self, session: LiveSession, error: Exception) -> None:
+        posts = list(session.uncommitted)
+        session.uncommitted.clear()
+        session.keys.clear()
+        session.is_loading = True
+        for post in posts:
+            if post.submission is not None:
+                post.submission.is_withdrawn = True
+            self._delivery.inboxes.uncount_for(post.recipients, post.envelope)
+        if not isinstance(error, Conflict):
+            for post in posts:
+                post.finish(HubUnavailable("the hub cannot store this now", retry_after=1.0))
+            posts = []
+        self._tasks.start(self._reload(session, [post for post in posts if post.envelope.sender_id != HUB_ID]))
+
+    async def _reload(self, session: LiveSession, posts: list[Post]) -> None:
+        """Fold the session from its log, then append what was not written."""
+        while True:
+            try:
+                _, stored, folded = await self._table.read(session.session_id)
+                break
+            except Exception as error:  # noqa: BLE001
+                log.error("hub_session_unreadable", session=session.session_id, why=str(error))
+                await asyncio.sleep(1.0)
+        posts = [post for post in posts if not await self._finish_stored(post)]
+        self._follow_creator(session.folded, folded)
+        session.folded, session.committed = folded, folded.sequence
+        session.snapshot_sequence = stored.row.snapshot_sequence
+        session.is_loading = False
+        queue = list(session.queue)
+        session.queue.clear()
+        for post in posts:
+            self.append(session, post)
+        self.on_appended(session)
+        self._delivery.wake(session)
+        for call in queue:
+            call()
+
+    def _follow_creator(self, before: FoldedSession, after: FoldedSession) -> None:
+        """Keep the number of open sessions of the creator."""
+        creator = self._agents.find(before.info.creator_id)
+        if creator is not None:
+            creator.created += before.info.is_over - after.info.is_over
+
+    async def _finish_stored(self, post: Post) -> bool:
+        """Finish a post whose key is in the log. Returns False if it is not."""
+        envelope = post.envelope
+        if envelope.idempotency_key is None:
+            return False
+        known = await self._store.find_key(envelope.session_id, envelope.sender_id, envelope.idempotency_key)
+        if known is None:
+            return False
+        post.finish(known.envelope_id if _is_same(known, envelope) else _other_content())
+        return True
+
+    async def _finish_by_key(self, post: Post, error: NetworkError) -> None:
+        if not await self._finish_stored(post):
+            post.finish(error)
+
+
+def _body(envelope: Envelope) -> str:
+    """The envelope as it is stored. Raises ProtocolError if it is too large, or is not JSON."""
+    try:
+        body = envelope.model_dump_json()
+    except ValueError as error:
+        raise ProtocolError(f"event_data: is not JSON: {error}") from error
+    if len(body) > MAX_ENVELOPE:
+        raise ProtocolError(f"event_data: an envelope may have {MAX_ENVELOPE} bytes, and this one has {len(body)}")
+    return body
+
+
+def _repeat(known: Post, post: Post) -> None:
+    """Finish a post as the one before that has the same key."""
+    if not _is_same(known.envelope, post.envelope):
+        post.finish(_other_content())
+    elif known.on_posted is None:
+        post.finish(known.envelope.envelope_id)
+    else:
+        known.on_posted.append(post.finish)
+
+
+def _is_same(one: Envelope, other: Envelope) -> bool:
+    return (one.event_type, one.event_data, one.audience) == (other.event_type, other.event_data, other.audience)
+
+
+def _other_content() -> ProtocolError:
+    return ProtocolError("idempotency_key: another envelope of yours in this session has it")
+
+
+def _ignore(_session: LiveSession) -> None:
+    return

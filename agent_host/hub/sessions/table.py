@@ -1,0 +1,139 @@
+"""The sessions in memory; others are read when they are used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent_common.protocol.hub import (
+    FoldedSession,
+    HubUnavailable,
+    NetworkError,
+    NotFoundError,
+    ProtocolError,
+    SessionType,
+    fold,
+    load_session,
+)
+
+from ..agents import Agents
+from ..delivery import Cursor, Delivery
+from ..live_session import LiveSession, read_fired
+from ..store import CursorRow, HubStore, SessionRow, StoredSession
+from ..tasks import OwnedTasks
+
+OnSession = Callable[[LiveSession | NetworkError], None]
+_PAGE = 256
+
+
+class SessionTable:
+    """Reads sessions as a snapshot and the tail of their log, and drops those that are over."""
+
+    def __init__(
+        self,
+        store: HubStore,
+        agents: Agents,
+        delivery: Delivery,
+        tasks: OwnedTasks,
+        types: Mapping[str, SessionType[Any]],
+    ) -> None:
+        self._store, self._agents, self._delivery, self._tasks, self.types = store, agents, delivery, tasks, types
+        self.live: dict[str, LiveSession] = {}
+        self._loading: dict[str, list[OnSession]] = {}
+        self.on_loaded: Callable[[LiveSession], None] = _ignore
+        """Called with each session that was read."""
+        delivery.on_done = self.drop_if_done
+
+    def use(self, session_id: str, on_session: OnSession) -> None:
+        """Call back with a session, at once if it is in memory, or with why there is none."""
+        session = self.live.get(session_id)
+        if session is not None:
+            on_session(session)
+        elif (waiting := self._loading.get(session_id)) is not None:
+            waiting.append(on_session)
+        else:
+            self._loading[session_id] = [on_session]
+            self._tasks.start(self._load(session_id))
+
+    async def get(self, session_id: str) -> LiveSession:
+        """Return a session. Raises NetworkError."""
+        session = self.live.get(session_id)
+        if session is not None:
+            return session
+        found: asyncio.Future[LiveSession | NetworkError] = asyncio.get_running_loop().create_future()
+        self.use(session_id, found.set_result)
+        result = await asyncio.shield(found)
+        if isinstance(result, NetworkError):
+            raise result
+        return result
+
+    def add(self, session: LiveSession) -> None:
+        """Keep a new session."""
+        self.live[session.session_id] = session
+
+    def drop_if_done(self, session: LiveSession) -> None:
+        """Let go of a session that is over, once all agents that are connected, or whose inbox is bounded, have got
+        everything. The others read it again when they come."""
+        if session.uncommitted or session.is_loading or not session.folded.info.is_over:
+            return
+        inboxes = self._delivery.inboxes
+        for cursor in inboxes.cursors(session.session_id):
+            inbox = cursor.inbox
+            waits = inbox.endpoint is not None or inbox.agent.rule.inbox.max_pending is not None
+            if waits and not cursor.is_done:
+                return
+        if not self._delivery.is_watched(session.session_id) and self.live.pop(session.session_id, None) is not None:
+            inboxes.save_all()
+            for cursor in inboxes.cursors(session.session_id):
+                inboxes.remove(cursor)
+
+    async def read(self, session_id: str) -> tuple[SessionType[Any], StoredSession, FoldedSession]:
+        """Read a session from its snapshot and the tail of its log. Raises NotFoundError."""
+        self._delivery.inboxes.save_all()
+        await self._store.flush()
+        stored = await self._store.session(session_id)
+        if stored is None:
+            raise NotFoundError(f"there is no session {session_id}")
+        session_type = self.types.get(stored.row.type)
+        if session_type is None:
+            raise ProtocolError(f"this hub does not know the type {stored.row.type}")
+        folded = load_session(session_type, stored.row.snapshot)
+        while page := await self._store.log(session_id, folded.sequence, _PAGE):
+            for envelope in page:
+                folded = fold(session_type, folded, envelope)
+        return session_type, stored, folded
+
+    async def _load(self, session_id: str) -> None:
+        result: LiveSession | NetworkError
+        try:
+            session_type, stored, folded = await self.read(session_id)
+            result = self._keep(session_type, stored.row, stored.cursors, folded)
+        except NetworkError as error:
+            result = error
+        except Exception as error:
+            self._finish(session_id, HubUnavailable(f"the session cannot be read: {error}", retry_after=1.0))
+            raise
+        self._finish(session_id, result)
+
+    def _finish(self, session_id: str, result: LiveSession | NetworkError) -> None:
+        for on_session in self._loading.pop(session_id):
+            on_session(result)
+
+    def _keep(
+        self, session_type: SessionType[Any], row: SessionRow, cursors: Any, folded: FoldedSession
+    ) -> LiveSession:
+        session = LiveSession(session_type, folded, read_fired(row.fired))
+        session.snapshot_sequence = row.snapshot_sequence
+        self.live[session.session_id] = session
+        rows: list[CursorRow] = list(cursors)
+        for one in rows:
+            agent = self._agents.find(one.agent_id)
+            if agent is not None and not one.done:
+                self._delivery.add(Cursor(self._delivery.inboxes.of(agent), session, one))
+        self.on_loaded(session)
+        return session
+
+
+def _ignore(_session: LiveSession) -> None:
+    return

@@ -1,0 +1,190 @@
+"""What the hub stores, as rows, and the interface of a store. The names of fields are those of the tables' columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from agent_common.protocol.hub import Envelope
+
+
+class AgentRow(NamedTuple):
+    """A registered agent."""
+
+    agent_id: str
+    name: str
+    passport: str
+    resume: str
+    rule: str
+    registered_at: int
+
+
+class AgentRemoval(NamedTuple):
+    """An agent that is not registered any more."""
+
+    agent_id: str
+
+
+class SessionRow(NamedTuple):
+    """A snapshot of a session."""
+
+    session_id: str
+    type: str
+    creator_id: str
+    state: str
+    snapshot: str
+    snapshot_sequence: int
+    fired: str
+    due_at: int | None
+    created_at: int
+    closed_at: int | None
+
+
+class EnvelopeRow(NamedTuple):
+    """One envelope of a log."""
+
+    session_id: str
+    sequence: int
+    envelope_id: str
+    sender_id: str
+    idempotency_key: str | None
+    causation_id: str | None
+    body: str
+
+
+class CursorRow(NamedTuple):
+    """How far an agent has come in a session."""
+
+    session_id: str
+    agent_id: str
+    acked_through: int
+    acked_above: str
+    attempts: int
+    done: bool
+
+
+class TurnRow(NamedTuple):
+    """How an agent's turn over an envelope ended."""
+
+    session_id: str
+    agent_id: str
+    sequence: int
+    outcome: str
+    at: int
+
+
+class DeadLetterRow(NamedTuple):
+    """An envelope that an agent has refused too often."""
+
+    session_id: str
+    agent_id: str
+    sequence: int
+    envelope_id: str
+    reason: str
+    attempts: int
+    at: int
+
+
+class AuditRow(NamedTuple):
+    """Something that an operator may want to know later."""
+
+    at: int
+    kind: str
+    agent_id: str | None
+    session_id: str | None
+    detail: str
+
+
+Row = AgentRow | AgentRemoval | SessionRow | EnvelopeRow | CursorRow | TurnRow | DeadLetterRow | AuditRow
+
+
+class Conflict(Exception):
+    """The session has got an envelope of that sequence or key from somewhere else."""
+
+
+@dataclass(eq=False, slots=True)
+class Submission:
+    """Rows that are written together or not at all."""
+
+    rows: Sequence[Row]
+    on_written: Callable[[Exception | None], None] | None = None
+    """Called on the event loop when they are durable, or with the error: Conflict or another."""
+    is_withdrawn: bool = False
+    """Set by who submitted it, until it is written: it is left out, and not called back."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session and its cursors, as of its snapshot."""
+
+    row: SessionRow
+    cursors: Sequence[CursorRow]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session that is not over, as a start of the hub needs it."""
+
+    session_id: str
+    creator_id: str
+    due_at: int | None
+    has_tail: bool
+    """Whether its log goes on after its snapshot."""
+
+
+class HubStore(Protocol):
+    """Keeps the hub's rows."""
+
+    envelopes_read: int
+    """Envelopes that were read so far."""
+
+    def submit(self, submission: Submission) -> None:
+        """Write rows in the order of submission. Never waits."""
+        ...
+
+    async def flush(self) -> None:
+        """Return once all that was submitted before is written or refused."""
+        ...
+
+    async def agents(self) -> list[AgentRow]: ...
+
+    async def open_sessions(self) -> list[OpenSession]: ...
+
+    async def session(self, session_id: str) -> StoredSession | None: ...
+
+    async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
+        """Envelopes after a sequence, in order."""
+        ...
+
+    async def undelivered(self, agent_id: str) -> list[str]:
+        """Ids of sessions in which something may be left to deliver to an agent."""
+        ...
+
+    async def sessions_of(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
+        """Sessions of an agent, or of all, in the order of their ids."""
+        ...
+
+    async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:
+        """The envelope that has this idempotency key."""
+        ...
+
+    async def find_reply(self, session_id: str, sender_id: str, causation_id: str, after: int) -> str | None:
+        """Id of the envelope by which a sender has answered another, after a sequence."""
+        ...
+
+    async def outcome(self, session_id: str, agent_id: str, sequence: int) -> str | None: ...
+
+    async def dead_letters(self, after: int, limit: int) -> list[tuple[int, DeadLetterRow]]:
+        """Dead letters and their numbers, after a number."""
+        ...
+
+    async def audit(self, after: int, limit: int) -> list[tuple[int, AuditRow]]: ...
+
+    async def newest_id(self) -> str:
+        """The highest id of an envelope; empty: there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Write what waits, and let go of everything."""
+        ...

@@ -1,0 +1,201 @@
+"""A store in the host's database, SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Table, and_, delete, exists, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import Insert
+
+from agent_common.protocol.hub import Envelope
+
+from ...database import (
+    HostDatabase,
+    hub_agents,
+    hub_audit,
+    hub_cursors,
+    hub_dead_letters,
+    hub_envelopes,
+    hub_sessions,
+    hub_turns,
+)
+from .group_commit import GroupCommit
+from .rows import (
+    AgentRemoval,
+    AgentRow,
+    AuditRow,
+    CursorRow,
+    DeadLetterRow,
+    EnvelopeRow,
+    OpenSession,
+    Row,
+    SessionRow,
+    StoredSession,
+    Submission,
+    TurnRow,
+)
+
+T = TypeVar("T")
+_INSERTED: dict[type[Row], Table] = {
+    EnvelopeRow: hub_envelopes, DeadLetterRow: hub_dead_letters, AuditRow: hub_audit
+}  # fmt: skip
+_UPSERTED: dict[type[Row], Table] = {
+    AgentRow: hub_agents, SessionRow: hub_sessions, CursorRow: hub_cursors, TurnRow: hub_turns
+}  # fmt: skip
+
+
+class SqlStore:
+    """Rows in tables. Reads have connections of their own; one thread writes."""
+
+    def __init__(self, database: HostDatabase) -> None:
+        self.envelopes_read = 0
+        self._database = database
+        self._commits = GroupCommit(database, _write)
+
+    @property
+    def commits(self) -> int:
+        """Commits so far."""
+        return self._commits.commits
+
+    def submit(self, submission: Submission) -> None:
+        self._commits.submit(submission)
+
+    async def flush(self) -> None:
+        await self._commits.flush()
+
+    async def agents(self) -> list[AgentRow]:
+        return await self._rows(select(*_columns(AgentRow, hub_agents)), AgentRow)
+
+    async def open_sessions(self) -> list[OpenSession]:
+        has_tail = exists().where(
+            and_(
+                hub_envelopes.c.session_id == hub_sessions.c.session_id,
+                hub_envelopes.c.sequence > hub_sessions.c.snapshot_sequence,
+            )
+        )
+        query = select(
+            hub_sessions.c.session_id, hub_sessions.c.creator_id, hub_sessions.c.due_at, has_tail.label("has_tail")
+        ).where(hub_sessions.c.closed_at.is_(None))
+        return await self._read(lambda connection: [OpenSession(*row) for row in connection.execute(query)])
+
+    async def session(self, session_id: str) -> StoredSession | None:
+        of_session = select(*_columns(SessionRow, hub_sessions)).where(hub_sessions.c.session_id == session_id)
+        of_cursors = select(*_columns(CursorRow, hub_cursors)).where(hub_cursors.c.session_id == session_id)
+
+        def read(connection: Connection) -> StoredSession | None:
+            row = connection.execute(of_session).first()
+            if row is None:
+                return None
+            return StoredSession(SessionRow(*row), [CursorRow(*one) for one in connection.execute(of_cursors)])
+
+        return await self._read(read)
+
+    async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
+        query = (
+            select(hub_envelopes.c.body)
+            .where(and_(hub_envelopes.c.session_id == session_id, hub_envelopes.c.sequence > after))
+            .order_by(hub_envelopes.c.sequence)
+            .limit(limit)
+        )
+        bodies = await self._read(lambda connection: list(connection.execute(query).scalars()))
+        self.envelopes_read += len(bodies)
+        return [Envelope.model_validate_json(body) for body in bodies]
+
+    async def undelivered(self, agent_id: str) -> list[str]:
+        query = select(hub_cursors.c.session_id).where(and_(hub_cursors.c.agent_id == agent_id, ~hub_cursors.c.done))
+        return await self._read(lambda connection: list(connection.execute(query).scalars()))
+
+    async def sessions_of(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
+        query = select(*_columns(SessionRow, hub_sessions)).where(hub_sessions.c.session_id > after)
+        if agent_id is not None:
+            query = query.join(hub_cursors, hub_cursors.c.session_id == hub_sessions.c.session_id)
+            query = query.where(hub_cursors.c.agent_id == agent_id)
+        return await self._rows(query.order_by(hub_sessions.c.session_id).limit(limit), SessionRow)
+
+    async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:
+        query = select(hub_envelopes.c.body).where(
+            and_(
+                hub_envelopes.c.session_id == session_id,
+                hub_envelopes.c.sender_id == sender_id,
+                hub_envelopes.c.idempotency_key == key,
+            )
+        )
+        body = await self._read(lambda connection: connection.execute(query).scalar())
+        return Envelope.model_validate_json(body) if body is not None else None
+
+    async def find_reply(self, session_id: str, sender_id: str, causation_id: str, after: int) -> str | None:
+        query = select(hub_envelopes.c.envelope_id).where(
+            and_(
+                hub_envelopes.c.session_id == session_id,
+                hub_envelopes.c.sequence > after,
+                hub_envelopes.c.sender_id == sender_id,
+                hub_envelopes.c.causation_id == causation_id,
+            )
+        )
+        return await self._read(lambda connection: connection.execute(query.limit(1)).scalar())
+
+    async def outcome(self, session_id: str, agent_id: str, sequence: int) -> str | None:
+        query = select(hub_turns.c.outcome).where(
+            and_(
+                hub_turns.c.session_id == session_id,
+                hub_turns.c.agent_id == agent_id,
+                hub_turns.c.sequence == sequence,
+            )
+        )
+        return await self._read(lambda connection: connection.execute(query).scalar())
+
+    async def dead_letters(self, after: int, limit: int) -> list[tuple[int, DeadLetterRow]]:
+        return await self._numbered(hub_dead_letters, DeadLetterRow, after, limit)
+
+    async def audit(self, after: int, limit: int) -> list[tuple[int, AuditRow]]:
+        return await self._numbered(hub_audit, AuditRow, after, limit)
+
+    async def newest_id(self) -> str:
+        query = select(func.max(hub_envelopes.c.envelope_id))
+        return await self._read(lambda connection: connection.execute(query).scalar() or "")
+
+    async def close(self) -> None:
+        await self._commits.close()
+
+    async def _read(self, read: Callable[[Connection], T]) -> T:
+        return await self._database.run(read)
+
+    async def _rows(self, query: Any, kind: Callable[..., T]) -> list[T]:
+        return await self._read(lambda connection: [kind(*row) for row in connection.execute(query)])
+
+    async def _numbered(self, table: Table, kind: Any, after: int, limit: int) -> list[tuple[int, Any]]:
+        query = select(table.c.id, *_columns(kind, table)).where(table.c.id > after).order_by(table.c.id).limit(limit)
+        return await self._read(lambda connection: [(row[0], kind(*row[1:])) for row in connection.execute(query)])
+
+
+def _columns(kind: Any, table: Table) -> list[Any]:
+    fields: Sequence[str] = kind._fields
+    return [table.c[name] for name in fields]
+
+
+def _write(connection: Connection, rows: Sequence[Row]) -> None:
+    """Write rows, in one statement for each kind. Of rows that replace each other only the last is written."""
+    by_kind: dict[type[Row], list[Row]] = {}
+    for row in rows:
+        by_kind.setdefault(type(row), []).append(row)
+    for kind, some in by_kind.items():
+        if kind is AgentRemoval:
+            names = [row.agent_id for row in some if isinstance(row, AgentRemoval)]
+            connection.execute(delete(hub_agents).where(hub_agents.c.agent_id.in_(names)))
+        elif (table := _INSERTED.get(kind)) is not None:
+            connection.execute(insert(table), [row._asdict() for row in some])
+        else:
+            table = _UPSERTED[kind]
+            latest = {tuple(getattr(row, column.name) for column in table.primary_key): row for row in some}
+            connection.execute(_upsert(connection.dialect.name, table), [row._asdict() for row in latest.values()])
+
+
+@cache
+def _upsert(dialect: str, table: Table) -> Insert:
+    statement = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    keys = [column.name for column in table.primary_key]
+    changed = {column.name: statement.excluded[column.name] for column in table.c if column.name not in keys}
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed)

@@ -1,0 +1,172 @@
+"""The way into the log: once for each key, in one order, whatever fails on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent_common.protocol.hub import AccessDeniedError, Envelope, HubUnavailable, ProtocolError
+from agent_host.hub import Hub
+from agent_host.hub.store import MemoryStore, Submission
+from agent_testing import ManualClock
+
+from .raw_link import join, open_session, opened
+
+
+async def texts(hub: Hub, session: str) -> list[str]:
+    page = await hub.queries.log(None, session, 0, 500)
+    assert [one.sequence for one in page.envelopes] == list(range(1, len(page.envelopes) + 1))
+    return [one.text for one in page.envelopes if one.text]
+
+
+async def test_a_key_is_stored_once_and_gives_the_first_id(url: str) -> None:
+    async with opened(url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob", kind="consulting")
+        both = [alice.start_send(session, idempotency_key="q", event_data={"text": "why"}, trace_id=t) for t in "ab"]
+        first, second = [await one for one in both]
+        assert first == second == await alice.send(session, "why", idempotency_key="q")
+        with pytest.raises(ProtocolError, match="idempotency_key: another envelope of yours"):
+            await alice.send(session, "why not", idempotency_key="q")
+        await bob.send(session, "because", idempotency_key="q")  # another sender's key
+        assert await alice.send(session, "why", idempotency_key="q") == first  # although the session is over
+        assert await texts(hub, session) == ["why", "because"]
+
+
+async def test_a_key_that_was_stored_long_ago_is_found(url: str) -> None:
+    async with opened(url) as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        first = await alice.send(session, "first", idempotency_key="k")
+        await asyncio.gather(*(alice.start_send(session, idempotency_key=f"k{n}") for n in range(300)))
+        again = [alice.start_send(session, event_data={"text": text}) for text in ("before", "after")]
+        repeated = alice.start_send(session, event_data={"text": "first"}, idempotency_key="k")
+        assert await repeated == first
+        await asyncio.gather(*again)
+        assert await texts(hub, session) == ["first", "before", "after"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "fault"),
+    [
+        ({"event_data": {"text": "x" * (1 << 20)}}, ProtocolError, "event_data: an envelope may have 1048576 bytes"),
+        ({"audience": ["nobody"]}, ProtocolError, "audience: nobody does not take part"),
+        ({"event_type": "ag2.session.closed"}, ProtocolError, "only the hub sends"),
+    ],
+)
+async def test_what_is_not_stored(fields: dict[str, Any], kind: type[Exception], fault: str) -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        with pytest.raises(kind, match=fault):
+            await alice.start_send(session, **fields)
+        assert await texts(hub, session) == []
+
+
+async def test_what_is_no_json_is_refused() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        with pytest.raises(ProtocolError, match="event_data: is not JSON"):
+            await alice.start_send(session, event_data={"text": object()})
+
+
+async def test_two_hubs_on_one_database_append_to_one_log(file_url: str) -> None:
+    """Each believes that it knows the log; what it appends must fit the log as it is, and nothing comes twice."""
+    async with opened(file_url) as one, opened(file_url) as other:
+        alice = await join(one, "alice")
+        await join(one, "bob")
+        session = await open_session(alice, "bob")
+        await one.store.flush()
+        await other.registry.load()
+        bob = await join(other, "bob")
+        sends = [
+            link.start_send(session, event_data={"text": f"{n} of {link.agent_id}"})
+            for n in range(20)
+            for link in (alice, bob)
+        ]
+        ids = await asyncio.gather(*sends)
+        assert len(set(ids)) == 40
+        found = await texts(one, session)
+        for link in (alice, bob):
+            mine = [text for text in found if text.endswith(link.agent_id)]
+            assert mine == [f"{n} of {link.agent_id}" for n in range(20)]
+
+
+async def test_a_turn_that_another_hub_has_taken_is_refused(file_url: str) -> None:
+    async with opened(file_url) as one, opened(file_url) as other:
+        alice = await join(one, "alice")
+        await join(one, "bob")
+        session = await open_session(alice, "bob", kind="discussion")
+        await one.store.flush()
+        await other.registry.load()
+        twin = await join(other, "alice")
+        await other.table.get(session)
+        results = await asyncio.gather(
+            alice.start_send(session, event_data={"text": "mine"}),
+            twin.start_send(session, event_data={"text": "mine too"}),
+            return_exceptions=True,
+        )
+        assert sorted(type(one).__name__ for one in results) == ["ProtocolError", "str"]
+        assert len(await texts(one, session)) == 1
+
+
+class FailingStore(MemoryStore):
+    """A store whose disk may be full."""
+
+    is_full = False
+
+    def submit(self, submission: Submission) -> None:
+        if not self.is_full:
+            super().submit(submission)
+        elif submission.on_written is not None:
+            asyncio.get_running_loop().call_soon(submission.on_written, OSError("disk full"))
+
+
+async def test_a_write_that_fails_leaves_no_trace() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"max_pending": 2}})
+    session = await open_session(alice, "bob", kind="discussion")
+    store.is_full = True
+    for _ in range(3):
+        with pytest.raises(HubUnavailable, match="cannot store") as caught:
+            await alice.send(session, "lost")
+        assert caught.value.retry_after == 1.0
+    store.is_full = False
+    await alice.send(session, "kept")
+    assert (await bob.get_text()).envelope.text == "kept"
+    assert await texts(hub, session) == ["kept"]
+    await hub.close()
+
+
+async def test_ids_rise_when_the_clock_goes_back_and_after_a_restart(file_url: str) -> None:
+    clock = ManualClock()
+    async with opened(file_url, clock=clock) as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        ids = [await alice.send(session)]
+        clock.set_wall(clock.now_ms() - 3_600_000)
+        ids.append(await alice.send(session))
+    async with opened(file_url, clock=clock) as hub:
+        alice = await join(hub, "alice")
+        ids.append(await alice.send(session))
+    assert ids == sorted(set(ids))
+
+
+async def test_the_hub_can_be_used_without_a_link() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        stored = await hub.post(alice.agent_id, Envelope(session_id=session, event_type="app.note"))
+        page = await hub.queries.log(None, session, 0, 500)
+        assert page.envelopes[-1].envelope_id == stored
+        with pytest.raises(AccessDeniedError):
+            await hub.post((await join(hub, "eve")).agent_id, Envelope(session_id=session, event_type="app.note"))

@@ -1,0 +1,328 @@
+"""Sessions: who may open, write, read and close them, and what the hub does with them by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent_common.protocol.hub import (
+    EV_EXPECTATION_VIOLATED,
+    EV_SESSION_CLOSED,
+    EV_SESSION_EXPIRED,
+    EV_SESSION_INVITE,
+    EV_SESSION_INVITE_ACK,
+    EV_SESSION_INVITE_REJECT,
+    AccessDeniedError,
+    NetworkError,
+    NotFoundError,
+    ProtocolError,
+    RateLimited,
+)
+from agent_host.hub import Hub
+from agent_testing import ManualClock
+
+from .raw_link import RawLink, join, open_session, opened
+
+
+async def state_of(hub: Hub, session: str) -> tuple[str, str | None]:
+    info = await hub.queries.info(None, session)
+    return info.state, info.close_reason
+
+
+async def test_a_consultation_is_invited_opened_answered_and_over(url: str) -> None:
+    async with opened(url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob", kind="consulting", labels={"about": "sums"})
+        asked = await alice.send(session, "What is the total?")
+        frame = await bob.get_text()
+        await bob.send(session, "42", causation_id=asked)
+        bob.ack(frame, outcome="replied")
+        assert (await alice.get_text()).envelope.causation_id == asked
+        log = (await bob.ask_own("read_log", session_id=session))["envelopes"]
+        assert [(one["sequence"], one["event_type"].rpartition(".")[2]) for one in log] == [
+            (1, "invite"), (2, "ack"), (3, "opened"), (4, "text"), (5, "text"), (6, "closed"),
+        ]  # fmt: skip
+        assert [one["envelope_id"] for one in log] == sorted(one["envelope_id"] for one in log)
+        info = await alice.ask_own("info", session_id=session)
+        assert (info["state"], info["close_reason"]) == ("closed", "consulting_complete")
+        turn = await bob.ask_own("turn", session_id=session, envelope_id=asked, sequence=4)
+        assert turn == {"reply": log[4]["envelope_id"], "outcome": "replied"}
+
+
+async def test_an_invitation_may_be_rejected_or_left_unanswered() -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        bob.accepts_invitations = False
+        opening = asyncio.create_task(open_session(alice, "bob"))
+        frame = await bob.get()
+        assert frame.envelope.event_type == EV_SESSION_INVITE
+        with pytest.raises(ProtocolError, match="is not open yet"):
+            await alice.send(frame.envelope.session_id)
+        await bob.send(frame.envelope.session_id, event_type=EV_SESSION_INVITE_REJECT)
+        with pytest.raises(ProtocolError, match="was not opened: invite_rejected"):
+            await opening
+        opening = asyncio.create_task(open_session(alice, "bob"))
+        while (await bob.get()).envelope.event_type != EV_SESSION_INVITE:
+            pass
+        clock.advance(30)
+        with pytest.raises(ProtocolError, match="was not opened: invite_timeout"):
+            await opening
+        assert hub.agents.get("alice").created == 0
+
+
+async def test_a_session_expires_when_its_time_has_come(url: str) -> None:
+    clock = ManualClock()
+    async with opened(url, clock=clock) as hub:
+        alice, bob = await join(hub, "alice", rule={"session_ttl": "2m"}), await join(hub, "bob")
+        by_rule, by_call = await open_session(alice, "bob"), await open_session(alice, "bob", ttl=60)
+        clock.advance(60)
+        await hub.store.flush()
+        assert (await state_of(hub, by_call), (await state_of(hub, by_rule))[0]) == (
+            ("expired", "ttl_expired"),
+            "active",
+        )
+        clock.advance(60)
+        await hub.store.flush()
+        assert await state_of(hub, by_rule) == ("expired", "ttl_expired")
+        with pytest.raises(ProtocolError, match="is expired: ttl_expired"):
+            await alice.send(by_rule)
+        seen = [bob.notifies.get_nowait().envelope.event_type for _ in range(bob.notifies.qsize())]
+        assert seen.count(EV_SESSION_EXPIRED) == 2
+
+
+# ---------------------------------------------------------------- what is not yours
+
+FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    ("info", {}),
+    ("read_log", {}),
+    ("close", {}),
+    ("can_send", {}),
+    ("turn", {"envelope_id": "env_1", "sequence": 1}),
+]
+
+
+async def test_what_is_not_yours_is_refused_for_each_operation() -> None:
+    """Five agents try what is another's: reading, writing, closing, acknowledging, in their own name and in others'."""
+    async with opened() as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session, attempts = await open_session(alice, "bob"), 0
+        await alice.send(session, "secret")
+        frame = await bob.get_text()
+        for number in range(5):
+            eve = await join(hub, f"eve{number}")
+            for op, params in FOREIGN:
+                for name in (eve.agent_id, bob.agent_id):
+                    if op == "can_send" and name == bob.agent_id:
+                        continue
+                    with pytest.raises(AccessDeniedError):
+                        await eve.ask(op, agent_id=name, session_id=session, **params)
+                    attempts += 1
+            with pytest.raises(AccessDeniedError):
+                await eve.send(session, "let me in")
+            own, eve.agent_id = eve.agent_id, alice.agent_id
+            with pytest.raises(AccessDeniedError):
+                await eve.send(session, "in the name of alice")
+            with pytest.raises(AccessDeniedError):
+                await eve.ask_own("unregister")
+            eve.ack(frame)  # in the name of bob: no effect
+            eve.agent_id = own
+            eve.subscribe(session)
+            assert (await asyncio.wait_for(eve.others.get(), 60)).kind == "error"
+            attempts += 5
+        assert attempts >= 30
+        assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 1
+        assert (await state_of(hub, session))[0] == "active"
+
+
+async def test_an_audience_holds_for_each_way_of_reading(url: str) -> None:
+    async with opened(url) as hub:
+        alice, bob, carol = [await join(hub, name) for name in ("alice", "bob", "carol")]
+        session = await open_session(alice, "bob", "carol", kind="discussion")
+        await alice.send(session, "for bob", audience=[bob.agent_id])
+        await bob.send(session, "for all")
+        assert (await carol.get_text()).envelope.text == "for all"
+        assert (await bob.get_text()).envelope.text == "for bob"
+        logs = [(await one.ask_own("read_log", session_id=session))["envelopes"] for one in (alice, bob, carol)]
+        assert [sum(one["event_data"].get("text") == "for bob" for one in log) for log in logs] == [1, 1, 0]
+
+
+async def test_only_the_creator_or_an_operator_closes() -> None:
+    async with opened() as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        with pytest.raises(AccessDeniedError, match="only its creator or an operator closes"):
+            await bob.ask_own("close", session_id=session)
+        hub.lifecycle.close(await hub.table.get(session), "by the operator", None)
+        assert await state_of(hub, session) == ("closed", "by the operator")
+
+
+# ---------------------------------------------------------------- rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "of", "kind", "fault"),
+    [
+        ({"session_types": {"initiate": []}}, "alice", AccessDeniedError, "does not let it open a conversation"),
+        ({"session_types": {"accept": ["consult*"]}}, "bob", AccessDeniedError, "invited to a conversation"),
+        ({"access": {"outbound_to": ["team-*"]}}, "alice", AccessDeniedError, "does not let it invite bob"),
+        (
+            {"access": {"inbound_from": ["carol"]}},
+            "bob",
+            AccessDeniedError,
+            "the rule of bob does not let alice invite",
+        ),
+    ],
+)
+async def test_rules_of_opening(rule: dict[str, Any], of: str, kind: type[NetworkError], fault: str) -> None:
+    async with opened() as hub:
+        links = {name: await join(hub, name, rule=rule if name == of else {}) for name in ("alice", "bob")}
+        with pytest.raises(kind, match=fault):
+            await open_session(links["alice"], "bob")
+
+
+async def test_a_rule_may_bound_open_sessions_and_may_change_later(url: str) -> None:
+    async with opened(url) as hub:
+        alice, bob = await join(hub, "alice", rule={"max_concurrent_sessions": 1}), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        with pytest.raises(RateLimited, match="allows 1 open sessions"):
+            await open_session(alice, "bob")
+        await alice.ask_own("close", session_id=session)
+        session = await open_session(alice, "bob")
+        await bob.ask_own("set_rule", rule={"access": {"inbound_from": []}})
+        with pytest.raises(AccessDeniedError, match="does not let alice send to it"):
+            await alice.send(session)
+
+
+@pytest.mark.parametrize(
+    ("params", "fault"),
+    [
+        ({"type": "party", "targets": ["bob"]}, "type: party is none of consulting"),
+        ({"type": "consulting", "targets": []}, "open: targets: Tuple should have at least 1 item"),
+        ({"type": "consulting", "targets": ["bob"], "speed": 1}, "open: speed: unknown field; remove it"),
+        ({"type": "consulting", "targets": ["alice"]}, "an agent is named twice, or is the creator"),
+    ],
+)
+async def test_what_cannot_be_opened_says_why(params: dict[str, Any], fault: str) -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        with pytest.raises(ProtocolError, match=fault):
+            await alice.ask_own("open", **params)
+        with pytest.raises(NotFoundError, match="no agent nobody is registered"):
+            await open_session(alice, "nobody")
+        with pytest.raises(ProtocolError, match="op: fly is none of register"):
+            await alice.ask("fly")
+
+
+async def test_a_session_within_a_turn_cannot_wait_for_itself_or_lie_too_deep() -> None:
+    async with opened() as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"delegation_depth": 1})
+        carol = await join(hub, "carol", rule={"delegation_depth": 1})
+        await join(hub, "dave")
+        outer = await open_session(alice, "bob")
+        with pytest.raises(ProtocolError, match="alice waits for this turn, and would wait for itself"):
+            await open_session(bob, "alice", parent=outer)
+        inner = await open_session(bob, "carol", parent=outer)
+        with pytest.raises(ProtocolError, match="alice waits for this turn"):
+            await open_session(carol, "alice", parent=inner)
+        with pytest.raises(AccessDeniedError, match="the rule of carol allows a depth of 1"):
+            await open_session(carol, "dave", parent=inner)
+        with pytest.raises(AccessDeniedError, match="does not take part"):
+            await open_session(alice, "dave", parent=inner)
+
+
+# ---------------------------------------------------------------- expectations
+
+
+async def late(action: str, kind: str = "discussion") -> tuple[Hub, list[RawLink], str, ManualClock]:
+    clock = ManualClock()
+    hub = await Hub.open(clock=clock)
+    links = [await join(hub, name) for name in ("alice", "bob", "carol")]
+    expected = [{"name": "turn_within", "seconds": 60, "on_violation": action}]
+    session = await open_session(links[0], "bob", "carol", kind=kind, knobs={"expectations": expected})
+    await links[0].send(session, "your turn, bob")
+    for link in links:
+        while not link.notifies.empty():
+            link.ack(link.notifies.get_nowait())
+    clock.advance(59)
+    assert [link.notifies.qsize() for link in links] == [0, 0, 0]
+    clock.advance(2)
+    await asyncio.sleep(0)
+    return hub, links, session, clock
+
+
+@pytest.mark.parametrize(
+    ("action", "told", "speaker", "state"),
+    [
+        ("audit", [0, 0, 0], "bob", "active"),
+        ("notify_session", [1, 1, 1], "bob", "active"),
+        ("warn", [0, 1, 0], "bob", "active"),
+        ("hide", [1, 1, 1], "carol", "active"),
+        ("remove", [1, 1, 1], "carol", "active"),
+        ("auto_close", [1, 1, 1], None, "closed"),
+    ],
+)
+async def test_a_turn_that_is_late(action: str, told: list[int], speaker: str | None, state: str) -> None:
+    hub, links, session, clock = await late(action)
+    wanted = EV_SESSION_CLOSED if action == "auto_close" else EV_EXPECTATION_VIOLATED
+    seen = [[one.envelope.event_type for one in list(link.notifies._queue)] for link in links]  # type: ignore[attr-defined]
+    assert [one.count(wanted) for one in seen] == told
+    assert (await state_of(hub, session))[0] == state
+    if speaker is not None:
+        can = [await links[0].ask("can_send", session_id=session, agent_id=link.agent_id) for link in links]
+        assert can == [name == speaker for name in ("alice", "bob", "carol")]
+    audit = [row for _, row in await hub.store.audit(0, 99) if row.kind == "expectation_violated"]
+    assert len(audit) == 1
+    clock.advance(50)  # the same one is acted upon once
+    audit = [row for _, row in await hub.store.audit(0, 99) if row.kind == "expectation_violated"]
+    assert len(audit) == 1
+    if action == "remove":
+        with pytest.raises(AccessDeniedError, match="does not take part"):
+            await links[1].send(session, "too late")
+    await hub.close()
+
+
+async def test_silence_is_due_from_the_last_text() -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        expected = [{"name": "max_silence", "seconds": 60, "on_violation": "auto_close"}]
+        session = await open_session(alice, "bob", knobs={"expectations": expected})
+        for _ in range(3):
+            clock.advance(50)
+            await alice.send(session)
+        assert (await state_of(hub, session))[0] == "active"
+        clock.advance(60)
+        assert await state_of(hub, session) == ("closed", "expectation:max_silence")
+
+
+async def test_closed_sessions_leave_memory_and_stay_readable(url: str) -> None:
+    async with opened(url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = ""
+        for _ in range(20):
+            session = await open_session(alice, "bob")
+            await alice.send(session, "x")
+            await alice.ask_own("close", session_id=session)
+            for link in (alice, bob):
+                while True:
+                    frame = await link.get()
+                    link.ack(frame)
+                    if frame.envelope.event_type == EV_SESSION_CLOSED:
+                        break
+        assert hub.table.live == {}
+        assert len((await bob.ask_own("read_log", session_id=session))["envelopes"]) == 5
+        assert len(await hub.queries.sessions(bob.agent_id, "", 99)) == 20
+        assert hub.agents.get("alice").created == 0
+
+
+async def test_an_invitation_is_answered_once() -> None:
+    async with opened() as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        with pytest.raises(ProtocolError, match=r"no invitation of .* waits for an answer"):
+            await bob.send(session, event_type=EV_SESSION_INVITE_ACK)
