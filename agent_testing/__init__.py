@@ -1,6 +1,7 @@
-"""Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
+"""Doubles for tests of this package and of programs that use it: providers, a bridge, the two ends of
 the mediation channel, Telegram, live processes, a clock."""
 
+from .anthropic import Blocks, FakeAnthropic
 from .bridge import BridgeFaults, BridgeLink, Counts, Event, FakeBridge, Trip, schedule
 from .channel import PeerConnection, StubAgent, StubListener, StubSession
 from .clock import ManualClock
@@ -12,6 +13,7 @@ from .provider import (
     Fail,
     Garbage,
     Hang,
+    Raw,
     Recorded,
     Reply,
     Say,
@@ -24,6 +26,7 @@ from .provider import (
 from .telegram import FakeTelegram, TelegramFaults, TelegramLimits
 
 __all__ = [
+    "Blocks",
     "BridgeFaults",
     "BridgeLink",
     "Call",
@@ -31,6 +34,7 @@ __all__ = [
     "Drop",
     "Event",
     "Fail",
+    "FakeAnthropic",
     "FakeBridge",
     "FakeDiscord",
     "FakeTelegram",
@@ -39,6 +43,7 @@ __all__ = [
     "LiveProcess",
     "ManualClock",
     "PeerConnection",
+    "Raw",
     "Recorded",
     "Reply",
     "Say",

@@ -15,20 +15,30 @@ from agent_common.protocol import ModelCard
 from .connection import ProviderConnection
 from .embeddings import embeddings
 from .record import Recorded
+from .replies import raw_reply, wire_reply
 from .script import Script
-from .sse_stream import WireReply, json_reply, wire_reply
+from .sse_stream import chat_answer, failure_reply
+from .steps import Raw
+from .wire import WireReply, json_reply
 
 COMPLETIONS = "/v1/chat/completions"
 MOST_RECORDED = 10_000  # requests, so that a benchmark does not fill the memory
 
 
 class ProviderServer:
-    """An OpenAI-compatible endpoint on a loopback port. All but `start` and `stop` may be called from any thread."""
+    """An OpenAI-compatible endpoint on a loopback port. All but `start` and `stop` may be called from any thread.
 
-    def __init__(self, script: Script, models: Iterable[ModelCard | str] = ("default",)) -> None:
+    A double of another API overrides `completions_path`, `serve` and `refuse`.
+    """
+
+    completions_path = COMPLETIONS
+    """Path of the requests that `wait_for` counts."""
+
+    def __init__(self, script: Script, models: Iterable[ModelCard | str] | Raw = ("default",)) -> None:
+        """`models`: what `/v1/models` lists, or the response that it gives."""
         self.script = script
         self.connections: set[ProviderConnection] = set()
-        self.models = [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+        self.models: list[ModelCard] | Raw = models if isinstance(models, Raw) else _cards(models)
         self._recorded: deque[Recorded] = deque(maxlen=MOST_RECORDED)
         self._arrival = threading.Condition()
         self._completions = 0
@@ -69,7 +79,7 @@ class ProviderServer:
         with self._arrival:
             if not self._arrival.wait_for(lambda: self._completions >= count, timeout):
                 raise TimeoutError(f"{self._completions} of {count} chat completions came within {timeout} s")
-            return [request for request in self._recorded if request.path == COMPLETIONS]
+            return [request for request in self._recorded if request.path == self.completions_path]
 
     def stats(self) -> dict[str, float]:
         """Return the number of answered requests, and the sum of the seconds that they took, pauses included."""
@@ -94,26 +104,30 @@ class ProviderServer:
                 return [self._control(request)]
             with self._arrival:
                 self._recorded.append(request)
-                self._completions += request.path == COMPLETIONS
+                self._completions += request.path == self.completions_path
                 self._arrival.notify_all()
-            return self._serve(request)
+            return self.serve(request)
         except (ValueError, ValidationError) as error:
-            return [_error(400, str(error))]
+            return self.refuse(error)
 
     def reply_sent(self, request: Recorded) -> None:
         if not request.path.startswith("/_"):
             self._replies_sent += 1
             self._seconds += time.monotonic() - request.received_at
 
-    def _serve(self, request: Recorded) -> WireReply:
+    def refuse(self, error: ValueError) -> WireReply:
+        """Return the reply to a request that `serve` has refused."""
+        return [_error(400, str(error))]
+
+    def serve(self, request: Recorded) -> WireReply:
+        """Return the reply to a request. Raises ValueError if it is wrong."""
         match request.method, request.path.partition("?")[0]:
             case "POST", "/v1/chat/completions":
-                return wire_reply(self.script.next(request), request)
+                return wire_reply(self.script.next(request), lambda say: chat_answer(say, request), failure_reply)
             case "POST", "/v1/embeddings":
                 return [json_reply(200, embeddings(request.fields))]
             case "GET", "/v1/models":
-                cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in self.models]
-                return [json_reply(200, {"object": "list", "data": cards})]
+                return _list_of(self.models)
             case method, path:
                 return [_error(404, f"no route {method} {path}")]
 
@@ -134,6 +148,17 @@ class ProviderServer:
                 return json_reply(200, self.stats())
             case method, path:
                 return _error(404, f"no route {method} {path}")
+
+
+def _cards(models: Iterable[ModelCard | str]) -> list[ModelCard]:
+    return [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+
+
+def _list_of(models: list[ModelCard] | Raw) -> WireReply:
+    if isinstance(models, Raw):
+        return raw_reply(models)
+    cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in models]
+    return [json_reply(200, {"object": "list", "data": cards})]
 
 
 def _error(status: int, message: str) -> bytes:

@@ -12,7 +12,8 @@ from agent_common.redaction import redacted_url
 from ...errors import InvalidCall, NotFound
 
 Operation = Literal["chat", "embeddings"]
-Kind = Literal["openai", "demo", "local"]
+Kind = Literal["openai", "anthropic", "demo", "local"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class CatalogModel:
     caching: Caching = "none"
     extra_fields: tuple[str, ...] = ()
     """Fields of a call that are passed to the provider beside those of OpenAI's chat."""
+    effort: Effort | None = None
+    """How much the model thinks about requests that do not say; None leaves it to the provider."""
 
     def card(self) -> dict[str, Any]:
         """Return the entry for `/v1/models`, with OpenAI's fields and ours."""
