@@ -17,7 +17,10 @@ from agent_runtime.context import digest
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
 from agent_runtime.sessions import NewSession, branches, rows, transfer
 from agent_runtime.sessions.store.rows import PartRow
+from agent_testing import ManualClock
 from tests.unit.sessions.message_log import Log, memory
+
+NOW = ManualClock().now_ms()
 
 TABLES = ("chat_sessions", "chat_messages", "chat_parts", "system_prompts")
 SECRET = 'sk-"canary"\\ä-123'
@@ -54,10 +57,10 @@ def exported(db: sqlite3.Connection, session: str, *secrets: str, whole: bool = 
 
 def stored(db: sqlite3.Connection, data: bytes) -> str:
     file = io.BytesIO(data)
-    parcel = transfer.validate_export(file)
+    parcel = transfer.validate_export(file, NOW)
     db.execute("BEGIN")
     try:
-        transfer.store_session(db, file, parcel, 0)
+        transfer.store_session(db, file, parcel, NOW, keep_permissions=True)
     except BaseException:
         db.execute("ROLLBACK")
         raise
@@ -261,5 +264,5 @@ def test_rows_of_another_session_are_not_taken_over() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
 def test_any_bytes_are_refused_by_line(data: bytes) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        transfer.validate_export(io.BytesIO(data))
+        transfer.validate_export(io.BytesIO(data), NOW)
     assert refused.value.faults[0][0].startswith("line ")
