@@ -70,7 +70,17 @@ def stored(db: sqlite3.Connection, data: bytes) -> str:
 
 def dumped(db: sqlite3.Connection) -> dict[str, list[Any]]:
     found = {table: db.execute(f"SELECT *, typeof(rowid) FROM {table} ORDER BY 1").fetchall() for table in TABLES}  # noqa: S608
-    return {table: [dict(row) for row in found[table]] for table in TABLES}
+    return {
+        table: [{name: unmarked(value) for name, value in dict(row).items()} for row in found[table]]
+        for table in TABLES
+    }
+
+
+def unmarked(value: Any) -> Any:
+    """Without the mark of a session that was imported."""
+    if isinstance(value, bytes):
+        return value.replace(b',\\"imported\\":true', b"")
+    return value.replace(',"imported":true', "") if isinstance(value, str) else value
 
 
 def test_an_export_makes_an_equal_database() -> None:
@@ -82,7 +92,7 @@ def test_an_export_makes_an_equal_database() -> None:
         assert stored(there, data) == session
         stored(there, exported(here, db_parent))
         assert dumped(there) == dumped(here)
-        assert exported(there, session) == data
+        assert unmarked(exported(there, session)) == data
         with pytest.raises(Conflict) as refused:
             stored(there, data)
         assert refused.value.code == "session_exists"
@@ -139,7 +149,7 @@ def test_no_secret_leaves(whole: bool) -> None:
         assert data.count(b"[redacted]") >= 4
         if not whole:
             stored(there, data)
-            assert exported(there, session) == data
+            assert unmarked(exported(there, session)) == data
             body = there.execute("SELECT digest, body FROM system_prompts").fetchone()
             assert tuple(body) == (digest("the key is [redacted]"), "the key is [redacted]")
 
