@@ -211,4 +211,14 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA temp_store = MEMORY")  # otherwise savepoints write temporary files
     connection.row_factory = sqlite3.Row
+    connection.text_factory = _decode
     return connection
+
+
+def _decode(data: bytes) -> str:
+    """Return a text of the file. Bytes that are no UTF-8, which other programs can write, become surrogates: the reader
+    of a row finds it broken, and no query fails for one row."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="surrogateescape")

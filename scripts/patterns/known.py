@@ -4,9 +4,6 @@ from __future__ import annotations
 
 _OWN_PROCESS = "reads a plugin's docstring, in the plugin's own worker, which has a deadline"
 BOUNDED = {
-    "agent_runtime/api/range_requests.py _ONE": "the length of a header",
-    "agent_runtime/skills/dependencies/metadata.py _BLOCK": "the size of a plugin",
-    "agent_runtime/skills/dependencies/metadata.py _REQUIREMENT": "the size of a plugin",
     "agent_runtime/skills/worker/schema/docstring.py _GOOGLE_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _SPHINX_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _TITLE": _OWN_PROCESS,

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  reads our own snapshots
 
 from .envelope import Envelope
 from .errors import AccessDeniedError, ProtocolError

@@ -7,7 +7,7 @@ import itertools
 from collections import deque
 from typing import Protocol
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 
 from agent_common.clock import ScheduledCall
 from agent_common.protocol.hub import (

@@ -254,6 +254,9 @@ def _parts(connection: sqlite3.Connection, message_ids: list[str]) -> dict[str, 
 
 
 def _session(row: sqlite3.Row) -> StoredSession:
+    for value in row:
+        if isinstance(value, str) and not value.isascii():
+            value.encode()  # raises ValueError for bytes that were no UTF-8
     columns = {"input": "prompt_tokens", "output": "completion_tokens", "reasoning": "reasoning_tokens"}
     return StoredSession(
         id=row["id"],

@@ -162,7 +162,7 @@ def store_session(
 def _adopted(connection: sqlite3.Connection, line: Line, keep_permissions: bool) -> Line:
     """Return the session's line as it may be stored here."""
     data: Line = dict(line["data"])
-    metadata = json.loads(data["metadata_json"])
+    metadata = json.loads(data["metadata_json"])  # noqa: TID251  import_format has checked it
     data["metadata_json"] = dump({**metadata, IMPORTED: True})
     if not keep_permissions:
         data["permissions_json"] = "[]"

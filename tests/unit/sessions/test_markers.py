@@ -160,7 +160,8 @@ def test_an_export_carries_it() -> None:
         file = io.BytesIO()
         transfer.export(db, session, file, Redactor(), whole=False)
         file.seek(0)
-        transfer.store_session(other, file, transfer.validate_export(file), 0)
+        now = log.clock.now_ms()
+        transfer.store_session(other, file, transfer.validate_export(file, now), now)
         found = markers.latest(other, session)
         assert found is not None
         assert found.marker == marker

@@ -237,7 +237,7 @@ class Teller:
             exported = io.BytesIO(file.read())
         elsewhere = Stage(self.model)
         async with elsewhere.open(self.folder / "elsewhere") as world:
-            await world.sessions(no_card).import_session("operator", exported)
+            await world.sessions(no_card).import_session("operator", exported, keep_permissions=False)
             assert list((await elsewhere.on_disk(found)).messages)[1:] == seen
 
 
