@@ -6,13 +6,15 @@ import json
 import re
 from typing import Any
 
+from ..json_reader import JsonLimits, check_cost
 from ..protocol import is_object
 
 MAX_MENDED = 4 * 1024 * 1024
 """Characters; longer arguments are refused as they are."""
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
-_DECODER = json.JSONDecoder(strict=False)
+_DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
+ARGUMENT_LIMITS = JsonLimits(max_bytes=4 * MAX_MENDED, max_values=50_000, refuse_ambiguous=False)
 
 
 def mend_arguments(text: str) -> dict[str, Any] | None:
@@ -28,6 +30,7 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
         return {}
     for candidate in (stripped, _STRING.sub(_mended_string, stripped)):
         try:
+            check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
             value, end = _DECODER.raw_decode(candidate)
         except (ValueError, RecursionError):
             continue

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from pydantic_core import from_json
-
 from ..errors import ModelError
+from ..json_reader import JsonRefused, read_json
 from ..protocol import is_object
+from .arguments import ARGUMENT_LIMITS
 from .kept import merge_fields
 from .pieces import CallPiece, CallStarted, ToolCall
 
@@ -186,8 +186,8 @@ def _arguments(pieces: list[str]) -> str:
 
 def _parses(text: str) -> bool:
     try:
-        from_json(text)
-    except ValueError:
+        read_json(text.encode(errors="replace"), ARGUMENT_LIMITS)
+    except JsonRefused:
         return False
     return True
 

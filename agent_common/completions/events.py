@@ -12,12 +12,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic_core import from_json
-
 from ..errors import ModelError
+from ..json_reader import JsonLimits, JsonRefused, read_json
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
+_DOCUMENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 MAX_PIECE = 1024 * 1024
 """Bytes that are decompressed at a time."""
 _QUOTED = 300
@@ -125,10 +125,11 @@ def _documents(body: bytes) -> Iterator[bytes]:
 
 
 def _is_json(text: bytes) -> bool:
+    """Return whether the text is one document. One that is too costly to read is: its reader says so."""
     try:
-        from_json(text)
-    except ValueError:
-        return False
+        read_json(text, _DOCUMENT_LIMITS)
+    except JsonRefused as refused:
+        return refused.code not in ("invalid_json", "invalid_utf8")
     return True
 
 

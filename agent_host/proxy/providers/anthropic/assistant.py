@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from pydantic_core import from_json
+from agent_common.json_reader import JsonLimits, read_json
 
 from ...json_access import as_object, object_list, text_of
 
 FORMAT = "anthropic-claude-v1"
 TEXT, ENCRYPTED = "reasoning.text", "reasoning.encrypted"
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_INPUT_LIMITS = JsonLimits(max_bytes=32 * 1024 * 1024, max_values=100_000)
 
 
 def assistant_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -79,7 +80,9 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 def _input(arguments: object) -> dict[str, Any]:
     try:
-        value: object = from_json(arguments) if isinstance(arguments, str) else arguments
+        value: object = (
+            read_json(arguments.encode(errors="replace"), _INPUT_LIMITS) if isinstance(arguments, str) else arguments
+        )
     except ValueError:
         value = None
     if isinstance(value, dict):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
+
+from agent_common.json_reader import JsonLimits, read_json
 
 from ...json_access import as_object
 
 _OVERFLOW = re.compile(r"prompt is too long|exceed context limit|input is too long", re.IGNORECASE)
 _QUOTA = re.compile(r"credit balance is too low|spend limit|usage limits?\b", re.IGNORECASE)
 _MOST_WORDS = 2000
+_BODY_LIMITS = JsonLimits(max_bytes=256 * 1024, max_values=2000, refuse_ambiguous=False)
 
 
 def openai_error_body(status: int, body: bytes) -> bytes:
     """Return the error in OpenAI's shape: the provider's words, and a code for an overflow or an empty account."""
     try:
-        error = as_object(as_object(from_json(body)).get("error"))
+        error = as_object(as_object(read_json(body, _BODY_LIMITS)).get("error"))
     except ValueError:
         error = {}
     message = str(error.get("message") or body[:_MOST_WORDS].decode("utf-8", "replace") or f"HTTP {status}")

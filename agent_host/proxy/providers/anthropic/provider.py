@@ -16,9 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx2
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from agent_common.json_reader import JsonLimits, read_json_async, run_by_size
+from agent_common.json_reader import JsonLimits, read_json, read_json_async, run_by_size
 
 from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PATH = "/v1/messages"
 _ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
+_EVENT_LIMITS = JsonLimits(max_bytes=8 * 1024 * 1024, max_values=100_000, refuse_ambiguous=False)
 _NO_KEY = "none"
 """Sent where the catalog names no key, because the package would else take one from the environment."""
 
@@ -125,7 +126,7 @@ class AnthropicProvider:
 
 def _read_event(data: str) -> dict[str, Any]:
     try:
-        return as_object(from_json(data))
+        return as_object(read_json(data.encode(), _EVENT_LIMITS))
     except ValueError as error:
         raise ProviderFailed(f"the provider's stream is not JSON: {data[:100]!r}") from error
 

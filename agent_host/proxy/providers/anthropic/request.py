@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  reads calls that the proxy has checked
 
 from ....errors import ProviderFailed
 from ...catalog.claude import ClaudeGeneration
