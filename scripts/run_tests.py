@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 RERUNS = 2
-MAX_RERUN = 12
+MAX_RERUN = 30
 """More failures than these are no luck, and running them one after the other would take long."""
 STOP_EARLY = ("-x", "--exitfirst", "--maxfail", "--stepwise", "--sw", "--pdb")
 TESTS_FAILED = 1

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from .compaction import CompactionPolicy
 
 AGENT_PREFIX = "AGENT_"
+_MAX_BRACKETS = 100
+"""Of a setting that is JSON; reading deeper nesting could exhaust the stack."""
 NARROWEST: Mapping[str, str] = {"confinement": "required", "skill_dependencies": "off"}
 """Settings that a caller may only narrow, with the one value that no operator's setting is narrower than."""
 
@@ -86,7 +88,8 @@ class AgentSettings(BaseModel):
     @field_validator("compaction", mode="before")
     @classmethod
     def _json(cls, value: Any) -> Any:
-        try:
-            return json.loads(value) if isinstance(value, str) else value  # noqa: TID251  the operator's
-        except RecursionError:
-            raise ValueError("has too many levels") from None
+        if not isinstance(value, str):
+            return value
+        if value.count("[") + value.count("{") > _MAX_BRACKETS:
+            raise ValueError("has too many levels")
+        return json.loads(value)  # noqa: TID251  its depth is bounded

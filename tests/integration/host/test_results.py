@@ -224,7 +224,8 @@ def test_a_url_that_may_not_be_called_is_refused_when_it_is_given(host: Host, ur
     assert problem["errors"][0]["field"] == "result_url"
     made_before = host.operator.get("/workspaces/refused")
     assert made_before.status_code == 404
-    made(host, "posted")
+    if host.operator.get("/workspaces/posted").status_code == 404:
+        made(host, "posted")
     assert_problem(host.operator.patch("/workspaces/posted", json={"result_url": url}), 422, "invalid_request")
     content = json.dumps({"task_type": "sum", "input_data": {}, "result_url": url})
     work = {"workspace": "posted", "request": {"content": content, "content_kind": "structured"}}
