@@ -224,7 +224,9 @@ async def test_a_stop_that_is_cancelled_ends_the_runtime_at_once(tmp_path: Path)
         stop.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stop
-        assert gone(pid_of(made.data_dir))
+        async with asyncio.timeout(PATIENCE):
+            while not gone(pid_of(made.data_dir)):
+                await asyncio.sleep(0.01)
         assert (await fleet.stop("writer")).state == "stopped"
 
 
