@@ -227,7 +227,7 @@ async def test_a_stop_that_is_cancelled_ends_the_runtime_at_once(tmp_path: Path)
         async with asyncio.timeout(PATIENCE):
             while not gone(pid_of(made.data_dir)):
                 await asyncio.sleep(0.01)
-        assert (await fleet.stop("writer")).state == "stopped"
+        assert (await fleet.stop("writer")).desired_state == "stopped"
 
 
 async def test_closing_ends_every_runtime_whatever_the_database_does(
