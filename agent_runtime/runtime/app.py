@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
-from agent_common.telemetry import logger
+from agent_common.telemetry import logger, redact_lines
 
 from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
@@ -106,6 +106,8 @@ class Runtime:
         events = self.app_state.events
         builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage, agents)
         agent_tools = await builder.build(mesh)
+        known = redactor(settings, agent_tools.connectors.secret_values())
+        redact_lines(known.redact)
         tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cards)
         services = self._build_loop_services(
             model=model,
@@ -150,7 +152,7 @@ class Runtime:
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
-            sessions=SessionService(services, catalog.card, compaction, redactor(settings)),
+            sessions=SessionService(services, catalog.card, compaction, known),
             files=storage.files,
             tools=tools,
             mcp_servers=agent_tools.connectors.servers,
