@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -52,6 +52,15 @@ def logger(name: str) -> Logger:
     return Logger(name)
 
 
+_redact: Callable[[str], str] = str
+
+
+def redact_lines(redact: Callable[[str], str]) -> None:
+    """Set the function that takes secrets out of every line from now on."""
+    global _redact  # noqa: PLW0603  a process has one log
+    _redact = redact
+
+
 def configure(level: str, log_format: LogFormat = "auto") -> None:
     """Sets up the process's log; `level` is the least serious one that is written. `auto` writes text to a terminal and
     JSON to anything else."""
@@ -84,7 +93,7 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = _trace(record)
-        return _to_json(line)
+        return _redact(_to_json(line))
 
 
 class _Text(logging.Formatter):
@@ -97,7 +106,7 @@ class _Text(logging.Formatter):
         )
         event = _one_line_value(_cut(record.getMessage(), LONGEST_FACT), quoted=False)
         line = f"{clock} {record.levelname:<7} {event}  {facts}".rstrip()
-        return f"{line}\n{_trace(record)}" if record.exc_info else line
+        return _redact(f"{line}\n{_trace(record)}" if record.exc_info else line)
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from .session.timeouts import Timeouts
 from .tools.names import name_prefixes
 from .transport.transports import ConnectorDeps
 
+MIN_SECRET_LENGTH = 8
+"""Characters; shorter values of a server's environment, such as `true` or `debug`, are ordinary words."""
 MAX_CONCURRENT_STARTS = 4
 """Most servers that are started at the same time."""
 
@@ -27,6 +29,11 @@ class ConnectorManager:
         self._timeouts = timeouts or Timeouts()
         starting = asyncio.Semaphore(MAX_CONCURRENT_STARTS)
         self._connections = [ServerConnection(server, names, deps, starting, self._timeouts) for server in servers]
+
+    def secret_values(self) -> list[str]:
+        """Return the secrets of all servers: they must never leave by an export or a log."""
+        values = (secret for link in self._connections for secret in link.server.secrets)
+        return [value for value in values if len(value) >= MIN_SECRET_LENGTH]
 
     def tools(self) -> Sequence[Tool]:
         """The known tools of all servers. A server's tools are known once it has listed them."""

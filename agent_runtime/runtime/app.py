@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
-from agent_common.telemetry import logger
+from agent_common.telemetry import logger, redact_lines
 
 from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
-from ..learnings import LearningService
 from ..loop import (
     Admission,
     AuthorityResolver,
@@ -106,13 +105,15 @@ class Runtime:
         events = self.app_state.events
         builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage, agents)
         agent_tools = await builder.build(mesh)
+        known = redactor(settings, agent_tools.connectors.secret_values())
+        redact_lines(known.redact)
         tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cards)
         services = self._build_loop_services(
             model=model,
             price_check=PriceCheck(catalog),
             authority=authority,
             agent_tools=agent_tools,
-            learnings=storage.learnings,
+            storage=storage,
             windows=windows,
             confinement=confinement,
             gate=gate,
@@ -150,7 +151,7 @@ class Runtime:
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
-            sessions=SessionService(services, catalog.card, compaction, redactor(settings)),
+            sessions=SessionService(services, catalog.card, compaction, known),
             files=storage.files,
             tools=tools,
             mcp_servers=agent_tools.connectors.servers,
@@ -198,13 +199,15 @@ class Runtime:
         price_check: PriceCheck,
         authority: AuthorityResolver,
         agent_tools: AgentTools,
-        learnings: LearningService,
+        storage: StorageServices,
         windows: ModelWindows,
         confinement: Confinement,
         gate: ChannelGate,
     ) -> LoopServices:
         settings, home, clock = self.settings, self.home, self.clock
-        prompts = SessionPromptBuilder(settings, home, clock, authority, agent_tools, learnings, confinement.name)
+        prompts = SessionPromptBuilder(
+            settings, home, clock, authority, agent_tools, storage.learnings, storage.authors, confinement.name
+        )
         ids, events = Ids(clock), self.app_state.events
         admission = self._admission = Admission(
             self.database,
@@ -225,7 +228,7 @@ class Runtime:
             authority_resolver=authority,
             live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
             admission=admission,
-            learnings=learnings,
+            learnings=storage.learnings,
             side_effect_gate=gate,
             parallel_tools=settings.max_parallel_tools,
             price_check=price_check,

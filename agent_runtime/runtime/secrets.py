@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from agent_common.redaction import Redactor
 
@@ -26,8 +27,9 @@ def secrets(settings: Settings) -> list[str]:
     return own + skill_grants(settings).secret_values()
 
 
-def redactor(settings: Settings) -> Redactor:
-    return Redactor(secrets(settings))
+def redactor(settings: Settings, more: Iterable[str] = ()) -> Redactor:
+    """Return what takes these secrets out of texts, and `more` of them."""
+    return Redactor((*secrets(settings), *more))
 
 
 def skill_grants(settings: Settings) -> Grants:

@@ -48,7 +48,7 @@ def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str
     try:
         return asyncio.run(_run_test(settings, source, test))
     except ToolFailure as fault:
-        if _MISSING_ACCESS.search(str(fault)) and not _has_grant(settings, source):
+        if _MISSING_ACCESS.search(str(fault)) and not skill_grants(settings).has_grant(source.file):
             raise StartError(f"{str(fault).rstrip()}\n{_ALLOW}") from fault
         raise
 
@@ -58,12 +58,14 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     source = _source(file)
     home = Home(settings.data_dir)
     home.prepare()
-    skill_grants(settings).allow(source, secrets, hosts)
+    environment = asyncio.run(_install(settings, source)) if secrets or hosts else None
+    skill_grants(settings).allow(source, secrets, hosts, environment)
     if not secrets and not hosts:
         return f"{source.file} may have no secrets and reach no hosts"
     named = ", ".join((*secrets, *hosts))
     lines = [
         f"{source.file} ({source.build_digest[:12]}) may have {named}, until its code or a file beside it changes",
+        *([f"Or one of its packages: {', '.join(_packages(environment))}"] if environment is not None else []),
         "A server that runs takes that up when the plugin is saved again, or at its next start",
     ]
     if file.resolve().parent != settings.skills_path.resolve():
@@ -73,9 +75,19 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     return "\n".join(lines)
 
 
-def _has_grant(settings: Settings, source: PluginSource) -> bool:
-    grant = skill_grants(settings).grant_for(source)
-    return bool(grant.env) or grant.hosts is not None
+async def _install(settings: Settings, source: PluginSource) -> Path | None:
+    """Return the folder of the packages that the plugin depends on, installed now if they are not yet; None if it has
+    no dependencies. Raises StartError."""
+    try:
+        async with _open_trials(settings) as trials:
+            return await trials.install(source)
+    except ToolFailure as failure:
+        raise StartError(f"its packages cannot be looked at: {failure.message}") from failure
+
+
+def _packages(environment: Path) -> list[str]:
+    """Return the installed packages with their versions."""
+    return [" ".join(path.stem.rsplit("-", 1)) for path in sorted(environment.glob("*.dist-info"))]
 
 
 def _source(file: Path) -> PluginSource:

@@ -6,6 +6,7 @@ does, loses it until the operator has looked at the new code and allows it again
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -32,6 +33,8 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     sha256: str
+    packages: str | None = None
+    """Digest of the installed packages that were allowed; None: the plugin had no dependencies."""
     secrets: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 
@@ -69,8 +72,9 @@ class Grants:
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = file, environment
 
-    def grant_for(self, source: PluginSource) -> Grant:
-        """Return what a build may have. Raises ToolFailure if its code is not the code that was allowed."""
+    def grant_for(self, source: PluginSource, environment: Path | None = None) -> Grant:
+        """Return what a build with these installed packages may have. Raises ToolFailure if its code, or that of a
+        package, is not the code that was allowed."""
         entry = self._read_entries().get(source.file)
         if entry is None:
             return Grant()
@@ -80,25 +84,41 @@ class Grants:
                 f" are not; look at them, then run `agent-runtime skill allow {source.file} ...` again",
                 kind="denied",
             )
+        if (entry.packages or environment is not None) and entry.packages != packages_digest(environment):
+            raise ToolFailure(
+                f"{source.file}: its dependencies are not the packages that the operator has allowed secrets or hosts;"
+                f" look at them, then run `agent-runtime skill allow {source.file} ...` again",
+                kind="denied",
+            )
         missing = [name for name in entry.secrets if not self._environment.get(name)]
         if missing:
             raise ToolFailure(f"secrets: the server's environment has no {', '.join(missing)}", kind="unavailable")
         env = {name: self._environment[name] for name in entry.secrets}
         return Grant(env, HostPatterns.from_patterns(entry.hosts) if entry.hosts else None)
 
+    def has_grant(self, file: str) -> bool:
+        return file in self._read_entries()
+
     def secret_values(self) -> list[str]:
         """Return all secrets that are granted: they must never leave by an export or a log."""
         names = {name for entry in self._read_entries().values() for name in entry.secrets}
         return [self._environment[name] for name in sorted(names) if self._environment.get(name)]
 
-    def allow(self, source: PluginSource, secrets: Sequence[str], hosts: Sequence[str]) -> None:
-        """Write the grant of a plugin in place of the one before; without secrets and hosts, remove it. Raises
-        StartError that names the fault."""
+    def allow(
+        self, source: PluginSource, secrets: Sequence[str], hosts: Sequence[str], environment: Path | None = None
+    ) -> None:
+        """Write the grant of a plugin with these installed packages in place of the one before; without secrets and
+        hosts, remove it. Raises StartError that names the fault."""
         entries = dict(self._read_entries())
         entries.pop(source.file, None)
         if secrets or hosts:
             try:
-                entries[source.file] = _Entry(sha256=source.build_digest, secrets=tuple(secrets), hosts=tuple(hosts))
+                entries[source.file] = _Entry(
+                    sha256=source.build_digest,
+                    packages=packages_digest(environment) if environment is not None else None,
+                    secrets=tuple(secrets),
+                    hosts=tuple(hosts),
+                )
             except ValidationError as error:
                 raise StartError(
                     "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
@@ -117,3 +137,16 @@ class Grants:
             return {}
         except (OSError, ValidationError) as error:
             raise StartError(f"{self._file} cannot be used: {error}") from None
+
+
+def packages_digest(environment: Path | None) -> str | None:
+    """Return the digest of all files of installed packages, which another version or another build changes."""
+    if environment is None:
+        return None
+    total = hashlib.sha256()
+    for path in sorted(path for path in environment.rglob("*") if path.is_file()):
+        name = os.fsencode(path.relative_to(environment))
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").digest()
+        total.update(b"%d %b " % (len(name), name) + content)
+    return total.hexdigest()

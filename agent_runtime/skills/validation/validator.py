@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ...errors import ToolFailure
@@ -81,12 +82,17 @@ class SkillValidator:
                 await build.pool.close()
                 raise
 
-    async def _import_build(self, source: PluginSource, *, by_agent: bool) -> SkillBuild:
-        await load_schema_validator()
-        grant = await asyncio.to_thread(self.grants.grant_for, source)
+    async def install(self, source: PluginSource, *, by_agent: bool = False) -> Path | None:
+        """Return the folder of the packages that a plugin depends on, installing them if need be; None if it has no
+        dependencies. Raises ToolFailure."""
         # In a thread, as all that reads a plugin's text: it may have megabytes.
         requirements = await asyncio.to_thread(requirements_of, source.entry_code, source.file)
-        environment = await self.environments.get(requirements, by_agent=by_agent) if requirements else None
+        return await self.environments.get(requirements, by_agent=by_agent) if requirements else None
+
+    async def _import_build(self, source: PluginSource, *, by_agent: bool) -> SkillBuild:
+        await load_schema_validator()
+        environment = await self.install(source, by_agent=by_agent)
+        grant = await asyncio.to_thread(self.grants.grant_for, source, environment)
         try:
             staged = await asyncio.to_thread(self.staging.stage, source, environment, grant)
         except OSError as error:

@@ -81,11 +81,16 @@ class School:
         self.events: list[dict[str, Any]] = []
         self.linger_seconds = 30.0
         self.index: str | None = None
+        self.environment: dict[str, str] = {}
         self.dependencies: Literal["off", "people", "all"] = "people"
         self.registry: ToolRegistry
         self.tools: Toolset
         self.database = Database(house.home.database, MIGRATIONS)
         self.database.open()
+
+    @property
+    def grants(self) -> Grants:
+        return Grants(self.house.home.data_dir / "skill-grants.json", self.environment)
 
     async def close(self) -> None:
         if self.host is not None:
@@ -113,7 +118,7 @@ class School:
             ),
             Staging(home.staged),
             Environments(home.skill_environments, confinement, self.dependencies, PackageIndex(self.index)),
-            Grants(home.data_dir / "skill-grants.json", {}),
+            self.grants,
             PluginVersions(self.database, SystemClock(), home.workspace),
             self,
         )
