@@ -46,7 +46,7 @@ class LedgerRetention:
     async def sweep(self) -> dict[str, int]:
         """Make one pass. Returns the number of deleted rows by table."""
         gone: dict[str, int] = {}
-        for table, step in pruning_steps(self._limits, self._now()).items():
+        for table, step in pruning_steps(self._limits, self._now()):
             while (deleted := await self._database.run(step)) is not None:
                 gone[table] = gone.get(table, 0) + deleted
                 if deleted:

@@ -100,7 +100,7 @@ class HostSettings(BaseModel):
     retention_days: int = Field(default=90, ge=0, le=36_500)
     """Days that finished work, results, the audit trail, model calls and replaced constraints are kept; 0: for ever."""
     retention_rows: int = Field(default=5_000_000, ge=0)
-    """Rows of each of them that are kept, the newest; 0: all."""
+    """Rows of each of them that are kept, the newest, with a fair share for each workspace; 0: all."""
     upstream_connect_timeout: float = Field(default=10, gt=0, allow_inf_nan=False)
     """Seconds to reach a provider."""
     upstream_idle_timeout: float = Field(default=300, gt=0, allow_inf_nan=False)

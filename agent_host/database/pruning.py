@@ -2,6 +2,9 @@
 
 A step is one short transaction, so that writers wait only for milliseconds. Open work is never deleted, nor is a result
 that no caller has read, nor a finished request as long as a request with its id could still be valid.
+
+Where there are too many rows, the workspaces and agents with the most of them lose theirs (`shares`): otherwise one
+that writes without end would remove what the audit trail says of all others.
 """
 
 from __future__ import annotations
@@ -10,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
+from .shares import STEP_ROWS, SharePass
 from .tables import constraint_sets, deleted_workspaces, model_calls, task_results, work, work_audit
 
-STEP_ROWS = 500
 MOST_KEPT = 10_000
 """Number of rows to keep, after which a pass over a table ends."""
 DAY_MS = 86_400_000
@@ -34,17 +37,23 @@ class PruningLimits:
     """Number of newest rows to keep in each table."""
 
 
-def pruning_steps(limits: PruningLimits, now: int) -> dict[str, Step]:
-    """Return the steps of one pass, by table. `now`: epoch milliseconds."""
+def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
+    """Return the steps of one pass, each with its table. `now`: epoch milliseconds."""
     before = now - limits.days * DAY_MS if limits.days else 0
-    return {
-        "work_audit": _Walk(work_audit, work_audit.c.at, before, limits.rows).step,
-        "model_calls": _Walk(model_calls, model_calls.c.started_at, before, limits.rows).step,
-        "work": lambda connection: _prune_work(connection, limits, now),
-        "task_results": _ResultPass(before, limits.rows).step,
-        "constraint_sets": lambda connection: _prune_constraints(connection, before),
-        "deleted_workspaces": lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS)),
-    }
+    trail, results = work_audit.c, task_results.c
+    decided = (trail.direction == "host") & trail.type.not_like("alarm.%")
+    sent = results.delivery_state.is_(None) | (results.delivery_state != "pending")
+    return [
+        ("work_audit", _Walk(work_audit, trail.at, before).step),
+        ("work_audit", SharePass(work_audit, trail.workspace, limits.rows, yields=[~decided, decided]).step),
+        ("model_calls", _Walk(model_calls, model_calls.c.started_at, before).step),
+        ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
+        ("work", lambda connection: _prune_work(connection, limits, now)),
+        ("task_results", lambda connection: _prune_results(connection, sent & (results.recorded_at < before))),
+        ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
+        ("constraint_sets", lambda connection: _prune_constraints(connection, before)),
+        ("deleted_workspaces", lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS))),
+    ]
 
 
 class _Walk:
@@ -52,22 +61,21 @@ class _Walk:
     that are written meanwhile would keep the pass from ending. Times may jump with the clock, so the pass continues for
     `MOST_KEPT` rows after rows that are kept."""
 
-    def __init__(self, table: Table, at: Column[Any], before: int, rows: int) -> None:
-        self._table, self._at, self._before, self._rows = table, at, before, rows
+    def __init__(self, table: Table, at: Column[Any], before: int) -> None:
+        self._table, self._at, self._before = table, at, before
         self._after = self._kept = 0
         self._newest: int | None = None
 
     def step(self, connection: Connection) -> int | None:
         ids = self._table.c.id
         if self._newest is None:
-            self._newest = _newest_in(connection, ids)
+            self._newest = connection.execute(select(func.max(ids))).scalar() or 0
         newest = self._newest
         query = select(ids, self._at).where((ids > self._after) & (ids <= newest)).order_by(ids).limit(STEP_ROWS)
         found = connection.execute(query).all()
         if not found or self._kept >= MOST_KEPT:
             return None
-        most = newest - self._rows if self._rows else 0
-        old = [row for row, at in found if row <= most or at < self._before]
+        old = [row for row, at in found if at < self._before]
         self._after, self._kept = found[-1][0], self._kept + len(found) - len(old)
         connection.execute(delete(self._table).where(ids.in_(old)))
         return len(old)
@@ -87,30 +95,11 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
     return len(ids) or None
 
 
-class _ResultPass:
-    """A pass over the results of tasks, but for those whose callback is still tried. Rows that are written meanwhile do
-    not count, as in `_Walk`."""
-
-    def __init__(self, before: int, rows: int) -> None:
-        self._before, self._rows = before, rows
-        self._most: int | None = None
-        """The newest result to delete by number."""
-
-    def step(self, connection: Connection) -> int | None:
-        table = task_results
-        if self._most is None:
-            self._most = _newest_in(connection, table.c.id) - self._rows if self._rows else 0
-        old = (table.c.recorded_at < self._before) | (table.c.id <= self._most)
-        final = table.c.delivery_state.is_(None) | (table.c.delivery_state != "pending")
-        ids = connection.execute(select(table.c.id).where(old & final).order_by(table.c.id).limit(STEP_ROWS)).scalars()
-        found = ids.all()
-        connection.execute(delete(table).where(table.c.id.in_(found)))
-        return len(found) or None
-
-
-def _newest_in(connection: Connection, ids: Column[Any]) -> int:
-    newest: int | None = connection.execute(select(func.max(ids))).scalar()
-    return newest or 0
+def _prune_results(connection: Connection, old: ColumnElement[bool]) -> int | None:
+    ids = task_results.c.id
+    found = connection.execute(select(ids).where(old).order_by(ids).limit(STEP_ROWS)).scalars().all()
+    connection.execute(delete(task_results).where(ids.in_(found)))
+    return len(found) or None
 
 
 def _prune_constraints(connection: Connection, before: int) -> int | None:

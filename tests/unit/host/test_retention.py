@@ -20,7 +20,7 @@ from agent_host.database import (
     work,
     work_audit,
 )
-from agent_host.database.pruning import STEP_ROWS
+from agent_host.database.shares import STEP_ROWS
 from agent_host.listener.ledger.sql import RESULT, write_batch
 from agent_host.retention import LedgerRetention
 from agent_testing import ManualClock
@@ -135,7 +135,7 @@ async def test_results_go_like_the_rest_but_for_those_that_are_still_sent(
     assert values(database, task_results.c.task_id) == ["pending", "t89"]
     put(database, task_results, *(result(f"new{number}", 0) for number in range(STEP_ROWS + 9)))
     await keeper(database, clock, days=0, rows=3).sweep()
-    assert len(values(database, task_results.c.task_id)) == 3 + 1
+    assert len(values(database, task_results.c.task_id)) == 3
 
 
 async def test_a_result_that_comes_again_has_its_row(database: HostDatabase) -> None:
@@ -236,3 +236,37 @@ async def test_rows_that_are_written_meanwhile_do_not_keep_a_pass_from_ending(
 
     put(database, table, *rows)
     assert await LedgerRetention(database, clock, limits, sleep=write).sweep() == {table.name: 2}
+
+
+async def test_whoever_writes_without_end_pushes_out_its_own_rows_alone(
+    database: HostDatabase, clock: ManualClock
+) -> None:
+    few = {"workspace": "quiet", "bytes": 0}
+    put(database, work_audit, *(frame(2, **few) for _ in range(20)))
+    put(database, work_audit, *(frame(1, workspace=None, bytes=number) for number in range(30)))
+    put(database, work_audit, *(frame(0, workspace="evil", bytes=number) for number in range(3 * STEP_ROWS)))
+    put(database, model_calls, *({**call(1), "agent_id": "quiet"} for _ in range(5)), *(call(0) for _ in range(200)))
+    put(database, task_results, {**result("quiet", 2), "workspace": "quiet"})
+    put(database, task_results, *(result(f"t{number}", 1) for number in range(200)))
+    await keeper(database, clock, days=0, rows=100).sweep()
+
+    def count(table: Table, owner: Any) -> dict[Any, int]:
+        query = select(owner, func.count()).select_from(table).group_by(owner)
+        return dict(database.run_sync(lambda connection: [tuple(row) for row in connection.execute(query)]))
+
+    assert count(work_audit, work_audit.c.workspace) == {"quiet": 20, None: 30, "evil": 50}
+    assert values(database, work_audit.c.bytes)[-50:] == list(range(3 * STEP_ROWS - 50, 3 * STEP_ROWS))
+    assert count(model_calls, model_calls.c.agent_id) == {"quiet": 5, "x": 95}
+    assert count(task_results, task_results.c.workspace) == {"quiet": 1, "a": 99}
+
+
+async def test_what_the_host_has_decided_does_not_yield_to_what_an_agent_sends(
+    database: HostDatabase, clock: ManualClock
+) -> None:
+    put(database, work_audit, *(frame(3, direction="host", type="work.queued") for _ in range(40)))
+    put(database, work_audit, *(frame(2, direction="host", type="alarm.bad_frame") for _ in range(STEP_ROWS)))
+    put(database, work_audit, *(frame(1) for _ in range(2 * STEP_ROWS)))
+    await keeper(database, clock, days=0, rows=100).sweep()
+    assert sorted(values(database, work_audit.c.type)) == ["work.queued"] * 40 + ["x"] * 60
+    await keeper(database, clock, days=0, rows=30).sweep()
+    assert values(database, work_audit.c.type) == ["work.queued"] * 30
