@@ -1,5 +1,7 @@
-"""The hub: envelopes per second in one long session and in many, what an opening and an idle agent cost, and how much of
-a log a restart reads. In this process, without a model; the links are as bare as a link can be."""
+"""The hub: envelopes per second, what an opening and an idle agent cost, and how much of a log a restart reads.
+
+In this process, without a model; the links are as bare as a link can be.
+"""
 
 from __future__ import annotations
 

@@ -160,6 +160,18 @@ async def test_a_write_that_fails_leaves_no_trace() -> None:
     await hub.close()
 
 
+async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    store.is_full = True
+    with pytest.raises(HubUnavailable, match="the hub cannot store this: disk full"):
+        await join(hub, "alice")
+    store.is_full = False
+    assert hub.agents.find("alice") is None
+    await join(hub, "alice")
+    await hub.close()
+
+
 async def test_ids_rise_when_the_clock_goes_back_and_after_a_restart(file_url: str) -> None:
     clock = ManualClock()
     async with opened(file_url, clock=clock) as hub:
