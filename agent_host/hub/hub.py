@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Self
+from weakref import WeakSet
 
 from agent_common.clock import Clock, SystemClock
 from agent_common.protocol.hub import SESSION_TYPES, Envelope, Frame, NetworkError, SessionType
@@ -28,6 +29,7 @@ class Hub(HubParts):
     """A hub. Close it, so that what waits is written."""
 
     _database: HostDatabase | None = None
+    _connections: WeakSet[HubConnection]
 
     @classmethod
     async def open(
@@ -59,6 +61,7 @@ class Hub(HubParts):
     ) -> Self:
         """Open a hub over a store, which it closes."""
         hub = cls(store, await store.newest_id(), clock or SystemClock(), limits or HubLimits(), types)
+        hub._connections = WeakSet()
         await hub._load()
         return hub
 
@@ -79,7 +82,9 @@ class Hub(HubParts):
     def connect(self, send: Callable[[Frame], None], identity: str | None = None) -> HubConnection:
         """Take a link. `send` gets the frames for its client, and must not wait. `identity`: the one name that an agent
         of this link may have; None: any."""
-        return HubConnection(self, send, identity)
+        connection = HubConnection(self, send, identity)
+        self._connections.add(connection)
+        return connection
 
     async def post(self, agent_id: str, envelope: Envelope) -> str:
         """Append an agent's envelope, and return its id once it is durable. Raises NetworkError."""
@@ -98,6 +103,8 @@ class Hub(HubParts):
     async def close(self) -> None:
         """Write what waits, and let go of everything. Agents that are connected get nothing more."""
         self.lifecycle.deadlines.close()
+        for connection in tuple(self._connections):
+            await connection.close()
         await self.tasks.close()
         for agent in self.agents:
             self.delivery.detach(agent)

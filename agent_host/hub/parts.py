@@ -66,5 +66,6 @@ class HubParts:
             table=self.table,
             lifecycle=self.lifecycle,
             audit=self.audit,
+            tasks=self.tasks,
         )
         self.queries = Queries(store, self.table, limits)

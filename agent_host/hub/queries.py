@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent_common.protocol.hub import AccessDeniedError, Envelope, SessionInfo
@@ -24,27 +24,27 @@ class LogPage:
 
 
 class Queries:
-    """Reads for agents (by id) and operators (None)."""
+    """Reads for agents (by their ids) and operators (None)."""
 
     def __init__(self, store: HubStore, table: SessionTable, limits: HubLimits) -> None:
         self._store, self._table, self._limits = store, table, limits
 
-    async def info(self, reader: str | None, session_id: str) -> SessionInfo:
-        """A session. Raises NotFoundError, and AccessDeniedError if the reader does not take part."""
+    async def info(self, readers: Collection[str] | None, session_id: str) -> SessionInfo:
+        """A session. Raises NotFoundError, and AccessDeniedError if none of the readers takes part."""
         live = self._table.live.get(session_id)
         info = live.folded.info if live is not None else (await self._table.read(session_id))[2].info
-        if reader is not None and all(one.agent_id != reader for one in info.participants):
-            raise AccessDeniedError(f"{reader} does not take part in the session {session_id}")
+        if readers is not None and all(one.agent_id not in readers for one in info.participants):
+            raise AccessDeniedError(f"{', '.join(readers)} does not take part in the session {session_id}")
         return info
 
-    async def log(self, reader: str | None, session_id: str, after: int, limit: int) -> LogPage:
-        """A page of what the reader may read of a log. Raises as `info`."""
-        await self.info(reader, session_id)
+    async def log(self, readers: Collection[str] | None, session_id: str, after: int, limit: int) -> LogPage:
+        """A page of what one of the readers may read of a log. Raises as `info`."""
+        await self.info(readers, session_id)
         found = await self._store.log(session_id, after, max(1, min(limit, MOST_ROWS)))
         shown: list[Envelope] = []
         size = 0
         for envelope in found:
-            if reader is None or envelope.is_visible_to(reader):
+            if readers is None or any(envelope.is_visible_to(one) for one in readers):
                 size += len(envelope.model_dump_json())
                 if shown and size > self._limits.page_bytes:
                     return LogPage(shown, shown[-1].sequence)

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
     HUB_ID,
     AgentKind,
     HubUnavailable,
+    NetworkError,
     Passport,
     ProtocolError,
     Resume,
@@ -23,6 +26,9 @@ from .delivery import Delivery, Endpoint
 from .limits import HubLimits
 from .sessions import Lifecycle, SessionTable
 from .store import AgentRemoval, AgentRow, HubStore, Row, Submission
+from .tasks import OwnedTasks
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,11 @@ class Registry:
         table: SessionTable,
         lifecycle: Lifecycle,
         audit: HubAudit,
+        tasks: OwnedTasks,
     ) -> None:
         self._store, self._clock, self._limits = store, clock, limits
         self._agents, self._delivery = agents, delivery
-        self._table, self._lifecycle, self._audit = table, lifecycle, audit
+        self._table, self._lifecycle, self._audit, self._tasks = table, lifecycle, audit, tasks
 
     async def register(
         self, passport: Passport, resume: Resume, rule: Rule, endpoint: Endpoint, *, supersede: bool = False
@@ -69,19 +76,26 @@ class Registry:
         agent = self._agents.find(passport.name)
         if agent is None:
             agent = self._add(passport, resume, rule)
-            kind = "agent_registered"
+            await self._write_new(agent)
+            self._audit.record("agent_registered", agent_id=agent.agent_id, name=agent.name)
         else:
             connected = self._delivery.endpoint(agent)
             if connected is not None and connected is not endpoint and not supersede:
                 raise ProtocolError(f"passport.name: {passport.name} is registered and connected; choose another")
             agent.passport, agent.resume = passport, resume
-            agent.set_rule(rule, self._clock)
-            kind = "agent_resumed"
-        await self._write(agent.to_row())
-        self._audit.record(kind, agent_id=agent.agent_id, name=agent.name)
-        await self._load_sessions(agent)
+            await self.set_rule(agent, rule)
+            self._audit.record("agent_resumed", agent_id=agent.agent_id, name=agent.name)
         self._delivery.attach(agent, endpoint)
+        self._tasks.start(self._load_sessions(agent))
         return agent
+
+    async def _write_new(self, agent: Agent) -> None:
+        """Store a new agent, or forget it. Raises HubUnavailable."""
+        try:
+            await self._write(agent.to_row())
+        except BaseException:
+            self._agents.remove(agent)
+            raise
 
     def _add(self, passport: Passport, resume: Resume, rule: Rule) -> Agent:
         row = AgentRow(
@@ -102,7 +116,10 @@ class Registry:
         await self._store.flush()
         for session_id in await self._store.undelivered(agent.agent_id):
             if session_id not in self._table.live:
-                await self._table.get(session_id)
+                try:
+                    await self._table.get(session_id)
+                except NetworkError as error:  # the others must be loaded
+                    log.error("hub_session_unreadable", session=session_id, why=error.message)
 
     async def load(self) -> None:
         """Read the agents, at the start, and the inboxes of those that have a bound."""

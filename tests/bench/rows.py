@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import counting, gateway, held, hops, load, many, mediated, prompt, recalled, saves, skills, views, wire
+from . import counting, gateway, held, hops, load, many, mediated, network, prompt, recalled, saves, skills, views, wire
 from .stored import Contents
 
 Figures = Mapping[str, float]
@@ -37,6 +37,10 @@ SAVED, SAVED_BUSY = "skill saved to callable {}, ms", "the same beside four chat
 SEARCH = "search of 100,000 facts p95, ms"
 TRIPS, TRIP_P99 = "channel: round trips / bare echo", "channel: round trip p99 / bare echo"
 ADDED, SHARE = "gateway: added to a turn p50, ms", "gateway: tokens/s through the host / direct"
+TALK, TALK_FLAT = "hub in memory, envelopes/s", "hub in memory: last quarter of a session / first"
+STORED, STORED_FLAT = "hub on SQLite, 32 sessions, envelopes/s", "hub on SQLite: last quarter of a session / first"
+REREAD, OPENING = "hub: envelopes that a restart reads of 10,000", "hub: opening among 10,000 sessions / among ten"
+IDLER = "hub: an idle agent, KiB"
 AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
 
 ROWS = (
@@ -67,6 +71,21 @@ ROWS = (
             "bash -c true, bubblewrap alone, ms": ("bubblewrap", p50),
             "bash -c true, bare, ms": ("bare", p50),
             "confined / bubblewrap alone": ("ratio", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "hub",
+        network.talking,
+        1,
+        {
+            TALK: ("memory", p50),
+            TALK_FLAT: ("memory flat", p50),
+            STORED: ("sqlite", p50),
+            STORED_FLAT: ("sqlite flat", p50),
+            REREAD: ("restart", p50),
+            OPENING: ("open", p50),
+            IDLER: ("idle", p50),
         },
         floor_too=False,
     ),
@@ -285,6 +304,15 @@ class Bar:
 
 
 BARS = {
+    # Nothing to compare with.
+    TALK: Bar(10_000, of="ours", least=True),
+    STORED: Bar(2000, of="ours", least=True),
+    # What an envelope costs must not depend on how long its session is.
+    TALK_FLAT: Bar(0.95, of="ours", least=True),
+    STORED_FLAT: Bar(0.95, of="ours", least=True),
+    REREAD: Bar(64, of="ours"),
+    OPENING: Bar(1.5, of="ours"),
+    IDLER: Bar(10, of="ours"),
     COLD_START: Bar(2),
     "RSS before the first turn, MiB": Bar(60, of="ours"),
     "RSS after a hundred turns, MiB": Bar(110, of="ours"),

@@ -19,6 +19,7 @@ from tests.bench.counting import counting
 from tests.bench.held import holding
 from tests.bench.hops import COUNTS, FLOWS, hops
 from tests.bench.mediated import idle_agents, reconnects, round_trips
+from tests.bench.network import talking
 from tests.bench.recalled import recalling
 from tests.bench.report import Round, lines, table
 from tests.bench.rows import BARS, COLD_START, GROWTH, ROWS
@@ -185,3 +186,10 @@ async def test_what_a_request_runs_through_is_counted_on_live_servers() -> None:
     for flow in FLOWS:
         files, functions, switches = (found[f"{flow} {count}"][0] for count in COUNTS)
         assert 5 < files < functions < switches, flow
+
+
+async def test_the_hub_is_measured() -> None:
+    samples = await talking(Live("ours", "", 0, 0, 0), "", envelopes=40, pairs=2, opened=20, rounds=1)
+    assert {"memory", "memory flat", "sqlite", "sqlite flat", "restart", "open", "idle"} == set(samples)
+    assert all(len(found) == 1 for found in samples.values())
+    assert samples["restart"][0] < 64

@@ -39,14 +39,15 @@ class ViewPolicy:
         return f"named_{kind}" if self.named else "full_transcript" if self.recent is None else kind
 
     def project(self, log: Sequence[Envelope], reader: str, names: Mapping[str, str]) -> list[ViewMessage]:
-        """The messages that `reader` sees. `log` is a session's log, or its end."""
+        """The messages that `reader` sees. `log` is a session's log, or its end, which must have one
+        envelope more than the policy shows."""
         visible = [one for one in log if one.is_visible_to(reader)]
         shown = [(one, rendered) for one in visible if (rendered := self._render(one, reader, names))]
         cut = 0 if self.recent is None else max(len(shown) - self.recent, 0)
         messages: list[ViewMessage] = []
-        if self.recent is not None and log and (cut or log[0].sequence > 1):
-            first = shown[cut][0].sequence if shown else log[-1].sequence + 1
-            messages.append(ViewMessage("user", (f"[What was said before number {first} is left out.]",)))
+        if cut:
+            left_out = f"[What was said before number {shown[cut][0].sequence} is left out.]"
+            messages.append(ViewMessage("user", (left_out,)))
         for envelope, rendered in shown[cut:]:
             role: Literal["user", "assistant"] = "assistant" if envelope.sender_id == reader else "user"
             if messages and messages[-1].role == role:

@@ -143,7 +143,7 @@ class HubConnection:
             return
         try:
             reader = self._caller.agent(frame.agent_id).agent_id
-            await self._hub.queries.info(reader, frame.session_id)
+            await self._hub.queries.info([reader], frame.session_id)
             session = await self._hub.table.get(frame.session_id)
         except NetworkError as error:
             self.send(error_frame(error, frame.subscription_id))

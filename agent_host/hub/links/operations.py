@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -68,9 +68,17 @@ class _Open(_OfAgent):
     labels: dict[str, str] = Field(default_factory=dict)
     ttl: float | None = Field(default=None, gt=0)
     parent: str | None = None
+    key: str | None = Field(default=None, min_length=1, max_length=200)
+    """The same key of the same agent opens one session."""
 
 
 class _OfSession(_OfAgent):
+    session_id: str
+
+
+class _ReadSession(_Params):
+    agent_id: str = ""
+    """In whose name; empty: in that of each agent of the link that takes part."""
     session_id: str
 
 
@@ -78,7 +86,7 @@ class _Close(_OfSession):
     reason: str = Field(default="explicit_close", max_length=500)
 
 
-class _ReadLog(_OfSession):
+class _ReadLog(_ReadSession):
     after: int = Field(default=0, ge=0)
     limit: int = Field(default=100, ge=1, le=500)
 
@@ -132,9 +140,9 @@ async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
 async def _open(caller: Caller, params: _Open) -> Any:
     creator = caller.agent(params.agent_id)
     hub = caller.hub
-    parent = await hub.queries.info(creator.agent_id, params.parent) if params.parent is not None else None
-    opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.parent)
-    session = hub.lifecycle.open(creator, opening, parent)
+    parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
+    opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.key)
+    session = await hub.lifecycle.find_opened(creator, opening) or hub.lifecycle.open(creator, opening, parent)
     if session.folded.info.state == "pending" or session.committed < session.folded.sequence:
         decided = asyncio.Event()
         session.on_decided.append(decided.set)
@@ -151,14 +159,13 @@ async def _close(caller: Caller, params: _Close) -> Any:
     caller.hub.lifecycle.close(session, params.reason, agent)
 
 
-async def _info(caller: Caller, params: _OfSession) -> Any:
-    agent = caller.agent(params.agent_id)
-    return dump_info(await caller.hub.queries.info(agent.agent_id, params.session_id))
+async def _info(caller: Caller, params: _ReadSession) -> Any:
+    return dump_info(await caller.hub.queries.info(_readers(caller, params.agent_id), params.session_id))
 
 
 async def _read_log(caller: Caller, params: _ReadLog) -> Any:
-    agent = caller.agent(params.agent_id)
-    page = await caller.hub.queries.log(agent.agent_id, params.session_id, params.after, params.limit)
+    readers = _readers(caller, params.agent_id)
+    page = await caller.hub.queries.log(readers, params.session_id, params.after, params.limit)
     return {"envelopes": [one.model_dump(mode="json") for one in page.envelopes], "next": page.next}
 
 
@@ -173,7 +180,7 @@ async def _turn(caller: Caller, params: _OfEnvelope) -> Any:
     """What an agent has done about an envelope before: the id of its reply, and the outcome of its turn."""
     agent_id = caller.agent(params.agent_id).agent_id
     queries = caller.hub.queries
-    await queries.info(agent_id, params.session_id)
+    await queries.info([agent_id], params.session_id)
     return {
         "reply": await queries.reply_to(agent_id, params.session_id, params.envelope_id, params.sequence),
         "outcome": await queries.outcome(agent_id, params.session_id, params.sequence),
@@ -196,7 +203,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "list_agents": (_ListAgents, _list_agents),
     "open": (_Open, _open),
     "close": (_Close, _close),
-    "info": (_OfSession, _info),
+    "info": (_ReadSession, _info),
     "read_log": (_ReadLog, _read_log),
     "can_send": (_CanSend, _can_send),
     "turn": (_OfEnvelope, _turn),
@@ -217,6 +224,10 @@ async def run_operation(caller: Caller, op: str, params: dict[str, Any]) -> Any:
         faults = "; ".join(f"{field}: {message}" for field, message in validation_faults(error)[:5])
         raise ProtocolError(f"{op}: {faults}") from error
     return await operation(caller, read)
+
+
+def _readers(caller: Caller, agent_id: str) -> Collection[str]:
+    return [caller.agent(agent_id).agent_id] if agent_id else caller.agent_ids
 
 
 def describe(hub: HubParts, agent: Agent) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -48,8 +49,8 @@ class Opening:
     labels: dict[str, str] = field(default_factory=dict[str, str])
     ttl: float | None = None
     """Seconds after which it expires; None: as the creator's rule says."""
-    parent: str | None = None
-    """The session within whose turn it is opened."""
+    key: str | None = None
+    """The same key of the same creator opens one session."""
 
 
 class Lifecycle:
@@ -86,13 +87,20 @@ class Lifecycle:
         info = self._new_info(creator, targets, opening, session_type.version, ancestors)
         return self._begin(session_type, info, [creator, *targets])
 
+    async def find_opened(self, creator: Agent, opening: Opening) -> LiveSession | None:
+        """The session that was opened with the same key before."""
+        session_id = _session_id(creator, opening)
+        if opening.key is None or (session_id not in self._table.live and not await self._store.session(session_id)):
+            return None
+        return await self._table.get(session_id)
+
     def _new_info(
         self, creator: Agent, targets: list[Agent], opening: Opening, version: int, ancestors: tuple[str, ...]
     ) -> SessionInfo:
         now = self._clock.now_ms()
         ttl = creator.rule.session_ttl if opening.ttl is None else opening.ttl
         return SessionInfo(
-            session_id=f"hs_{uuid4().hex}",
+            session_id=_session_id(creator, opening),
             type=opening.type,
             version=version,
             creator_id=creator.agent_id,
@@ -226,6 +234,12 @@ class Lifecycle:
             audience = overdue.violators if action == "warn" else None
             violation = {"expectation": expectation.name, "violators": list(overdue.violators), "action": action}
             self._posting.say(session, EV_EXPECTATION_VIOLATED, audience, violation)
+
+
+def _session_id(creator: Agent, opening: Opening) -> str:
+    if opening.key is None:
+        return f"hs_{uuid4().hex}"
+    return f"hs_{sha256(f'{creator.agent_id} {opening.key}'.encode()).hexdigest()[:32]}"
 
 
 def _check_rules(creator: Agent, targets: list[Agent], session_type: str) -> None:

@@ -182,7 +182,7 @@ def test_a_window_says_what_it_leaves_out_and_needs_the_end_of_the_log_only() ->
         "four",
         "[agent-b]: five",
     ]
-    assert policy.project(log.envelopes[-2:], "a", log.folded.info.names()) == shown
+    assert policy.project(log.envelopes[-3:], "a", log.folded.info.names()) == shown
     assert len(windowed_summary(9).project(log.envelopes, "a", {})) == 4
     assert [policy.name, windowed_summary(9).name] == ["named_windowed_summary(2)", "windowed_summary(9)"]
 

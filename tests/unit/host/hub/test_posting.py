@@ -98,6 +98,21 @@ async def test_two_hubs_on_one_database_append_to_one_log(file_url: str) -> None
             assert mine == [f"{n} of {link.agent_id}" for n in range(20)]
 
 
+async def test_what_follows_a_lost_race_follows_in_the_log_too(file_url: str) -> None:
+    """The first of five has lost its place to another hub: the log has no gap, and the five keep their order."""
+    async with opened(file_url) as one, opened(file_url) as other:
+        alice = await join(one, "alice")
+        await join(one, "bob")
+        session = await open_session(alice, "bob")
+        await one.store.flush()
+        await other.registry.load()
+        bob = await join(other, "bob")
+        await other.table.get(session)
+        await alice.send(session, "first")
+        await asyncio.gather(*(bob.start_send(session, event_data={"text": str(n)}) for n in range(5)))
+        assert await texts(one, session) == ["first", *map(str, range(5))]
+
+
 async def test_a_turn_that_another_hub_has_taken_is_refused(file_url: str) -> None:
     async with opened(file_url) as one, opened(file_url) as other:
         alice = await join(one, "alice")
@@ -142,6 +157,18 @@ async def test_a_write_that_fails_leaves_no_trace() -> None:
     await alice.send(session, "kept")
     assert (await bob.get_text()).envelope.text == "kept"
     assert await texts(hub, session) == ["kept"]
+    await hub.close()
+
+
+async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    store.is_full = True
+    with pytest.raises(HubUnavailable, match="the hub cannot store this: disk full"):
+        await join(hub, "alice")
+    store.is_full = False
+    assert hub.agents.find("alice") is None
+    await join(hub, "alice")
     await hub.close()
 
 

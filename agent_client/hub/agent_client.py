@@ -1,0 +1,197 @@
+"""One agent on the hub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from agent_common.protocol.hub import (
+    Envelope,
+    NotifyFrame,
+    Passport,
+    ReceiptFrame,
+    Resume,
+    Rule,
+    SessionInfo,
+    SessionType,
+    TurnOutcome,
+    ViewPolicy,
+    load_info,
+)
+
+from .connection import Connection
+from .interfaces import NetworkAgent
+from .mailboxes import Mailboxes, handled
+from .session import Session
+
+Handler = Callable[[Envelope], Awaitable[TurnOutcome | None]]
+_REMEMBERED = 10_000
+
+
+class AgentClient:
+    """An agent that is registered: what it opens, sends and waits for, and the handler of what it gets."""
+
+    def __init__(
+        self, connection: Connection, agent_id: str, agent: NetworkAgent | None, *, passport: Passport, resume: Resume,
+        rule: Rule, hub: object | None, types: Mapping[str, SessionType[Any]],
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self.agent_id, self.agent, self.passport, self.resume, self.rule = agent_id, agent, passport, resume, rule
+        self.hub = hub
+        """The hub itself, if it is in this process."""
+        self.types = types
+        """The types of sessions that it knows."""
+        self._handler: Handler = _no_handler
+        self._mailboxes = Mailboxes(self._handle, self._answer)
+        self._waited: OrderedDict[str, int] = OrderedDict()
+        """Per session, the sequence of the last event that a wait has returned."""
+
+    # ---------------------------------------------------------------- what it does
+
+    async def open(
+        self,
+        type: str,
+        target: str | Sequence[str],
+        *,
+        knobs: dict[str, Any] | None = None,
+        labels: dict[str, str] | None = None,
+        ttl: float | None = None,
+        timeout: float = 60.0,  # noqa: ASYNC109
+    ) -> Session:
+        """Open a session; return it once all who are invited have acknowledged. Raises NetworkError or TimeoutError.
+
+        Within a handler, those who wait for its turn cannot be invited."""
+        frame = handled.get()
+        params = {
+            "agent_id": self.agent_id,
+            "type": type,
+            "targets": [target] if isinstance(target, str) else list(target),
+            "knobs": knobs or {},
+            "labels": labels or {},
+            "ttl": ttl,
+            "parent": frame.envelope.session_id if frame is not None else None,
+            "key": uuid4().hex,
+        }
+        info = await self._connection.ask("open", params, deadline=timeout)
+        return self.session(info["session_id"])
+
+    def session(self, session_id: str) -> Session:
+        """A session that it takes part in."""
+        return Session(self, session_id)
+
+    async def send_envelope(self, envelope: Envelope) -> str:
+        """Send an envelope; return its id once it is in the log. Raises NetworkError.
+
+        Without an idempotency key it gets one, so that it is stored once even if the link breaks meanwhile."""
+        update = {"sender_id": self.agent_id, "idempotency_key": envelope.idempotency_key or uuid4().hex}
+        return await self._connection.send(envelope.model_copy(update=update))
+
+    async def wait_for_session_event(
+        self,
+        session_id: str,
+        predicate: Callable[[Envelope], bool],
+        timeout: float = 300.0,  # noqa: ASYNC109
+    ) -> Envelope:
+        """Wait for an event of the others that matches, and return it. One that came before the wait counts, too,
+        unless an earlier wait has returned it or a later one. Raises NetworkError or TimeoutError."""
+        after = self._waited.get(session_id, 0)
+        async with (
+            asyncio.timeout(timeout),
+            self._connection.subscribe(session_id, self.agent_id, after) as events,
+        ):
+            while True:
+                envelope = await events.get()
+                if envelope.sender_id != self.agent_id and predicate(envelope):
+                    self._waited[session_id] = max(self._waited.pop(session_id, 0), envelope.sequence)
+                    if len(self._waited) > _REMEMBERED:
+                        self._waited.popitem(last=False)
+                    return envelope
+
+    def on_envelope(self, callback: Handler) -> None:
+        """Handle what comes with `callback` from now on. Its return acknowledges; what it raises brings the envelope
+        again after a pause. Until there is a handler, what comes waits."""
+        self._handler = callback
+        self._mailboxes.open()
+
+    # ---------------------------------------------------------------- what it may know
+
+    async def session_info(self, session_id: str) -> SessionInfo:
+        """A session that it takes part in. Raises NetworkError."""
+        return load_info(await self._ask("info", session_id=session_id))
+
+    async def close_session(self, session_id: str, reason: str) -> None:
+        """Close a session that it has created. Raises NetworkError."""
+        await self._ask("close", session_id=session_id, reason=reason)
+
+    async def default_view_policy(self, session_id: str) -> ViewPolicy:
+        """How participants of a session see what was said, by default."""
+        info = await self.session_info(session_id)
+        return self.types[info.type].default_view_policy(len(info.participants))
+
+    async def can_send(self, session_id: str) -> bool:
+        """Whether a text of it would be accepted now."""
+        return await self._ask("can_send", session_id=session_id)
+
+    async def read_log(self, session_id: str, after: int, limit: int) -> tuple[list[Envelope], int | None]:
+        """A page of what it may read of a log, and the sequence after which the next one begins."""
+        page = await self._ask("read_log", session_id=session_id, after=after, limit=limit)
+        return [Envelope.model_validate(one) for one in page["envelopes"]], page["next"]
+
+    async def turn_before(self, envelope: Envelope) -> tuple[str | None, TurnOutcome | None]:
+        """What it has done about an envelope before: the id of its reply, and the outcome of its turn."""
+        found = await self._ask(
+            "turn", session_id=envelope.session_id, envelope_id=envelope.envelope_id, sequence=envelope.sequence
+        )
+        return found["reply"], found["outcome"]
+
+    async def set_rule(self, rule: Rule) -> None:
+        """Change its rule."""
+        await self._ask("set_rule", rule=rule.model_dump(mode="json"))
+        self.rule = rule
+
+    async def set_resume(self, resume: Resume) -> None:
+        """Change its resume."""
+        await self._ask("set_resume", resume=resume.model_dump(mode="json"))
+        self.resume = resume
+
+    async def _ask(self, op: str, **params: Any) -> Any:
+        return await self._connection.ask(op, {"agent_id": self.agent_id, **params})
+
+    # ---------------------------------------------------------------- what it gets
+
+    def receive(self, frame: NotifyFrame) -> None:
+        """Take a delivery. Never waits."""
+        self._mailboxes.put(frame)
+
+    def give_up(self, envelope_id: str) -> None:
+        """An envelope that its handler has refused too often does not come again."""
+        self._mailboxes.give_up(envelope_id)
+
+    def start_over(self) -> None:
+        """The link is a new one."""
+        self._mailboxes.start_over()
+
+    async def close(self) -> None:
+        """Cancel the handlers that run."""
+        await self._mailboxes.close()
+
+    async def _handle(self, envelope: Envelope) -> TurnOutcome | None:
+        return await self._handler(envelope)
+
+    async def _answer(self, frame: NotifyFrame, outcome: TurnOutcome | None, fault: str | None) -> None:
+        receipt = ReceiptFrame(
+            envelope_id=frame.envelope.envelope_id,
+            session_id=frame.envelope.session_id,
+            recipient_id=self.agent_id,
+            status="ack" if fault is None else "nack",
+            outcome=outcome,
+            reason=fault or "",
+        )
+        await self._connection.tell(receipt)
+
+
+async def _no_handler(_envelope: Envelope) -> None:
+    raise NotImplementedError("set a handler with on_envelope")

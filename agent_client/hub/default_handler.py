@@ -1,0 +1,134 @@
+"""The handler of agents that answer: it accepts invitations, and asks the agent when it is its turn.
+
+Its parts are public, so that a handler of your own can use some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_common.protocol.hub import (
+    EV_HANDOFF,
+    EV_SESSION_INVITE,
+    EV_SESSION_INVITE_ACK,
+    EV_TEXT,
+    Envelope,
+    ProtocolError,
+    SessionInfo,
+    TurnOutcome,
+    ViewPolicy,
+    render,
+)
+
+from .agent_client import AgentClient
+from .interfaces import MemoryStream
+from .mailboxes import handled
+from .session import Session
+
+SESSION_DEP = "ag2.network.session"
+AGENT_CLIENT_DEP = "ag2.network.agent_client"
+HUB_DEP = "ag2.network.hub"
+_PAGE = 100
+
+
+async def default_handler(client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
+    """Handle an envelope as the table of docs/reference/hub.md says. What the agent raises brings it again."""
+    if envelope.event_type == EV_SESSION_INVITE:
+        await accept_invitation(client, envelope)
+        return None
+    if envelope.event_type not in (EV_TEXT, EV_HANDOFF) or client.agent is None:
+        return None
+    outcome = await _earlier_outcome(client, envelope)
+    if outcome is not None or not await client.can_send(envelope.session_id):
+        return outcome
+    return await answer(client, envelope)
+
+
+async def accept_invitation(client: AgentClient, envelope: Envelope) -> None:
+    """Take part in the session that an invitation is for."""
+    acknowledgement = Envelope(
+        session_id=envelope.session_id,
+        event_type=EV_SESSION_INVITE_ACK,
+        causation_id=envelope.envelope_id,
+        idempotency_key=f"ack:{envelope.envelope_id}",
+    )
+    try:
+        await client.send_envelope(acknowledgement)
+    except ProtocolError:
+        return  # it was answered before, or the session is over
+
+
+async def answer(client: AgentClient, envelope: Envelope) -> TurnOutcome:
+    """Ask the agent, and send its reply. A reply is sent once, however often this is called for an envelope."""
+    if client.agent is None:
+        return "silent"
+    session = client.session(envelope.session_id)
+    info = await session.info()
+    policy = resolve_view_policy(client, info)
+    log = [*await read_wal_until(client, envelope, policy), envelope]
+    view = policy.project(log, client.agent_id, info.names())
+    asked = view.pop().text if view and view[-1].role == "user" else render(envelope)
+    if not asked:
+        return "silent"
+    stream = MemoryStream(tuple(view))
+    reply = await client.agent.ask(asked, stream=stream, dependencies=stamp_dependencies(client, session))
+    text = reply_text(reply)
+    if not text:
+        return "silent"
+    try:
+        await session.send(text, causation_id=envelope.envelope_id, idempotency_key=f"reply:{envelope.envelope_id}")
+    except ProtocolError:
+        return "failed"  # the turn has passed, or the session is over: asking again would not help
+    return "replied"
+
+
+async def read_wal_until(
+    client: AgentClient, envelope: Envelope, policy: ViewPolicy | None = None
+) -> Sequence[Envelope]:
+    """The log up to an envelope, without it. With a policy that shows the end only, no more than that is read."""
+    wanted = None if policy is None else policy.recent
+    found: list[Envelope] = []
+    end = envelope.sequence - 1
+    while end > 0:
+        start = max(0, end - _PAGE)
+        found[:0] = await _read(client, envelope.session_id, start, end)
+        if wanted is not None and sum(bool(render(one)) for one in found) >= wanted:
+            break
+        end = start
+    return found
+
+
+async def _read(client: AgentClient, session_id: str, after: int, end: int) -> list[Envelope]:
+    """What may be read of a log after a sequence, up to another."""
+    found: list[Envelope] = []
+    position: int | None = after
+    while position is not None and position < end:
+        page, position = await client.read_log(session_id, position, end - position)
+        found += [one for one in page if one.sequence <= end]
+    return found
+
+
+def resolve_view_policy(client: AgentClient, info: SessionInfo) -> ViewPolicy:
+    """How this participant sees what was said: as the type of the session has it."""
+    return client.types[info.type].default_view_policy(len(info.participants))
+
+
+def stamp_dependencies(client: AgentClient, session: Session) -> dict[str, Any]:
+    """What a turn can reach: the session, the client, and the hub if it is in this process."""
+    return {SESSION_DEP: session, AGENT_CLIENT_DEP: client, HUB_DEP: client.hub}
+
+
+def reply_text(reply: object) -> str:
+    """What an agent has replied."""
+    content = getattr(reply, "content", reply)
+    return "" if content is None else str(content).strip()
+
+
+async def _earlier_outcome(client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
+    """How a turn over this envelope ended before, if it may have been delivered before."""
+    frame = handled.get()
+    if frame is None or frame.attempt == 1 or frame.envelope.envelope_id != envelope.envelope_id:
+        return None
+    reply, outcome = await client.turn_before(envelope)
+    return "replied" if reply is not None else outcome
