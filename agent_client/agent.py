@@ -176,13 +176,15 @@ class Agent:
         model: str | None = None,
         agent: str | None = None,
         on_busy: WhenBusy = "queue",
+        sender: str | None = None,
         wait: float = WAIT_SECONDS,
         reconnect: float = RECONNECT_SECONDS,
     ) -> ChatStream:
         """Send a message and follow its turn. Without `session` it continues the user's main session. The same `id`
-        with the same content is the same message, so it is safe to send again. The stream ends with ConnectionFailed
+        with the same content is the same message, so it is safe to send again. `sender` names the member of a group
+        for which the user stands; an answer that names another one is refused. The stream ends with ConnectionFailed
         when the server is away for `reconnect` seconds."""
-        body = _message(message, session=session, id=id, model=model, agent=agent, on_busy=on_busy)
+        body = _message(message, session=session, id=id, model=model, agent=agent, on_busy=on_busy, sender=sender)
         return ChatStream(self._connection, Call("POST", "/chat/stream", json=body), wait, reconnect)
 
     async def send(
@@ -194,10 +196,12 @@ class Agent:
         model: str | None = None,
         agent: str | None = None,
         on_busy: WhenBusy = "queue",
+        sender: str | None = None,
     ) -> None:
         """Send a message without waiting for its turn; it is on the agent's disk when this returns. `chat` with the
         same `id` follows it."""
-        body = _message(message, session=session, id=id, model=model, agent=agent, on_busy=on_busy) | {"wait": 0}
+        body = _message(message, session=session, id=id, model=model, agent=agent, on_busy=on_busy, sender=sender)
+        body |= {"wait": 0}
         await self._connection.send(Call("POST", "/chat", json=body, repeatable=True))
 
     async def edit(self, message: str, *, session: str, id: str) -> None:
@@ -236,11 +240,13 @@ class Agent:
         request: Request,
         given: Decision | str | Sequence[str] | Sequence[Sequence[str]],
         reason: str | None = None,
+        *,
+        sender: str | None = None,
     ) -> AnswerReply:
         """Answer what waits for a person: an approval with `once`, `always` or `reject` (and a reason), a question with
         a text, several questions with one text or list of texts each. An entry of `pending` is answered for its user.
-        Raises NotWaiting."""
-        body: dict[str, Any] = {"id": request.id}
+        Raises NotWaiting, and Conflict if `sender` is not the member of a group who was asked."""
+        body: dict[str, Any] = {"id": request.id} | ({} if sender is None else {"sender": sender})
         if isinstance(request, Approval) or getattr(request, "kind", None) == "approval":
             body |= {"decision": given} | ({} if reason is None else {"reason": reason})
         else:

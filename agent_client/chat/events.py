@@ -107,6 +107,8 @@ class Approval:
     """Which rule asks."""
     always: Sequence[Any] = ()
     """The rules that the answer `always` adds to the session."""
+    code: str | None = None
+    """What an answer in plain text repeats, as in `yes K7`."""
     type: Literal["approval"] = "approval"
 
 

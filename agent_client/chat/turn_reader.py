@@ -161,6 +161,7 @@ class TurnReader:
             call.input if call else None,
             about.get("reason"),
             about.get("always") or (),
+            about.get("code"),
         )
 
     def _result(self, call_id: str, output: Any = None, error: str | None = None) -> Iterator[ChatEvent]:

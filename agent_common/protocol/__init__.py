@@ -104,6 +104,7 @@ from .permission import (
 )
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from .schemas import json_schemas
+from .typed_decision import TypedDecision, how_to_decide, lacks_code, read_typed_decision
 from .usage import Usage
 
 if TYPE_CHECKING:  # imported on first use: a guest without a channel does not need it
@@ -207,6 +208,7 @@ __all__ = [
     "ToolContract",
     "ToolOutput",
     "ToolSource",
+    "TypedDecision",
     "UIMessage",
     "UnrewindReply",
     "Usage",
@@ -219,12 +221,15 @@ __all__ = [
     "field_docs",
     "first_page",
     "format_position",
+    "how_to_decide",
     "hub",
     "is_object",
     "json_schemas",
+    "lacks_code",
     "limit_faults",
     "new_task_id",
     "parse_position",
+    "read_typed_decision",
     "validation_faults",
     "without_notes",
     "work",

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from agent_common.protocol import is_object
 
 from ..ports import Note
-from ..sessions import APPROVAL_PART, INVALID_RESULT, NOTICE, RETRY, STEER, tool_name
+from ..sessions import INVALID_RESULT, NOTICE, RETRY, STEER, approval_id, approvals_shown, tool_name
 from .notes import notes_block
 from .sanitize import escape_result_json, escape_text, wrap_data
 
@@ -124,12 +124,11 @@ def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] =
     return [to_json(message) for message in messages]
 
 
-def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
-    """Yield the steps of a recorded assistant message, without interrupted model calls that were repeated."""
-    step = Step()
-    asked = {
-        part.get("id"): part["data"] for part in parts if part["type"] == APPROVAL_PART and is_object(part.get("data"))
-    }
+def steps_of(parts: Sequence[dict[str, Any]], reply_id: str = "") -> Iterator[Step]:
+    """Yield the steps of a recorded assistant message, without interrupted model calls that were repeated.
+
+    With `reply_id`, the id of the message, its calls that a person has approved are marked as such."""
+    step, shown = Step(), approvals_shown(parts) if reply_id else {}
     for part in parts:
         kind: str = part["type"]
         if kind == "step-start":
@@ -146,12 +145,22 @@ def steps_of(parts: Sequence[dict[str, Any]]) -> Iterator[Step]:
             if part["data"]["parts"]:
                 step.notices.append(user_message_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
-            approved = part["state"] == "approval-responded" and part["approval"].get("approved") is True
-            call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part), approved)
-            touches = asked.get(part["approval"]["id"], {}).get("touches") if approved else None
-            call.approved_for = tuple(touches) if touches is not None else None
+            call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part))
+            if reply_id and part["state"] == "approval-responded":
+                _mark_approved(call, reply_id, part["approval"], shown)
             step.calls.append(call)
     yield step
+
+
+def _mark_approved(
+    call: ToolCallRecord, reply_id: str, answered: dict[str, Any], shown: dict[str, dict[str, Any]]
+) -> None:
+    """Mark the call as approved if the approval is of this very call, with these arguments."""
+    about = shown.get(answered["id"], {})
+    this_call = answered["id"] == approval_id(reply_id, call.id, call.name, call.input, about)
+    call.approved = this_call and answered.get("approved") is True
+    touches = about.get("touches") if call.approved else None
+    call.approved_for = tuple(touches) if touches is not None else None
 
 
 def _result(call: ToolCallRecord) -> str:

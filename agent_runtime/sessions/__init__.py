@@ -3,8 +3,8 @@
 from . import branches, markers, retention, spoken_messages
 from .branches import Branch, RewindResult
 from .markers import COMPACTION, Marked, Marker, Shortened
+from .record.approvals import APPROVAL_PART, APPROVAL_PREFIX, approval_id, approvals_shown
 from .record.parts import (
-    APPROVAL_PART,
     INVALID_RESULT,
     NOTICE,
     RETRY,
@@ -31,6 +31,7 @@ from .transfer import transfer
 
 __all__ = [
     "APPROVAL_PART",
+    "APPROVAL_PREFIX",
     "CALL_ERROR",
     "COMPACTION",
     "CUSTOM",
@@ -61,6 +62,8 @@ __all__ = [
     "TurnRow",
     "WaitingMessage",
     "agent_prompts",
+    "approval_id",
+    "approvals_shown",
     "branches",
     "completed_step_count",
     "history",

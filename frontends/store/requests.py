@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 RequestState = Literal["open", "decided"]
+REQUEST_CODES = ("ALTER TABLE requests ADD COLUMN code TEXT",)
 REQUESTS = (
     """
     CREATE TABLE requests (
@@ -46,7 +47,7 @@ REQUESTS = (
 _COLUMNS = (
     "token, bot, chat, workspace, user, session, request, since, kind, tool, input, reason, always, requester,"
     " requester_name, origin, expires_at, answers, picked, reason_from, reason_until, deciding, verdict, state,"
-    " created_at"
+    " created_at, code"
 )
 
 
@@ -79,6 +80,8 @@ class StoredRequest:
     verdict: str | None = None
     state: RequestState = "open"
     created_at: int = 0
+    code: str | None = None
+    """Of an approval: what a decision in plain text repeats."""
 
     @property
     def id(self) -> str:
@@ -96,13 +99,13 @@ def add_request_in(connection: sqlite3.Connection, new: StoredRequest) -> bool:
     row = (
         *(new.token, new.bot, new.chat, new.workspace, new.user, new.session, new.request, new.since, new.kind),
         *(new.tool, json.dumps(new.input), new.reason, json.dumps([*new.always]), new.requester, new.requester_name),
-        *(new.origin, new.expires_at, new.created_at),
+        *(new.origin, new.expires_at, new.created_at, new.code),
     )
     return bool(
         connection.execute(
             "INSERT INTO requests (token, bot, chat, workspace, user, session, request, since, kind, tool, input,"
-            " reason, always, requester, requester_name, origin, expires_at, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " reason, always, requester, requester_name, origin, expires_at, created_at, code)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             row,
         ).rowcount
     )

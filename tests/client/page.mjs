@@ -37,7 +37,8 @@ await api("PUT", `/sessions/${chat.id}/permissions`, { rules: [{ permission: "ba
 await chat.sendMessage({ text: "paint" });
 await chat.addToolOutput({ tool: "question", toolCallId: "q2", output: { answers: [["red"]] } });
 assert.deepEqual([chat.status, textOf(chat.lastMessage)], ["ready", "Well."]);
-await chat.addToolApprovalResponse({ id: "approval_b1", approved: true });
+const asked = chat.lastMessage.parts.find(({ toolCallId }) => toolCallId === "b1");
+await chat.addToolApprovalResponse({ id: asked.approval.id, approved: true });
 await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "Well.Done.");
 
 await script(call("question", { questions: [{ question: "Shall I?" }] }), say("Never mind."));

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agent_common.protocol import is_object
+from agent_common.protocol import is_object, read_typed_decision
 
 from ... import Approval
 from ..output import safe_json, safe_line, safe_text
@@ -18,7 +18,9 @@ from .blocks import FileChange, change_lines, counted, difference
 from .screen import Choice, Menu, Picked
 
 MAX_CHANGED = 1000
-ONCE, ALWAYS, REJECT = "once", "always", "reject"
+ONCE: Final = "once"
+ALWAYS: Final = "always"
+REJECT: Final = "reject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,13 @@ def decision(words: list[str], picked: Picked) -> str:
     return words[picked.numbers[0]]
 
 
-def decision_of_line(text: str) -> Decision | None:
-    """Read an answer that was typed as a line: `yes`, `always`, `no` or `no, REASON`; None if it is none."""
-    word, _, rest = text.strip().partition(" ")
-    match word.rstrip(",:.").lower():
-        case "y" | "yes" | "once" | "1":
-            return None if rest else Decision("once")
-        case "a" | "always" | "2":
-            return None if rest else Decision("always")
-        case "n" | "no" | "reject" | "3":
-            return Decision("reject", rest.strip() or None)
-        case _:
-            return None
+def decision_of_line(approval: Approval, text: str) -> Decision | None:
+    """Read an answer that was typed as a line, with the code of the approval; None if it is none, as the line may have
+    been written before its writer saw what is asked."""
+    typed = read_typed_decision(text)
+    if typed is None or typed.code != approval.code:
+        return None
+    return Decision(ONCE) if typed.approved else Decision(REJECT, typed.reason)
 
 
 def rules_in_words(approval: Approval) -> str:
@@ -88,6 +85,8 @@ def _about(approval: Approval, change: FileChange | None) -> Iterator[Renderable
     if approval.reason:
         yield Text("")
         yield Text(safe_line(approval.reason), "dim")
+    if approval.code:
+        yield Text(f"Code {safe_line(approval.code)}", "dim")
 
 
 def _command(given: dict[str, Any]) -> Iterator[Text]:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import AsyncGenerator
 from queue import SimpleQueue
 
+from agent_common.protocol import how_to_decide
+
 from ... import (
     Agent,
     Approval,
@@ -24,7 +26,7 @@ from ... import (
 )
 from ..errors import ABORTED, DONE, FAILED, WAITS, explain
 from ..output import Output, safe_line
-from .approval import decision_of_line, rules_in_words
+from .approval import decision_of_line
 from .blocks import QUESTION, ToolLine
 from .conversation import FOLLOW_SECONDS
 from .options import ChatOptions
@@ -86,10 +88,12 @@ class PlainChat:
             self._line(f"? allow {request.tool} {safe_line(str(request.input))}")
             if request.reason:
                 self._line(f"  {request.reason}")
-            always = f", always ({rules_in_words(request)})" if request.always else ""
+            if request.code is None:  # an agent of an earlier version
+                self._line(f"  it waits for `agent approve {request.id}`")
+                return False
             while True:
-                self._line(f"  yes, no, no REASON{always}:")
-                if decided := decision_of_line(await anext(lines)):
+                self._line(f"  {how_to_decide(request.code)}, with a reason behind it if you like:")
+                if decided := decision_of_line(request, await anext(lines)):
                     await self._agent.answer(request, decided.word, decided.reason)
                     return True
         except StopAsyncIteration:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_common.protocol import how_to_decide
+
 from ..contexts import Target, identify, open_agent, open_mesh
 from ..errors import DONE, WAITS, CliError, UsageError
 from ..output import local_time, print_error, safe_json
@@ -31,7 +33,9 @@ async def pending(call: Invocation) -> None:
 @command
 async def approve(
     call: Invocation,
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="What is answered; without it a list.")] = None,
+    id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="What is answered, by its id or code; without it a list.")
+    ] = None,
     *,
     once: Annotated[bool, typer.Option("--once", help="Allow this call.")] = False,
     always: Annotated[bool, typer.Option("--always", help="Allow such calls for the rest of the session.")] = False,
@@ -61,7 +65,7 @@ async def approve(
     async with open_agent(replace(target, workspace=_workspace(request) or target.workspace)) as agent:
         await _give(agent, request, chosen, answer or (), reason)
     if call.output.json:
-        call.output.document({"id": id, "answered": True})
+        call.output.document({"id": request.id, "answered": True})
     else:
         call.output.line("answered")
     return DONE
@@ -91,13 +95,14 @@ def _list(call: Invocation, found: Sequence[ListedRequest]) -> None:
             _workspace(one),
             one.user,
             one.session_id,
+            one.code or "",
             local_time(one.since),
             one.tool,
             _brief(one)[:limit],
         )
         for one in found
     ]
-    columns = ("id", "kind", "workspace", "user", "session", "since", "tool", "input")
+    columns = ("id", "kind", "workspace", "user", "session", "code", "since", "tool", "input")
     call.output.table(columns, rows, empty="nothing waits for a person")
 
 
@@ -116,8 +121,8 @@ def _questions(request: ListedRequest) -> Sequence[dict[str, Any]]:
 
 
 def _one(found: Sequence[ListedRequest], id: str, session: str | None) -> ListedRequest:
-    """Return the request of that id. Raises CliError, UsageError if several have it."""
-    same = [one for one in found if one.id == id and session in (None, one.session_id)]
+    """Return the request of that id or code. Raises CliError, UsageError if several have it."""
+    same = [one for one in found if id in (one.id, one.code) and session in (None, one.session_id)]
     if not same:
         raise CliError(f"nothing waits under the id {id!r}", "`agent pending` lists what does")
     if len(same) > 1:
@@ -143,7 +148,8 @@ def _show(call: Invocation, request: ListedRequest) -> None:
     call.output.text(safe_json(request.input, indent=2) + "\n")
     for rule in request.always:
         call.output.line(f"--always adds the rule {safe_json(rule)}")
-    call.output.note("answer it with --once, --always or --reject")
+    in_text = f"; in the conversation, {how_to_decide(request.code)}" if request.code else ""
+    call.output.note(f"answer it with --once, --always or --reject{in_text}")
 
 
 async def _give(

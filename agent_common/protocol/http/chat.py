@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,6 +14,8 @@ DEFAULT_WAIT_SECONDS = 120.0
 MAX_WAIT_SECONDS = 600.0
 SESSION_NAME = r"^[^/]*$"
 """No slash, because a session's name is part of a path."""
+Sender = Annotated[str | None, Field(min_length=1, max_length=200)]
+"""The member of a group who writes, where one principal stands for the group."""
 
 
 class TextPart(Inbound):
@@ -41,6 +43,8 @@ class ChatRequest(Inbound):
     """The conversation; null means the principal's main session."""
     user: str | None = Field(default=None, min_length=1, max_length=200)
     """The principal on whose behalf the token's holder speaks."""
+    sender: Sender = None
+    """The member of a group who writes. What the turn asks, only a message of the same sender answers."""
     model: str | None = Field(default=None, min_length=1, max_length=200)
     """The model for this turn; it stays until changed."""
     agent: str | None = Field(default=None, min_length=1, max_length=200)
@@ -49,7 +53,7 @@ class ChatRequest(Inbound):
     """The agent may also be named here, as in a frontend's message."""
     on_busy: OnBusy = "answer"
     """What to do while a turn runs in this session. `answer`: if the turn waits for a person, the message is the
-    answer; otherwise it queues."""
+    answer to its question, or `yes` or `no` with the code of an approval; otherwise it queues."""
     message_id: str | None = Field(default=None, min_length=1, max_length=200)
     """The caller's id: the same id with the same content is the same message."""
     wait: float = Field(default=DEFAULT_WAIT_SECONDS, ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)
@@ -95,6 +99,8 @@ class UseChatRequest(BaseModel):
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     messageId: str | None = Field(default=None, max_length=200)  # noqa: N815  the AI SDK's name
     on_busy: OnBusy = "queue"
+    sender: Sender = None
+    """As in a ChatRequest and an AnswerRequest."""
 
 
 class ResetRequest(Inbound):
@@ -149,10 +155,12 @@ class AnswerRequest(Inbound):
 
     id: str = Field(min_length=1, max_length=300)
     """The id of the question or approval, from `pending` or the stream."""
+    sender: Sender = None
+    """The member of a group who answers, who must be the one who was asked. Unset, the token's holder decides."""
     answers: list[list[str]] | None = Field(default=None, max_length=100)
     """For a question: one list of texts for each question, in order."""
     decision: Literal["once", "always", "reject"] | None = None
-    """For an approval. `always` also allows this tool for the rest of the session."""
+    """For an approval. `always` also adds the rules that `pending` lists under `always`."""
     reason: str | None = Field(default=None, max_length=2000)
     """Why the call is rejected, for the model."""
 

@@ -29,10 +29,15 @@ class ListedRequest(Peer):
     """The user message that the turn answers."""
     user: str
     """The principal of the session, who may answer."""
+    sender: str | None = None
+    """The member of a group who was asked, if the message named its sender."""
     agent: str
     kind: RequestKind
     id: str
-    """The id that the answer names."""
+    """The id that the answer names. It is used once in the session; an approval's also stands for the call's
+    arguments."""
+    code: str | None = None
+    """Of an approval: what a message in plain text repeats to answer it, as in `yes K7`."""
     tool_call_id: str
     tool: str
     """The tool that is to be called; `question` for a question."""

@@ -115,6 +115,7 @@ def _incoming(request: Request, own: ChatRequest) -> IncomingMessage:
         model=own.model,
         agent=own.named_agent,
         on_busy=own.on_busy,
+        sender=own.sender,
     )
 
 
@@ -122,7 +123,7 @@ async def _submit_answers(
     request: Request, services: Services, posted: UseChatRequest, options: _ReplyOptions
 ) -> Response:
     """Submit the answers in an assistant's message; the stream continues that message."""
-    given = tuple(use_chat.answers(posted.messages[-1]))
+    given = tuple(use_chat.answers(posted.messages[-1], posted.sender))
     if not given:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
     turn = await services.human_answers.submit_all(

@@ -36,6 +36,7 @@ def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
         message_id=last.id or None,
         agent=_agent(asked, last),
         on_busy=asked.on_busy,
+        sender=asked.sender,
         regenerate=asked.trigger == "regenerate-message",
         is_edit=edited,
     )
@@ -51,18 +52,20 @@ def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
     return found
 
 
-def answers(last: UIMessage) -> Iterator[HumanAnswer]:
-    """Yield the answers in the parts of an assistant's message."""
+def answers(last: UIMessage, sender: str | None) -> Iterator[HumanAnswer]:
+    """Yield the answers in the parts of an assistant's message: approvals by their own ids, questions by their calls'.
+    The message repeats parts that were answered before, whose ids are not open any more."""
     for part in last.parts:
         call_id, approval = part.get("toolCallId"), part.get("approval")
         if part.get("state") == "approval-responded" and is_object(approval):
             decision = "once" if approval.get("approved") is True else "reject"
-            reason = approval.get("reason")
-            yield HumanAnswer(str(call_id), decision=decision, reason=reason if isinstance(reason, str) else None)
+            given = approval.get("reason")
+            reason = given if isinstance(given, str) else None
+            yield HumanAnswer(str(approval.get("id")), decision=decision, reason=reason, sender=sender)
         elif part.get("state") == "output-available" and isinstance(call_id, str):
-            yield HumanAnswer(call_id, answers=_texts(part.get("output")))
+            yield HumanAnswer(call_id, answers=_texts(part.get("output")), sender=sender)
         elif part.get("state") == "output-error" and isinstance(call_id, str):
-            yield HumanAnswer(call_id, no_answer_reason=str(part.get("errorText") or "no answer"))
+            yield HumanAnswer(call_id, no_answer_reason=str(part.get("errorText") or "no answer"), sender=sender)
 
 
 def _texts(output: Any) -> list[list[str]] | None:

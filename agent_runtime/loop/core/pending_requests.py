@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...sessions import APPROVAL_PART, tool_name
+from ...sessions import approval_id, approvals_shown, tool_name
 
 QUESTION_TOOL = "question"
 """The tool that asks a person questions."""
@@ -20,11 +20,14 @@ class PendingRequest:
     """One call that needs a person's answer to continue."""
 
     id: str
-    """The id that an answer names: of the call for a question, of the approval for an approval."""
+    """The id that an answer names: of the call for a question, of the approval for an approval. Both are used once in a
+    session."""
     kind: Literal["question", "approval"]
     call_id: str
     tool: str
     input: dict[str, Any]
+    code: str | None = None
+    """Of an approval: what an answer in plain text repeats. None: it was asked for by an earlier version."""
     reason: str = ""
     always_rules: Sequence[dict[str, Any]] | None = None
     """The rules that the decision `always` adds; None: one that allows all calls of the tool."""
@@ -49,24 +52,34 @@ class PendingRequest:
         what: dict[str, Any] = {"questions": self.questions}
         if self.kind == "approval":
             what = {"tool": self.tool, "input": self.input, "always": list(self.rules)}
+            if self.code is not None:
+                what["code"] = self.code
             if self.reason:
                 what["reason"] = self.reason
         return {"id": self.id, "kind": self.kind, "tool_call_id": self.call_id, **what}
 
 
-def pending_requests_of(parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
+def pending_requests_of(reply_id: str, parts: Sequence[dict[str, Any]]) -> dict[str, PendingRequest]:
     """Return the open requests of a recorded reply by id."""
-    asked: dict[str, dict[str, Any]] = {part["id"]: part["data"] for part in parts if part.get("type") == APPROVAL_PART}
-    found = [_pending_request(part, asked) for part in parts]
+    shown = approvals_shown(parts)
+    found = [_pending_request(reply_id, part, shown) for part in parts]
     return {wait.id: wait for wait in found if wait is not None}
 
 
-def _pending_request(part: dict[str, Any], asked: dict[str, dict[str, Any]]) -> PendingRequest | None:
+def _pending_request(reply_id: str, part: dict[str, Any], shown: dict[str, dict[str, Any]]) -> PendingRequest | None:
     name, state = tool_name(part), part.get("state")
     if name is not None and state == "approval-requested":
-        about = asked.get(part["approval"]["id"], {})
-        ids = (part["approval"]["id"], "approval", part["toolCallId"])
-        return PendingRequest(*ids, name, part["input"], about.get("reason", ""), about.get("always"))
+        call_id, about = part["toolCallId"], shown.get(part["approval"]["id"], {})
+        return PendingRequest(
+            approval_id(reply_id, call_id, name, part["input"], about),
+            "approval",
+            call_id,
+            name,
+            part["input"],
+            about.get("code"),
+            about.get("reason", ""),
+            about.get("always"),
+        )
     if name == QUESTION_TOOL and state == "input-available":
         return PendingRequest(part["toolCallId"], "question", part["toolCallId"], name, part["input"])
     return None

@@ -87,6 +87,8 @@ class TurnRequest:
     parent: Turn | None = None
     """The turn that called this one as a subagent."""
     interactive: bool = False
+    sender: str | None = None
+    """The member of a group who sent the message, and answers what the turn asks; None: not named."""
     steers: bool = False
     """The message joins the turn that runs in its session, if that takes another step."""
     external_work: ExternalWork | None = None
@@ -130,7 +132,7 @@ class HumanWait:
     requests: dict[str, PendingRequest] = field(default_factory=dict[str, PendingRequest])
     """The open questions and approvals by id, while the turn waits."""
     answerable_ids: set[str] = field(default_factory=set[str])
-    """Calls and approvals of the current step that may be answered already."""
+    """Questions and approvals of the current step that may be answered already."""
     answer_writes: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """Answers that are being written to the disk."""
     since_ms: int | None = None

@@ -29,6 +29,7 @@ from ..limits.model_meter import TurnMeter
 from ..notes.compose import compose_notes
 from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
 from ..services import LoopServices
+from ..turn.approval_codes import ApprovalCodes
 from ..turn.chunk_writer import ChunkWriter
 from ..turn.context_budget import ContextBudgets
 from ..turn.deps import TurnDeps
@@ -92,7 +93,7 @@ class TurnRunner:
             if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION_TOOL:
                 turn.human_wait.answerable_ids.add(chunk.toolCallId)
             elif isinstance(chunk, c.ToolApprovalRequest):
-                turn.human_wait.answerable_ids |= {chunk.approvalId, chunk.toolCallId}
+                turn.human_wait.answerable_ids.add(chunk.approvalId)
             if isinstance(chunk, c.FinishStep):
                 turn.human_wait.answerable_ids.clear()
                 self.services.counters.count_step(turn, self.services.clock.now_ms())
@@ -218,6 +219,9 @@ class TurnRunner:
                 lambda connection: history.has_call(connection, conversation.id, call)
             ),
             price_check=services.price_check,
+            approval_codes=ApprovalCodes(
+                lambda: services.database.read(lambda connection: history.approval_codes(connection, conversation.id))
+            ),
         )
 
     async def _read_view(self, turn: Turn) -> View:
@@ -243,7 +247,7 @@ class TurnRunner:
         turn.session.view = None
         await self.finalizer.save_with_retries(turn, recorder, _record_pause)
         turn.has_run_before = True
-        turn.human_wait.requests = pending_requests_of(turn.end.reply_parts)
+        turn.human_wait.requests = pending_requests_of(turn.request.reply_id, turn.end.reply_parts)
         turn.human_wait.answerable_ids.clear()
         turn.interruptible = False
         turn.transition("waiting")

@@ -53,6 +53,8 @@ class IncomingMessage:
     agent: str | None = None
     """The agent that is to answer; None: the session's own."""
     on_busy: OnBusy = "queue"
+    sender: str | None = None
+    """The member of a group who writes, where one principal stands for the group."""
     regenerate: bool = False
     """Make the reply to the message of this id again: the conversation is first rewound to the message."""
     is_edit: bool = False
@@ -109,9 +111,9 @@ class ChatService:
     async def _answer(
         self, waiting_turn: Turn, incoming: IncomingMessage, session: LiveSession
     ) -> Turn | CompletedTurn:
-        """Submit the message as the answer that the turn waits for. Raises Conflict `not_an_answer`."""
+        """Submit the message as the answer that the turn waits for. Raises Conflict `not_an_answer`, `wrong_sender`."""
         require_same_agent_and_model(waiting_turn, agent=incoming.agent, model=incoming.model)
-        answer = parse_plain_text_answer(waiting_turn, incoming.parts)
+        answer = parse_plain_text_answer(waiting_turn, incoming.parts, incoming.sender)
         message = self._turn(replace(incoming, agent=waiting_turn.request.agent, model=waiting_turn.model), session)
         admitted, since = self._unit(incoming, message), waiting_turn.stream.resume_position
 
@@ -237,6 +239,7 @@ class ChatService:
                 task_id=external_work.work_id if external_work is not None else None,
                 external_work=external_work,
                 interactive=external_work is None,
+                sender=incoming.sender,
                 steers=incoming.on_busy == "steer",
             ),
             budget=UsageBudget(external_work.narrow_limits(limits) if external_work is not None else limits),
@@ -306,6 +309,8 @@ def _metadata(turn: Turn) -> dict[str, Any]:
     if turn.request.external_work is not None:
         source, work_id = turn.request.external_work.source, turn.request.external_work.work_id
         about["trigger"] = {"source": source, "fired_at": turn.sent_ms, "delivery_id": work_id}
+    if turn.request.sender is not None:
+        about["sender"] = turn.request.sender
     if turn.request.steers:
         about["steers"] = True
     if turn.snapshot_id is not None:

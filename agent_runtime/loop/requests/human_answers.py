@@ -32,12 +32,14 @@ class HumanAnswer:
     """A person's answer to one request."""
 
     id: str
-    """The request's id; an approval may also be named by its call's id."""
+    """The request's id."""
     answers: list[list[str]] | None = None
     """For a question: one list of texts per question."""
     decision: Decision | None = None
     """For an approval only."""
     reason: str | None = None
+    sender: str | None = None
+    """The member of a group who answers; None: the token's holder."""
     no_answer_reason: str | None = None
     """Why there will be no answer: the question's call then fails with this text."""
 
@@ -51,8 +53,9 @@ class HumanAnswers:
     async def submit(self, principal: str, session: str, answer: HumanAnswer) -> Turn:
         """Record the answer and return its turn.
 
-        Raises NotFound for an unknown session, Conflict `not_waiting` if no request with that id is open, and
-        InvalidRequest if the answer does not fit the request. Nothing has changed then.
+        Raises NotFound for an unknown session, Conflict `not_waiting` if no request with that id is open and
+        `wrong_sender` if another member of a group was asked, and InvalidRequest if the answer does not fit the
+        request. Nothing has changed then.
         """
         conversation = await self._services.live_sessions.get(principal, session)
         if conversation is None:
@@ -72,11 +75,12 @@ class HumanAnswers:
         turn = self._services.admission.queues.head_turn(conversation) if conversation else None
         if conversation is None or turn is None:
             return None
-        by_call = {answer.id: answer for answer in answers}
-        if turn.state == "finalizing" or turn.human_wait.answerable_ids & by_call.keys():
+        by_id = {answer.id: answer for answer in answers}
+        if turn.state == "finalizing" or turn.human_wait.answerable_ids & by_id.keys():
             await _wait_until_paused(turn)
-        met = [(wait, by_call[wait.call_id]) for wait in turn.human_wait.requests.values() if wait.call_id in by_call]
+        met = [(wait, by_id[wait.id]) for wait in turn.human_wait.requests.values() if wait.id in by_id]
         for wait, answer in met:
+            _require_asked(turn, answer)
             _part_changes(wait, answer)  # raises unless all of them fit
         for wait, answer in met:
             await self._submit(conversation, turn, wait, answer)
@@ -108,6 +112,7 @@ class HumanAnswers:
         message: Unit[None] | None = None,
     ) -> None:
         """Record an answer. Cancelling the caller does not stop a write that is under way."""
+        _require_asked(turn, answer)
         recorded = _part_changes(request, answer)
         if turn.state != "waiting" or turn.human_wait.requests.pop(request.id, None) is None:
             raise _not_waiting(request.id)  # already answered, or the turn was stopped
@@ -156,12 +161,10 @@ class HumanAnswers:
         ):
             # A client sees a request before the other calls of its step are done, and may answer it as early.
             await _wait_until_paused(turn)
-        if turn is not None and turn.state == "waiting":
-            found = turn.human_wait.requests.get(request_id)
-            for wait in (found,) if found else turn.human_wait.requests.values():
-                if request_id in (wait.id, wait.call_id):
-                    return turn, wait
-        raise _not_waiting(request_id)
+        request = turn.human_wait.requests.get(request_id) if turn is not None and turn.state == "waiting" else None
+        if turn is None or request is None:
+            raise _not_waiting(request_id)
+        return turn, request
 
     async def _record(
         self,
@@ -205,8 +208,16 @@ async def _wait_until_paused(turn: Turn) -> None:
             await turn.paused_or_ended.wait()
 
 
+def _require_asked(turn: Turn, answer: HumanAnswer) -> None:
+    """Raise Conflict `wrong_sender` if the answer names another member of a group than the one who was asked."""
+    if answer.sender is not None and turn.request.sender not in (None, answer.sender):
+        text = f"{turn.request.sender} was asked, so {answer.sender} cannot answer"
+        raise Conflict(text, code="wrong_sender", pending=turn.pending())
+
+
 def _not_waiting(request_id: str) -> Conflict:
-    return Conflict(f"nothing with the id {request_id} waits for an answer", code="not_waiting")
+    text = f"nothing with the id {request_id} waits for an answer; GET /pending lists what does, each with its id"
+    return Conflict(text, code="not_waiting")
 
 
 def _part_changes(request: PendingRequest, answer: HumanAnswer) -> dict[str, Any]:

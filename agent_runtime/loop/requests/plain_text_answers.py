@@ -1,41 +1,39 @@
-"""Plain-text answers: interpret a chat message as the answer to the one request that its session waits for."""
+"""Plain-text answers: interpret a chat message as the answer to a request that its session waits for."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic_core import to_json
+
+from agent_common.protocol import how_to_decide, read_typed_decision
 
 from ...context import user_text
 from ...errors import Conflict
 from ..core.pending_requests import PendingRequest
 from ..core.turn_state import Turn
-from .human_answers import Decision, HumanAnswer
-
-_DECISIONS: dict[str, Decision] = {
-    **dict.fromkeys(("yes", "y", "ok", "once"), "once"),
-    "always": "always",
-    **dict.fromkeys(("no", "n", "reject"), "reject"),
-}
-_REJECT_WITH_REASON = re.compile(r"(?:no|reject)\s*[,.:;!]+\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTALL)
-_REASON_CHARACTERS = 2000
+from .human_answers import HumanAnswer
 
 
-def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]]) -> HumanAnswer:
-    """Return the message as the answer to the one request that `turn` waits for. Raises Conflict `not_an_answer`, with
-    the open requests, if there are several or the text does not answer it."""
-    text = user_text(parts).strip()
-    if len(turn.human_wait.requests) > 1:
-        raise _refused(turn, f"{len(turn.human_wait.requests)} requests are open: answer each by its id")
-    [wait] = turn.human_wait.requests.values()
-    if wait.kind == "approval":
-        return _decision(turn, wait, text)
-    if len(wait.questions) != 1:
-        shape = to_json({"id": wait.id, "answers": [["..."] for _ in wait.questions]}).decode()
-        raise _refused(turn, f"{len(wait.questions)} questions are open: answer them together, as {shape}")
-    return HumanAnswer(wait.id, answers=[_choice(wait.questions[0], text)])
+def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]], sender: str | None) -> HumanAnswer:
+    """Return the message as the answer to what `turn` waits for: to the approval whose code it names, or else to the
+    one question. Raises Conflict, with the open requests: `not_an_answer` if the text answers none of them, and
+    `wrong_sender` if the member of a group who was asked did not send it."""
+    _require_sender(turn, sender)
+    text, requests = user_text(parts).strip(), turn.human_wait.requests.values()
+    if (decided := _decision(requests, text, sender)) is not None:
+        return decided
+    approvals = [request for request in requests if request.kind == "approval"]
+    if approvals:
+        raise _refused(turn, "; ".join(map(_how_to_decide, approvals)))
+    if len(requests) > 1:
+        raise _refused(turn, f"{len(requests)} requests are open: answer each by its id")
+    [question] = requests
+    if len(question.questions) != 1:
+        shape = to_json({"id": question.id, "answers": [["..."] for _ in question.questions]}).decode()
+        raise _refused(turn, f"{len(question.questions)} questions are open: answer them together, as {shape}")
+    return HumanAnswer(question.id, answers=[_choice(question.questions[0], text)], sender=sender)
 
 
 def require_same_agent_and_model(turn: Turn, *, agent: str | None, model: str | None) -> None:
@@ -46,12 +44,29 @@ def require_same_agent_and_model(turn: Turn, *, agent: str | None, model: str | 
         raise _refused(turn, f"the turn that waits for the answer uses model {turn.model}, not {model}")
 
 
-def _decision(turn: Turn, request: PendingRequest, text: str) -> HumanAnswer:
-    if (decision := _DECISIONS.get(text.rstrip(".! ").lower())) is not None:
-        return HumanAnswer(request.id, decision=decision)
-    if (no := _REJECT_WITH_REASON.fullmatch(text)) is not None:
-        return HumanAnswer(request.id, decision="reject", reason=no["reason"][:_REASON_CHARACTERS])
-    raise _refused(turn, f"a call of {request.tool} waits for approval: answer yes, no or always")
+def _require_sender(turn: Turn, sender: str | None) -> None:
+    """Raise Conflict unless the sender is the one who was asked. Anybody of the principal was, if none was named."""
+    asked = turn.request.sender
+    if asked not in (None, sender):
+        who = f"{sender} cannot answer" if sender else "the message must name its sender"
+        raise Conflict(f"{asked} was asked, so {who}", code="wrong_sender", pending=turn.pending())
+
+
+def _decision(requests: Iterable[PendingRequest], text: str, sender: str | None) -> HumanAnswer | None:
+    """Return the decision on the approval whose code the text names; None if it names none."""
+    typed = read_typed_decision(text)
+    if typed is None:
+        return None
+    for request in requests:
+        if request.code == typed.code:
+            decision = "once" if typed.approved else "reject"
+            return HumanAnswer(request.id, decision=decision, reason=typed.reason, sender=sender)
+    return None
+
+
+def _how_to_decide(request: PendingRequest) -> str:
+    how = "answer it by its id" if request.code is None else how_to_decide(request.code)
+    return f"a call of {request.tool} waits for approval: {how}"
 
 
 def _choice(question: dict[str, Any], text: str) -> list[str]:

@@ -160,6 +160,7 @@ class Recovery:
                 task_id=row.task_id,
                 interactive=row.task_id is None,
                 steers=message.metadata.get("steers") is True,
+                sender=message.metadata.get("sender"),
                 external_work=work,
                 check_answer=task_result.answer_check(task.assignment) if task is not None else None,
                 on_start=on_start,
@@ -217,7 +218,7 @@ def _resume(turn: Turn, row: TurnRow, reply: Message | None) -> None:
         turn.stream.publish(chunk)
     turn.stream.set_resume_position()
     turn.end.reply_parts = reply.parts
-    if row.state == "waiting" and (waits := pending_requests_of(reply.parts)):
+    if row.state == "waiting" and (waits := pending_requests_of(row.reply_id, reply.parts)):
         turn.transition("waiting")
         turn.human_wait.requests, turn.human_wait.since_ms = waits, row.updated_at
         turn.stream.pause(waiting_end(turn))

@@ -4,16 +4,15 @@ Each method returns the chunks to send, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from agent_common.protocol import chunks as c
 
-from ...ports import HumanRequest, ToolSpec
-from ...sessions import APPROVAL_PART, tool_name
+from ...ports import ToolSpec
+from ...sessions import APPROVAL_PART, APPROVAL_PREFIX, tool_name
 from ..core.pending_requests import QUESTION_TOOL
 
-APPROVAL_PREFIX = "approval_"
 MAX_ID_CHARACTERS = 64
 """Maximum characters of a call id."""
 
@@ -113,20 +112,11 @@ class ChunkWriter:
         meta = {"metadata": metadata or {}}
         return [c.ToolOutputError(toolCallId=call_id, errorText=why, toolMetadata=meta, dynamic=self._dynamic(name))]
 
-    def approval_wanted(self, call_id: str, request: HumanRequest) -> list[c.Chunk]:
-        """Ask for an approval. The reason and the rules of `always` are sent before it, because the SDK's own request
-        has no field for them."""
-        chunks: list[c.Chunk] = []
-        approval = f"{APPROVAL_PREFIX}{call_id}"
-        if request.reason or request.always or request.touches is not None:
-            about: dict[str, object] = {
-                "reason": request.reason,
-                "always": [rule.model_dump() for rule in request.always],
-            }
-            if request.touches is not None:
-                about["touches"] = list(request.touches)
-            chunks.append(c.DataChunk(type=APPROVAL_PART, id=approval, data=about))
-        return [*chunks, c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)]
+    def approval_wanted(self, call_id: str, approval: str, shown: Mapping[str, object]) -> list[c.Chunk]:
+        """Ask for an approval of this id. What is shown with it is sent before it, because the SDK's own request has no
+        fields for that."""
+        about = c.DataChunk(type=APPROVAL_PART, id=approval, data=shown)
+        return [about, c.ToolApprovalRequest(approvalId=approval, toolCallId=call_id)]
 
     def close_calls(self, why: str) -> list[c.Chunk]:
         """Close open texts and answer every open call with `why`."""

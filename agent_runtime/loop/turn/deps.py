@@ -13,6 +13,7 @@ from ...learnings import NoLearnings
 from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
 from ..core.turn_state import Turn
 from ..limits.session_cost import PriceCheck
+from .approval_codes import ApprovalCodes
 from .context_budget import ContextBudget, NoCompaction
 from .resume_state import ResumeState
 from .turn_tools import TurnTools
@@ -48,6 +49,7 @@ class TurnDeps:
     side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
     session_has_tool_call: Callable[[str], Awaitable[bool]] = _no_call
     """Returns whether an earlier reply of the session has a tool call with that id."""
+    approval_codes: ApprovalCodes = field(default_factory=ApprovalCodes)
     price_check: PriceCheck | None = None
     """None: no model needs a known price."""
 

@@ -60,7 +60,7 @@ class ResumeState:
 
     @classmethod
     def from_reply(cls, reply: Message, parts: MessageParts) -> ResumeState:
-        steps = list(steps_of(reply.parts))[1:]  # the first of them holds the parts before the first step
+        steps = list(steps_of(reply.parts, reply.id))[1:]  # the first of them holds the parts before the first step
         complete = completed_step_count(reply)
         usage = Usage.model_validate(reply.metadata.get("usage", {}))
         if len(steps) > complete or not complete:  # no model call is complete, or the last is not: it is repeated

@@ -16,8 +16,10 @@ from agent_common.protocol.authority import Authority
 
 from ...context import Step, ToolCallRecord, error_envelope
 from ...ports import HumanRequest, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
+from ...sessions import approval_id
 from ..limits.egress_meter import TurnEgress
 from ..limits.model_meter import CallMeter
+from .approval_codes import ApprovalCodes
 from .chunk_writer import ChunkWriter
 from .repeat_guard import RepeatGuard
 from .resume_state import EGRESS_KEY, MODEL_USAGE_KEY
@@ -45,6 +47,8 @@ class ToolCallRunner:
     side_effect_gate: SideEffectGate
     max_parallel: int
     learnings: Learnings
+    reply_id: str
+    approval_codes: ApprovalCodes
 
     async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
         """Run `calls`, some of `step.calls`, and set their outputs."""
@@ -60,7 +64,7 @@ class ToolCallRunner:
                     call = running.pop(task)
                     result = _TOOL_CANCELLED_ITSELF if task.cancelled() else task.result()
                     if isinstance(result, HumanRequest):
-                        chunks = self._request_human(call, result)
+                        chunks = await self._request_human(call, result)
                     else:
                         chunks = self._finish_call(call, result)
                         added_tools |= dict.fromkeys(result.added_tools)
@@ -100,9 +104,17 @@ class ToolCallRunner:
         spec = self.tools.spec(name)
         return name in WEB_TOOL_NAMES or (spec is not None and spec.source != "builtin")
 
-    def _request_human(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
-        """Return the chunk that asks for approval. A question needs none: its input shows it already."""
-        return self.writer.approval_wanted(call.id, request) if request.kind == "approval" else ()
+    async def _request_human(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
+        """Return the chunks that ask for approval. A question needs none: its input shows it already."""
+        if request.kind == "question":
+            return ()
+        shown: dict[str, Any] = {"code": await self.approval_codes.new()}
+        if request.reason or request.always or request.touches is not None:
+            shown |= {"reason": request.reason, "always": [rule.model_dump() for rule in request.always]}
+        if request.touches is not None:
+            shown["touches"] = list(request.touches)
+        approval = approval_id(self.reply_id, call.id, call.name, call.input, shown)
+        return self.writer.approval_wanted(call.id, approval, shown)
 
     def _finish_call(self, call: ToolCallRecord, result: ToolResult) -> Iterable[c.Chunk]:
         result = replace(result, metadata=dict(result.metadata))  # a copy, to which the warning is added

@@ -97,6 +97,8 @@ class _Loop:
             side_effect_gate=deps.side_effect_gate,
             max_parallel=deps.parallel_tools,
             learnings=deps.learnings,
+            reply_id=turn.request.reply_id,
+            approval_codes=deps.approval_codes,
         )
         self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0

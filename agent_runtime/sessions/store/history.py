@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_common.protocol import Rule, Usage
+from agent_common.protocol import Rule, Usage, is_object
 
 from . import agent_prompts
 from .agent_prompts import AgentPrompt
@@ -186,6 +186,13 @@ def has_call(connection: sqlite3.Connection, session_id: str, call_id: str) -> b
     """Return whether a message of the session has a tool call of that id."""
     query = "SELECT EXISTS(SELECT 1 FROM chat_parts WHERE tool_call_id = ? AND session_id = ?)"
     return bool(connection.execute(query, (call_id, session_id)).fetchone()[0])
+
+
+def approval_codes(connection: sqlite3.Connection, session_id: str) -> set[str]:
+    """Return the codes of all approvals that the session has ever asked for, also of hidden messages."""
+    query = "SELECT data_json FROM chat_parts WHERE session_id = ? AND type = 'data-approval'"
+    found = (load(row[0]).get("data") for row in connection.execute(query, (session_id,)))
+    return {str(data["code"]) for data in found if is_object(data) and "code" in data}
 
 
 def part_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_common.protocol import is_object
+from agent_common.protocol import how_to_decide, is_object
 
 from ...platform import Button, Piece
 from ...store import StoredRequest
@@ -56,6 +56,9 @@ def _approval(request: StoredRequest) -> Sequence[str]:
         f"🔐 **Allow {plain(request.tool, 60)}?**",
         _arguments(request.tool, request.input),
         f"*{plain(request.reason, 300)}*" if request.reason else "",
+        f"Or {how_to_decide(request.code)}."
+        if request.code and request.state == "open" and not request.reason_from
+        else "",
         f"*Always* would allow in this conversation: {always}" if always and request.state == "open" else "",
         "Write the reason as your next message." if request.reason_from and request.state == "open" else "",
     )

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_client.chat import items
-from agent_common.protocol import is_object
+from agent_common.protocol import is_object, read_typed_decision
 
 from ...store import StoredRequest
 
 Decision = Literal["once", "always", "reject"]
 REASON_CHARACTERS = 2000
-_WORDS: dict[str, Decision] = {
-    **dict.fromkeys(("yes", "y", "ok", "once"), "once"),
-    "always": "always",
-    **dict.fromkeys(("no", "n", "reject"), "reject"),
-}
-_REJECTED = re.compile(r"(?:no|reject)\s*[,.:;!]+\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +97,17 @@ def _approval_press(request: StoredRequest, word: str) -> Choice | None:
 
 
 def choice_of_text(request: StoredRequest, text: str) -> Choice | None:
-    """Return what a message means for the request; None if it is no answer to it."""
+    """Return what a message means for the request; None if it is no answer to it. It decides an approval only with the
+    approval's code."""
     text = text.strip()
     if not text:
         return None
     if request.kind == "question":
         return _answered(request, _picked(asked_of(request)[len(request.answers)], text))
-    if found := _REJECTED.fullmatch(text):
-        return Answer("reject", found["reason"][:REASON_CHARACTERS])
-    word = _WORDS.get(text.rstrip(".! ").lower())
-    return None if word is None or (word == "always" and not request.always) else Answer(word)
+    typed = read_typed_decision(text)
+    if typed is None or typed.code != request.code:
+        return None
+    return Answer("once") if typed.approved else Answer("reject", typed.reason)
 
 
 def _answered(request: StoredRequest, texts: Sequence[str]) -> Choice:

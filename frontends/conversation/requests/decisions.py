@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from agent_client import ClientError, NotFound, NotWaiting
+from agent_common.protocol import how_to_decide, lacks_code, read_typed_decision
 
 from ...people import Person
 from ...platform import Update
@@ -58,8 +59,8 @@ class Decisions:
         await it.tell(update)
 
     async def answer(self, update: Update, person: Person) -> bool:
-        """Take a message as the answer to the one request that is open in its chat, or as the reason for a rejection,
-        and end the update. Returns False if it is neither."""
+        """Take a message as the answer to the one question that is open in its chat, as the decision on the approval
+        whose code it names, or as the reason for a rejection, and end the update. Returns False if it is none."""
         it = self.context
         found = await it.database.run(lambda c: self._open_before(c, update))
         now = it.clock.now_ms()
@@ -69,12 +70,22 @@ class Decisions:
                 await self._carry_out(update, request, reason, person)
                 return True
         mine = [request for request in found if self._may_decide(request, person)]
-        if len(mine) != 1 or (choice := choice_of_text(mine[0], update.text)) is None:
-            return False
-        if isinstance(choice, Answer) and choice.decision and not self._is_offered(mine[0], choice.decision):
+        decided = [one for one in mine if one.kind == "approval" and choice_of_text(one, update.text) is not None]
+        [request] = decided if len(decided) == 1 else mine if len(mine) == 1 else [None]
+        if request is None or (choice := choice_of_text(request, update.text)) is None:
+            return await self._explain(update, mine)
+        if isinstance(choice, Answer) and choice.decision and not self._is_offered(request, choice.decision):
             await it.tell(update, READ_FIRST)
             return True
-        await self._carry_out(update, mine[0], choice, person)
+        await self._carry_out(update, request, choice, person)
+        return True
+
+    async def _explain(self, update: Update, mine: Sequence[StoredRequest]) -> bool:
+        """Answer a decision that is on none of the open approvals. Returns False if the message is no decision."""
+        codes = [request.code for request in mine if request.code is not None]
+        if not codes or not (lacks_code(update.text) or read_typed_decision(update.text)):
+            return False
+        await self.context.tell(update, f"Press a button, or {', or '.join(map(how_to_decide, codes))}.")
         return True
 
     def _open_before(self, connection: sqlite3.Connection, update: Update) -> list[StoredRequest]:

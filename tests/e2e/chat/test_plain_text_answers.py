@@ -63,25 +63,23 @@ def test_plain_text_answers_the_one_open_question(
     assert_problem(agent.chat("other", session_id=session, message_id="m2"), 409, "message_conflict")
 
 
-@pytest.mark.parametrize(
-    ("said", "runs", "rules"), [("Yes.", True, 1), ("ALWAYS", True, 2), ("no", False, 1), ("no, use b.txt", False, 1)]
-)
-def test_yes_no_and_always_answer_an_approval(agent: Runtime, said: str, runs: bool, rules: int) -> None:
+@pytest.mark.parametrize(("said", "runs"), [("Yes CODE.", True), ("no CODE", False), ("no CODE, use b.txt", False)])
+def test_yes_and_no_with_its_code_answer_an_approval(agent: Runtime, said: str, *, runs: bool) -> None:
     session = fresh("s")
     agent.provider.script.replace([Say("hello"), Call("write", WRITE, id="w"), Say("done")])
     agent.chat("hi", session_id=session)
     assert agent.http.put(f"/sessions/{session}/permissions", json={"rules": RULE}).status_code == 200
-    assert agent.chat("save it", session_id=session).json()["pending"][0]["kind"] == "approval"
+    [waiting] = agent.chat("save it", session_id=session).json()["pending"]
+    assert waiting["kind"] == "approval"
     refused = assert_problem(agent.chat("what would that do?", session_id=session), 409, "not_an_answer")
     assert refused["pending"][0]["tool"] == "write"
-    assert "yes, no or always" in refused["detail"]
-    reply = agent.chat(said, session_id=session)
+    assert f"write `yes {waiting['code']}` or `no {waiting['code']}`" in refused["detail"]
+    reply = agent.chat(said.replace("CODE", waiting["code"]), session_id=session)
     assert (reply.status_code, reply.json()["response"]) == (200, "done"), reply.text
     assert (reply.json()["tool_outputs"][0]["state"] == "output-available") is runs
     assert ("use b.txt" in heard(agent)) is ("b.txt" in said)
-    kept = agent.get(f"/sessions/{session}/permissions").json()
-    assert len([rule for rule in kept["rules"] if rule["permission"] == "write"]) == 1
-    assert any(rule["action"] == "allow" for rule in kept["rules"]) is (rules == 2)
+    [kept] = agent.get(f"/sessions/{session}/permissions").json()["rules"]
+    assert kept["action"] == "ask"
 
 
 def test_what_cannot_be_an_answer_is_refused_and_shows_what_is_open(agent: Runtime) -> None:

@@ -105,7 +105,8 @@ def test_the_first_hour(agent: Runtime) -> None:
     assert [one["kind"] for one in waiting["pending"]] == ["approval"]
     no = agent.chat("whatever you think", session_id="sums")
     assert (no.status_code, no.json()["code"]) == (409, "not_an_answer")
-    [added] = agent.chat("yes", session_id="sums").json()["tool_outputs"]
+    [yes] = re.findall("yes [A-Z][0-9]", no.json()["detail"])
+    [added] = agent.chat(yes, session_id="sums").json()["tool_outputs"]
     assert "5" in str(added["output"]["data"])
 
 

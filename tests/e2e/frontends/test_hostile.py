@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from agent_client import Mesh
@@ -41,7 +43,12 @@ async def test_in_a_group_only_the_requester_and_approvers_decide(bots: Bots) ->
     await bots.until_found("Your message is kept until")
     await bots.take(bots.people.press(once.replace(":once", ":reject"), chat=CHAT))  # the button of another chat
     assert "not valid" in bots.platform.acknowledged[-1][1]
-    await bots.says("yes", GROUP)
+    await bots.says("yes", GROUP)  # of Ann, but it may be about something else
+    [yes] = re.findall("yes [A-Z][0-9]", shown.piece.markdown)
+    assert yes in (await bots.until_found("Press a button, or write")).piece.markdown
+    await bots.says(yes, GROUP, sender=BEN)
+    assert (await bots.until_found("Allow bash?")).piece.buttons
+    await bots.says(yes, GROUP)
     await bots.until_found("It ran.")
     await bots.until_found("Allowed once by Ann")
 

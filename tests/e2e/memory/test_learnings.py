@@ -185,8 +185,8 @@ def test_why_a_person_rejects_is_known_to_the_next_session(start: Start, provide
     provider.script.replace([Say("hello"), Call("bash", {"command": "rm -r build"}, id="c"), Say("as you like")])
     agent.chat("hi", session_id="s")
     agent.http.put("/sessions/s/permissions", json={"rules": [ASK_FIRST]})
-    assert agent.chat("clean up", session_id="s").status_code == 202
-    answer = {"id": "approval_c", "decision": "reject", "reason": "Keep build/, others use it."}
+    [waiting] = agent.chat("clean up", session_id="s").json()["pending"]
+    answer = {"id": waiting["id"], "decision": "reject", "reason": "Keep build/, others use it."}
     assert agent.post("/chat/s/answer", answer).status_code == 200
     noted(agent, "Keep build/", "corrections.md")
     assert "Keep build/, others use it. (answer to: bash {" in section(agent)

@@ -100,7 +100,8 @@ def test_a_card_of_another_chat_is_not_decided(world: World) -> None:
 
 
 def test_in_a_group_others_do_not_decide(world: World) -> None:
-    """Neither one who has the requester's name, nor one who is not paired, by any button or any word."""
+    """Neither one who has the requester's name, nor one who is not paired, by any button or any word. A word of the
+    requester decides only with the code of the message."""
     ann, eve, stranger = world.person("Ann"), world.person("Ann"), world.stranger("Ann")
     group = world.telegram.create_group("Team", ann, eve, stranger)
     waiting = card(world, ann, group, "@helper_bot ")
@@ -108,9 +109,13 @@ def test_in_a_group_others_do_not_decide(world: World) -> None:
         if any(one.label == label for row in waiting.buttons for one in row):
             assert acknowledged(world, eve.press(waiting, label)).startswith("Only Ann")
             assert "not paired" in acknowledged(world, stranger.press(waiting, label))
-    stranger.write(group, "yes", reply_to=waiting)
-    eve.write(group, "@helper_bot once", reply_to=waiting)
+    yes = f"yes {world.code()}"
+    assert yes in waiting.text
+    stranger.write(group, yes, reply_to=waiting)
+    eve.write(group, f"@helper_bot {yes}", reply_to=waiting)
     world.settle(eve)
+    bare = ann.write(group, "@helper_bot ok", reply_to=waiting)
+    assert yes in world.reply(group, "Press a button, or write", after=bare.id).text
     assert undecided(world)
     assert waiting.buttons
     ann.press(waiting, "✅ Once")
@@ -159,7 +164,7 @@ def test_a_command_that_does_not_fit_cannot_be_allowed_unread(world: World) -> N
     assert all("Reject" in label for label in labels)
     token = (last.buttons[0][0].data or "").split(":")[1]
     assert "not valid any more" in acknowledged(world, ann.press_forged(last, f"a:{token}:once"))
-    typed = ann.write(ann.chat, "yes")
+    typed = ann.write(ann.chat, f"yes {world.code()}")
     world.reply(ann.chat, "Read all of it before you allow it", after=typed.id)
     assert undecided(world)
     ann.press(last, "❌ Reject")

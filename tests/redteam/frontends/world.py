@@ -85,6 +85,14 @@ class World:
         self.provider.script.replace(steps, otherwise=Say(otherwise))
         self.provider.clear()
 
+    def code(self) -> str:
+        """The code of the approval that was asked for last."""
+        with SyncMesh(self.host.url, OPERATOR) as mesh:
+            waiting = [one for one in mesh.pending().requests if one.kind == "approval"]
+        found = max(waiting, key=lambda one: one.since).code
+        assert found is not None
+        return found
+
     def asked(self, text: str) -> list[str]:
         """What the model was asked so far, of the requests in which the text occurs."""
         return [one.last_user_text for one in self.provider.requests if text in one.last_user_text]

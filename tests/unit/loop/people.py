@@ -79,8 +79,15 @@ async def answer(world: World, turn: Turn, name: str, *texts: str) -> Turn:
     return await world.answers.submit(turn.session.principal, turn.session.id, given)
 
 
-async def decide(world: World, turn: Turn, name: str, decision: Any, reason: str | None = None) -> Turn:
-    given = HumanAnswer(name, decision=decision, reason=reason)
+def approval_of(turn: Turn, call_id: str) -> str:
+    """The id of the open approval of a call."""
+    [found] = [one.id for one in turn.human_wait.requests.values() if one.call_id == call_id]
+    return found
+
+
+async def decide(world: World, turn: Turn, call_id: str, decision: Any, reason: str | None = None) -> Turn:
+    """A person decides on the open approval of a call."""
+    given = HumanAnswer(approval_of(turn, call_id), decision=decision, reason=reason)
     return await world.answers.submit(turn.session.principal, turn.session.id, given)
 
 

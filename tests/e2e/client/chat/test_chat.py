@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,12 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     assert terminal.exit_code() == 0
 
 
+def approval_of(agent: Runtime, session: str) -> dict[str, Any] | None:
+    """The approval that waits in a session."""
+    waiting = agent.get(f"/sessions/{session}").json()["status"].get("pending", ())
+    return next((one for one in waiting if one["kind"] == "approval"), None)
+
+
 def test_without_a_terminal_it_is_plain_lines(agent: Runtime, tmp_path: Path) -> None:
     session = fresh("plain")
     ask_before(agent, session, "bash")
@@ -77,25 +84,30 @@ def test_without_a_terminal_it_is_plain_lines(agent: Runtime, tmp_path: Path) ->
         [Call("question", question), Call("bash", {"command": "echo hi"}), Say(f"It is red. {ESCAPES}\n"), Say("Bye")]
     )
     command = [*chat_command(agent, tmp_path), "-s", session]
-    done = subprocess.run(
+    with subprocess.Popen(
         command,
-        input="paint\n2\nperhaps\nyes\nand now?\n",
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
         env={**os.environ, "HOME": str(tmp_path)},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    ) as chat:
+        assert chat.stdin is not None
+        chat.stdin.write("paint\n2\nperhaps\nyes\n")
+        chat.stdin.flush()
+        asked = eventually(lambda: approval_of(agent, session))
+        out, err = chat.communicate(f"yes {asked['code']}\nand now?\n", timeout=60)
+    assert chat.returncode == 0, err
+    lines = out.splitlines()
     assert lines[:3] == ["? Which colour?", "  1. blue", "  2. red"]
     assert "? allow bash {'command': 'echo hi'}" in lines
-    assert sum("yes, no, no REASON, always (bash echo *):" in line for line in lines) == 2
+    how = f"write `yes {asked['code']}` or `no {asked['code']}`"
+    assert sum(how in line for line in lines) == 3, "neither `perhaps` nor `yes` decides"
     assert any(line.startswith("✓ bash echo hi") for line in lines)
     assert lines[-1] == "Bye"
-    assert "\x1b" not in done.stdout
-    assert "\x07" not in done.stdout
-    assert "\\x1b]52;c;" in done.stdout
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "\\x1b]52;c;" in out
 
 
 @pytest.mark.slow

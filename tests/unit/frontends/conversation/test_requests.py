@@ -15,7 +15,7 @@ from tests.bot_platform import MemoryPlatform
 RULE = {"permission": "bash", "pattern": "git *"}
 APPROVAL = StoredRequest(
     "ab12", "bot", "500", "ada", "telegram:1", "s", "approval_1", 1, "approval", "bash", {"command": "git push"},
-    "bash * asks", [RULE], "telegram:1", "Ann", None, 9,
+    "bash * asks", [RULE], "telegram:1", "Ann", None, 9, code="K7",
 )  # fmt: skip
 COLOURS = {"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue", "description": "as the sky"}]}
 QUESTION = replace(APPROVAL, kind="question", tool="question", input={"questions": [COLOURS]}, reason=None, always=())
@@ -35,10 +35,12 @@ def test_an_approval_shows_what_would_be_done_and_why() -> None:
     assert "```sh\ngit push\n```" in text
     assert "*bash \\* asks*" in text
     assert "`bash git *`" in text
+    assert "write `yes K7` or `no K7`" in text
     assert labels(APPROVAL) == ["✅ Once", "♾ Always", "❌ Reject", "✍️ Reject, because…"]
     assert labels(replace(APPROVAL, always=())) == ["✅ Once", "❌ Reject", "✍️ Reject, because…"]
     decided = replace(APPROVAL, state="decided", verdict="✅ Allowed once by Ann")
     assert text_of(decided).endswith("**✅ Allowed once by Ann**")
+    assert "K7" not in text_of(decided)
     assert labels(decided) == []
 
 
@@ -78,16 +80,17 @@ def test_presses_on_an_approval(word: str, choice: object) -> None:
 
 def test_always_needs_rules() -> None:
     assert choice_of_press(replace(APPROVAL, always=()), "always") is None
-    assert choice_of_text(replace(APPROVAL, always=()), "always") is None
 
 
 @pytest.mark.parametrize(
     ("text", "choice"),
     [
-        ("Yes!", Answer("once")),
-        ("always", Answer("always")),
-        ("no", Answer("reject")),
-        ("No, not today", Answer("reject", "not today")),
+        ("Yes K7!", Answer("once")),
+        ("no k7", Answer("reject")),
+        ("No K7, not today", Answer("reject", "not today")),
+        ("yes", None),
+        ("yes M4", None),
+        ("always K7", None),
         ("maybe", None),
         ("", None),
     ],

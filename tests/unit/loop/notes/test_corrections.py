@@ -114,11 +114,11 @@ async def test_why_a_call_is_rejected_is_a_correction(tmp_path: Path) -> None:
     catalog = hands.catalog("deploy", ask=["deploy"])
     async with World(tmp_path, FakeModel(deploys), catalog=catalog, learnings=notes) as it:
         turn = await waits(await it.send("go"))
-        await decide(it, turn, "approval_a", "reject", " \n")
+        await decide(it, turn, "a", "reject", " \n")
         await waits(turn)
-        await decide(it, turn, "approval_b", "once", "go ahead")
+        await decide(it, turn, "b", "once", "go ahead")
         await waits(turn)
-        await decide(it, turn, "approval_c", "reject", "never on a Friday")
+        await decide(it, turn, "c", "reject", "never on a Friday")
         await it.ended(turn)
     (heard,) = notes.heard
     assert (heard.text, heard.source) == ("never on a Friday", "person (rejected a call)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.unit.loop.people import (
     Frontend,
     Hands,
     answer,
+    approval_of,
     assert_fit_for_a_provider,
     calls_of,
     decide,
@@ -39,6 +41,10 @@ def world(path: Path, model: FakeModel, hands: Hands, *more: str, **how: Any) ->
     return World(path, model, catalog=hands.catalog("deploy", *more, ask=["deploy"]), **how)
 
 
+def calls_that_wait(turn: Turn) -> list[str]:
+    return [one.call_id for one in turn.human_wait.requests.values()]
+
+
 async def test_a_call_waits_for_a_yes_and_runs_once(tmp_path: Path) -> None:
     model, hands = FakeModel([call(DEPLOY, text="Shall I?"), say("done")]), Hands()
     async with world(tmp_path, model, hands) as it:
@@ -46,13 +52,14 @@ async def test_a_call_waits_for_a_yes_and_runs_once(tmp_path: Path) -> None:
         assert not hands.ran
         status = await stands(it, turn)
         assert status["state"] == "waiting_on_approval"
-        asked = {"id": "approval_c", "kind": "approval", "tool_call_id": "c", "tool": "deploy", "input": {"to": "prod"}}
+        [waiting] = turn.human_wait.requests.values()
+        asked = {"id": waiting.id, "kind": "approval", "tool_call_id": "c", "tool": "deploy", "input": {"to": "prod"}}
         whole_tool = {"permission": "deploy", "pattern": "*", "action": "allow"}
-        assert status["pending"] == [{**asked, "always": [whole_tool]}]
+        assert status["pending"] == [{**asked, "always": [whole_tool], "code": waiting.code}]
         before = Frontend().read(await heard(turn, through_waits=False))
         assert calls_of(before.parts)["c"]["state"] == "approval-requested"
-        assert calls_of(before.parts)["c"]["approval"] == {"id": "approval_c"}
-        await decide(it, turn, "approval_c", "once")
+        assert calls_of(before.parts)["c"]["approval"] == {"id": waiting.id}
+        await decide(it, turn, "c", "once")
         await it.ended(turn)
         assert hands.ran == ["c"]
         part = calls_of(turn.end.reply_parts)["c"]
@@ -69,9 +76,9 @@ async def test_once_is_once(tmp_path: Path) -> None:
         turn = await waits(await it.send("go"))
         await decide(it, turn, "c", "once")
         await asyncio.wait_for(_asked_again(turn), 10)
-        assert list(turn.human_wait.requests) == ["approval_c2"]
+        assert calls_that_wait(turn) == ["c2"]
         assert hands.ran == ["c"]
-        await decide(it, turn, "approval_c2", "once")
+        await decide(it, turn, "c2", "once")
         await it.ended(turn)
         assert hands.ran == ["c", "c2"]
 
@@ -85,7 +92,7 @@ async def test_always_holds_for_the_session_and_over_a_restart_and_nowhere_else(
     model, hands = FakeModel([call(DEPLOY), call(("c2", "deploy", "{}")), say("done")]), Hands()
     async with world(tmp_path, model, hands) as it:
         turn = await waits(await it.send("go", session="mine"))
-        await decide(it, turn, "approval_c", "always")
+        await decide(it, turn, "c", "always")
         await it.ended(turn)
         assert hands.ran == ["c", "c2"]
         rows = await it.rows("SELECT permissions_json FROM chat_sessions WHERE id = ?", turn.session.id)
@@ -113,11 +120,12 @@ async def test_a_no_is_told_to_the_model_and_nothing_runs(tmp_path: Path, *, res
 
 
 async def _refuse(it: World, turn: Turn) -> None:
-    await decide(it, turn, "approval_c", "reject", "too risky")
+    asked = approval_of(turn, "c")
+    await decide(it, turn, "c", "reject", "too risky")
     await it.ended(turn)
     part = calls_of(turn.end.reply_parts)["c"]
     assert part["state"] == "output-denied"
-    assert part["approval"] == {"id": "approval_c", "approved": False, "reason": "too risky"}
+    assert part["approval"] == {"id": asked, "approved": False, "reason": "too risky"}
     assert turn.end.reply_parts == (await stored(it, turn)).parts
     seen = Frontend().read(await heard(turn))
     assert "tool-output-denied" in seen.kinds
@@ -127,7 +135,7 @@ async def _refuse(it: World, turn: Turn) -> None:
     assert told["type"] == "error"
     assert "too risky" in told["error_text"]
     with pytest.raises(Conflict):
-        await decide(it, turn, "approval_c", "once")
+        await it.answers.submit("operator", turn.session.id, HumanAnswer(asked, decision="once"))
 
 
 async def test_a_wrong_decision_leaves_the_request_open(tmp_path: Path) -> None:
@@ -135,13 +143,15 @@ async def test_a_wrong_decision_leaves_the_request_open(tmp_path: Path) -> None:
     async with world(tmp_path, FakeModel([call(DEPLOY)]), hands) as it:
         turn = await waits(await it.send("go"))
         with pytest.raises(InvalidRequest):
-            await answer(it, turn, "approval_c", "yes")
-        with pytest.raises(Conflict):
-            await decide(it, turn, "approval_x", "once")
+            await answer(it, turn, approval_of(turn, "c"), "yes")
+        for name in ("c", "approval_c", "approval_x"):
+            with pytest.raises(Conflict):
+                await it.answers.submit("operator", turn.session.id, HumanAnswer(name, decision="once"))
         assert turn.state == "waiting"
-        assert list(turn.human_wait.requests) == ["approval_c"]
+        assert calls_that_wait(turn) == ["c"]
+        answers = [HumanAnswer(approval_of(turn, "c"), decision=how) for how in ("once", "reject", "once")]
         given = await asyncio.gather(
-            *(decide(it, turn, "approval_c", how) for how in ("once", "reject", "once")), return_exceptions=True
+            *(it.answers.submit("operator", turn.session.id, one) for one in answers), return_exceptions=True
         )
         assert sum(one is turn for one in given) == 1
         await it.ended(turn)
@@ -156,7 +166,7 @@ async def test_an_approved_call_runs_once_though_the_runtime_stops_before_it_cou
         it.model.asked.clear()
         await it.send("block", session="other")
         await it.model.asked.wait()
-        await decide(it, turn, "approval_c", "once")
+        await decide(it, turn, "c", "once")
         assert not hands.ran
         message_id = turn.message_id
     for model in (FakeModel([say("done")]), FakeModel()):
@@ -172,7 +182,7 @@ async def test_an_approved_call_that_a_stop_breaks_off_is_not_run_again(tmp_path
     hands = Hands(gates={"deploy": asyncio.Event()})
     async with world(tmp_path, FakeModel([call(DEPLOY)]), hands) as it:
         turn = await waits(await it.send("go"))
-        await decide(it, turn, "approval_c", "once")
+        await decide(it, turn, "c", "once")
         await hands.entered.wait()
         message_id, reply = turn.message_id, turn
     async with world(tmp_path, FakeModel(), hands) as it:
@@ -191,13 +201,13 @@ async def test_several_requests_of_one_step_are_answered_one_by_one(tmp_path: Pa
     async with world(tmp_path, model, hands, "look") as it:
         turn = await waits(await it.send("go"))
         assert hands.ran == ["free"], "what needs nobody has run"
-        assert set(turn.human_wait.requests) == {"approval_c", "q", "approval_c2"}
+        assert calls_that_wait(turn) == ["c", "q", "c2"]
         assert (await stands(it, turn))["state"] == "waiting_on_user_input"
-        await decide(it, turn, "approval_c2", "reject")
+        await decide(it, turn, "c2", "reject")
         await answer(it, turn, "q", "red")
         assert (await stands(it, turn))["state"] == "waiting_on_approval"
         assert hands.ran == ["free"]
-        await decide(it, turn, "approval_c", "once")
+        await decide(it, turn, "c", "once")
         await it.ended(turn)
         assert hands.ran == ["free", "c"]
         sent = assert_fit_for_a_provider(model.requests[1][1])
@@ -251,10 +261,10 @@ async def test_an_answer_of_the_wrong_kind_from_a_frontend_changes_nothing(tmp_p
     model, hands = FakeModel([call(("q", "question", ASK), DEPLOY), say("done")]), Hands()
     async with world(tmp_path, model, hands) as it:
         turn = await waits(await it.send("go"))
-        given = [HumanAnswer("q", answers=[["blue"]]), HumanAnswer("c", answers=[["yes"]])]
+        given = [HumanAnswer("q", answers=[["blue"]]), HumanAnswer(approval_of(turn, "c"), answers=[["yes"]])]
         with pytest.raises(InvalidRequest):
             await it.answers.submit_all("operator", None, given, turn.request.reply_id)
-        assert set(turn.human_wait.requests) == {"q", "approval_c"}
+        assert calls_that_wait(turn) == ["q", "c"]
 
 
 async def test_what_helpers_have_used_is_not_forgotten_over_a_wait(tmp_path: Path) -> None:
@@ -280,3 +290,44 @@ async def test_what_helpers_have_used_is_not_forgotten_over_a_wait(tmp_path: Pat
         await it.ended(turn)
         assert turn.budget.usage.input == 10 + 1000 + 10
         assert (await stored(it, turn)).metadata["usage"]["input"] == 1020
+
+
+async def test_an_approval_is_of_the_arguments_that_were_shown(tmp_path: Path) -> None:
+    """The record is not what it was when the person saw the call."""
+    hands, change = (
+        Hands(),
+        "UPDATE chat_parts SET data_json = replace(data_json, 'prod', 'test') WHERE tool_call_id = 'c'",
+    )
+    async with world(tmp_path, FakeModel([call(DEPLOY)]), hands) as it:
+        turn = await waits(await it.send("go", message_id="m"))
+        shown = approval_of(turn, "c")
+        await it.database.write(lambda connection: connection.execute(change), durable=True)
+    async with world(tmp_path, FakeModel([say("done")]), hands) as it:
+        turn = await waits(await it.send("go", message_id="m"))
+        with pytest.raises(Conflict):
+            await it.answers.submit("operator", turn.session.id, HumanAnswer(shown, decision="once"))
+        assert not hands.ran
+        await decide(it, turn, "c", "once")
+        await it.ended(turn)
+    assert not hands.ran, "the approval that is recorded is of other arguments"
+
+
+async def test_what_an_earlier_version_asked_is_answered_by_its_id(tmp_path: Path) -> None:
+    hands = Hands()
+    async with world(tmp_path, FakeModel([call(DEPLOY)]), hands) as it:
+        turn = await waits(await it.send("go", message_id="m"))
+        asked = approval_of(turn, "c")
+
+        def age(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM chat_parts WHERE type = 'data-approval'")
+            connection.execute("UPDATE chat_parts SET data_json = replace(data_json, ?, 'approval_c')", (asked,))
+
+        await it.database.write(age, durable=True)
+    async with world(tmp_path, FakeModel([say("done")]), hands) as it:
+        turn = await waits(await it.send("go", message_id="m"))
+        assert turn.pending()[0]["id"] == "approval_c"
+        with pytest.raises(Conflict, match="answer it by its id"):
+            await it.send("yes", on_busy="answer")
+        await decide(it, turn, "c", "once")
+        await it.ended(turn)
+    assert hands.ran == ["c"]

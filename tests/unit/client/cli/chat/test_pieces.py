@@ -32,6 +32,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
+APPROVAL = Approval("s", "a", "c", "deploy", {"to": "prod"}, code="K7")
 RULES = [{"permission": "bash", "pattern": "git push *", "action": "allow"}]
 DAYS = Asked("Which days?", "", [("Mon", ""), ("Tue", ""), ("Wed", "")], multiple=True)
 COLOURS = Asked("Which colour?", "", [("blue", ""), ("red", "")])
@@ -47,28 +48,27 @@ def shown(menu: Menu, width: int = 80) -> str:
 @pytest.mark.parametrize(
     ("line", "read"),
     [
-        ("yes", Decision("once")),
-        ("Y", Decision("once")),
-        ("always", Decision("always")),
-        ("no", Decision("reject")),
-        ("no, too dangerous", Decision("reject", "too dangerous")),
-        ("3 never", Decision("reject", "never")),
-        ("yes please", None),
-        ("perhaps", None),
-        ("", None),
+        ("yes K7", Decision("once")),
+        ("no k7", Decision("reject")),
+        ("no K7, too dangerous", Decision("reject", "too dangerous")),
+        ("yes M4", None),
+        ("yes", None),
+        ("always K7", None),
+        ("1", None),
     ],
 )
 def test_an_answer_to_an_approval_is_read(line: str, read: Decision | None) -> None:
-    assert decision_of_line(line) == read
+    """A line that was written before the approval was shown does not have its code."""
+    assert decision_of_line(APPROVAL, line) == read
 
 
 def test_an_approval_shows_what_would_run_and_what_always_allows() -> None:
     approval = Approval(
-        "s", "a", "c", "bash", {"command": "git push origin\nrm x", "workdir": "/w"}, "a rule asks", RULES
+        "s", "a", "c", "bash", {"command": "git push origin\nrm x", "workdir": "/w"}, "a rule asks", RULES, "K7"
     )
     menu, words = approval_menu(approval)
     text = shown(menu)
-    for part in ("Allow", "$ git push origin", "rm x", '"workdir"', "a rule asks", "git push *"):
+    for part in ("Allow", "$ git push origin", "rm x", '"workdir"', "a rule asks", "git push *", "Code K7"):
         assert part in text
     assert [decision(words, Picked((number,))) for number in range(3)] == ["once", "always", "reject"]
     assert [menu.press(key) for key in "12ayn9x"] == [
