@@ -1,6 +1,7 @@
-"""Doubles for tests of this package and of programs that use it: a provider, a bridge, the two ends of
+"""Doubles for tests of this package and of programs that use it: providers, a bridge, the two ends of
 the mediation channel, Telegram, live processes, a clock."""
 
+from .anthropic import Blocks, FakeAnthropic
 from .bridge import BridgeFaults, BridgeLink, Counts, Event, FakeBridge, Trip, schedule
 from .channel import PeerConnection, StubAgent, StubListener, StubSession
 from .clock import ManualClock
@@ -24,6 +25,7 @@ from .provider import (
 from .telegram import FakeTelegram, TelegramFaults, TelegramLimits
 
 __all__ = [
+    "Blocks",
     "BridgeFaults",
     "BridgeLink",
     "Call",
@@ -31,6 +33,7 @@ __all__ = [
     "Drop",
     "Event",
     "Fail",
+    "FakeAnthropic",
     "FakeBridge",
     "FakeDiscord",
     "FakeTelegram",

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import httptools
 
 from .record import Recorded
-from .sse_stream import Close, Hold, Pause, WireReply, json_reply
+from .wire import Close, Hold, Pause, WireReply, json_reply
 
 
 class ProviderHost(Protocol):

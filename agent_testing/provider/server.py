@@ -15,15 +15,23 @@ from agent_common.protocol import ModelCard
 from .connection import ProviderConnection
 from .embeddings import embeddings
 from .record import Recorded
+from .replies import wire_reply
 from .script import Script
-from .sse_stream import WireReply, json_reply, wire_reply
+from .sse_stream import chat_answer, failure_reply
+from .wire import WireReply, json_reply
 
 COMPLETIONS = "/v1/chat/completions"
 MOST_RECORDED = 10_000  # requests, so that a benchmark does not fill the memory
 
 
 class ProviderServer:
-    """An OpenAI-compatible endpoint on a loopback port. All but `start` and `stop` may be called from any thread."""
+    """An OpenAI-compatible endpoint on a loopback port. All but `start` and `stop` may be called from any thread.
+
+    A double of another API overrides `completions_path`, `serve` and `refuse`.
+    """
+
+    completions_path = COMPLETIONS
+    """Path of the requests that `wait_for` counts."""
 
     def __init__(self, script: Script, models: Iterable[ModelCard | str] = ("default",)) -> None:
         self.script = script
@@ -69,7 +77,7 @@ class ProviderServer:
         with self._arrival:
             if not self._arrival.wait_for(lambda: self._completions >= count, timeout):
                 raise TimeoutError(f"{self._completions} of {count} chat completions came within {timeout} s")
-            return [request for request in self._recorded if request.path == COMPLETIONS]
+            return [request for request in self._recorded if request.path == self.completions_path]
 
     def stats(self) -> dict[str, float]:
         """Return the number of answered requests, and the sum of the seconds that they took, pauses included."""
@@ -94,21 +102,26 @@ class ProviderServer:
                 return [self._control(request)]
             with self._arrival:
                 self._recorded.append(request)
-                self._completions += request.path == COMPLETIONS
+                self._completions += request.path == self.completions_path
                 self._arrival.notify_all()
-            return self._serve(request)
+            return self.serve(request)
         except (ValueError, ValidationError) as error:
-            return [_error(400, str(error))]
+            return self.refuse(error)
 
     def reply_sent(self, request: Recorded) -> None:
         if not request.path.startswith("/_"):
             self._replies_sent += 1
             self._seconds += time.monotonic() - request.received_at
 
-    def _serve(self, request: Recorded) -> WireReply:
+    def refuse(self, error: ValueError) -> WireReply:
+        """Return the reply to a request that `serve` has refused."""
+        return [_error(400, str(error))]
+
+    def serve(self, request: Recorded) -> WireReply:
+        """Return the reply to a request. Raises ValueError if it is wrong."""
         match request.method, request.path.partition("?")[0]:
             case "POST", "/v1/chat/completions":
-                return wire_reply(self.script.next(request), request)
+                return wire_reply(self.script.next(request), lambda say: chat_answer(say, request), failure_reply)
             case "POST", "/v1/embeddings":
                 return [json_reply(200, embeddings(request.fields))]
             case "GET", "/v1/models":

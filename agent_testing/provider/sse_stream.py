@@ -1,4 +1,4 @@
-"""Turn a step into a reply on the wire: bytes, pauses and an end. Pure functions, so that sending it is trivial.
+"""Turn an answer or an error into the reply to a chat completion request.
 
 Usage is counted by a simple rule: a piece of the answer is a token, and so are four bytes of the request's body.
 """
@@ -10,101 +10,35 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from .record import Recorded
-from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step
+from .steps import Call, Fail, Say
+from .wire import LAST_CHUNK, Pause, WireReply, json_reply, stream_head, whole_reply
 
-_PIECE = re.compile(r"\s*\S+\s*")
+PIECE = re.compile(r"\s*\S+\s*")
 _ARGUMENT_PIECE = 24  # characters
 _numbers = itertools.count(1)
 _quote = json.encoder.encode_basestring_ascii
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Wait until released, and close the connection after `seconds`."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close the connection once all written bytes are sent."""
-
-
-WireReply = list[bytes | Pause | Hold | Close]
-
-
-def wire_reply(step: Step, request: Recorded) -> WireReply:
-    """Return the reply of a step to a chat completion request."""
-    match step:
-        case Fail():
-            return [_failure(step)]
-        case Garbage():
-            return _garbage(step)
-        case Drop():
-            before = _cut(_answer(step.reply, request), step.after)
-            return [*before, b"0\r\n\r\n" if step.clean else Close()]
-        case Hang():
-            whole = _answer(step.reply, request)
-            before = _cut(whole, step.after)
-            return [*before, Hold(step.seconds), *whole[len(before) :]]
-        case Call():
-            return _joined(_answer(Say(step.text, calls=(step,)), request))
-        case Say():
-            return _joined(_answer(step, request))
-
-
-def json_reply(status: int, body: Any, *headers: str) -> bytes:
-    """Return a complete HTTP response."""
-    return _whole(status, json.dumps(body).encode(), "application/json", *headers)
-
-
-def _whole(status: int, body: bytes, content_type: str, *headers: str) -> bytes:
-    return _head(status, f"content-type: {content_type}", f"content-length: {len(body)}", *headers) + body
-
-
-def _head(status: int, *headers: str) -> bytes:
-    return "\r\n".join((f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *headers, "", "")).encode("latin-1")
-
-
-def _failure(step: Fail) -> bytes:
+def failure_reply(step: Fail) -> bytes:
+    """Return an error in OpenAI's shape."""
     error = {"message": step.message, "type": "scripted_error", "param": None, "code": step.code}
     body = json.dumps({"error": error}) if step.body is None else step.body
     retry = () if step.retry_after is None else (f"retry-after: {step.retry_after}",)
-    return _whole(step.status, body.encode(), "application/json", *retry)
+    return whole_reply(step.status, body.encode(), "application/json", *retry)
 
 
-def _garbage(step: Garbage) -> WireReply:
-    body = step.body.encode()
-    length = len(body) if step.length is None else step.length
-    head = _head(200, f"content-type: {step.content_type}", f"content-length: {length}", "connection: close")
-    return [head + body, Close()]
-
-
-# ---------------------------------------------------------------- answers
-
-
-def _answer(say: Say, request: Recorded) -> WireReply:
+def chat_answer(say: Say, request: Recorded) -> WireReply:
     """Return the head, pieces and end as separate items, with pauses between them."""
     body = request.fields
     if body.get("tool_choice") == "none" and say.calls:
         say = Say(say.text or "ok", reasoning=say.reasoning, usage=say.usage, wait=say.wait, delay=say.delay)
     before: WireReply = [Pause(say.wait)] if say.wait else []
     if body.get("stream"):
-        return [*before, _stream_head, *_events(say, request, body)]
+        return [*before, stream_head(), *_events(say, request, body)]
     return [*before, json_reply(200, _completion(say, request, body))]
-
-
-_stream_head = _head(200, "content-type: text/event-stream; charset=utf-8", "transfer-encoding: chunked")
 
 
 def _events(say: Say, request: Recorded, body: dict[str, Any]) -> Iterator[bytes | Pause]:
@@ -123,7 +57,7 @@ def _events(say: Say, request: Recorded, body: dict[str, Any]) -> Iterator[bytes
         usage = _usage(say, request, len(deltas))
         yield _event(json.dumps({**shell, "choices": [], "usage": usage}))
     yield _event("[DONE]")
-    yield b"0\r\n\r\n"
+    yield LAST_CHUNK
 
 
 def _event(data: str) -> bytes:
@@ -132,19 +66,19 @@ def _event(data: str) -> bytes:
 
 def _deltas(say: Say) -> list[str]:
     """Return the delta of each piece as JSON."""
-    deltas = [f'{{"reasoning_content": {_quote(piece)}}}' for piece in _PIECE.findall(say.reasoning)]
-    deltas += [f'{{"content": {_quote(piece)}}}' for piece in _pieces(say)]
+    deltas = [f'{{"reasoning_content": {_quote(piece)}}}' for piece in PIECE.findall(say.reasoning)]
+    deltas += [f'{{"content": {_quote(piece)}}}' for piece in text_pieces(say)]
     for index, call in enumerate(say.calls):
         function = {"name": call.name, "arguments": ""}
         opening = {"index": index, "id": call.id or _new_id("call"), "type": "function", "function": function}
         deltas.append(json.dumps({"tool_calls": [opening]}))
-        for piece in _argument_pieces(call):
+        for piece in argument_pieces(call):
             deltas.append(json.dumps({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
     return deltas
 
 
 def _completion(say: Say, request: Recorded, body: dict[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(_pieces(say)) or None}
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(text_pieces(say)) or None}
     if say.reasoning:
         message["reasoning_content"] = say.reasoning
     if say.calls:
@@ -152,7 +86,7 @@ def _completion(say: Say, request: Recorded, body: dict[str, Any]) -> dict[str, 
             {
                 "id": call.id or _new_id("call"),
                 "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call)},
+                "function": {"name": call.name, "arguments": arguments_text(call)},
             }
             for call in say.calls
         ]
@@ -166,16 +100,16 @@ def _completion(say: Say, request: Recorded, body: dict[str, Any]) -> dict[str, 
     }
 
 
-def _pieces(say: Say) -> Sequence[str]:
-    return _PIECE.findall(say.text) if say.pieces is None else say.pieces
+def text_pieces(say: Say) -> Sequence[str]:
+    return PIECE.findall(say.text) if say.pieces is None else say.pieces
 
 
-def _arguments(call: Call) -> str:
+def arguments_text(call: Call) -> str:
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
 
 
-def _argument_pieces(call: Call) -> list[str]:
-    text = _arguments(call)
+def argument_pieces(call: Call) -> list[str]:
+    text = arguments_text(call)
     return [text[start : start + _ARGUMENT_PIECE] for start in range(0, len(text), _ARGUMENT_PIECE)]
 
 
@@ -186,33 +120,9 @@ def _finish_reason(say: Say) -> str:
 def _usage(say: Say, request: Recorded, pieces: int) -> dict[str, Any]:
     prompt = -(-len(request.body) // 4)
     counted = {"prompt_tokens": prompt, "completion_tokens": pieces, "total_tokens": prompt + pieces}
-    thought = {"completion_tokens_details": {"reasoning_tokens": len(_PIECE.findall(say.reasoning))}}
+    thought = {"completion_tokens_details": {"reasoning_tokens": len(PIECE.findall(say.reasoning))}}
     return {**counted, **(thought if say.reasoning else {}), **(say.usage or {})}
 
 
 def _new_id(kind: str) -> str:
     return f"{kind}_{next(_numbers)}"
-
-
-# ---------------------------------------------------------------- cutting and joining
-
-
-def _cut(reply: WireReply, pieces: int) -> WireReply:
-    """Return the first `pieces` pieces of a reply, with the head and the role event that precede them."""
-    if pieces == 0:
-        return []
-    written = 0
-    for position, item in enumerate(reply):
-        written += isinstance(item, bytes)
-        if written == pieces + 2:
-            return reply[: position + 1]
-    return reply[:-1]
-
-
-def _joined(reply: WireReply) -> WireReply:
-    """Join bytes that are due at once, so that the reply takes fewer writes."""
-    joined: WireReply = []
-    for are_bytes, run in itertools.groupby(reply, lambda item: isinstance(item, bytes)):
-        items = list(run)
-        joined += [b"".join(cast(list[bytes], items))] if are_bytes else items
-    return joined
