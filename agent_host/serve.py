@@ -210,6 +210,8 @@ def _announce(settings: HostSettings, url: str, token: str | None, print_line: P
     models = settings.models or f"the built-in models of the provider {settings.builtin_provider!r}"
     if settings.models is None and settings.builtin_provider == "openai":
         models = f"{models}: default is {settings.openai_model} at {redacted_url(settings.openai_base_url)}"
+    if settings.models is None and settings.builtin_provider == "anthropic":
+        models = f"{models}: default is {settings.anthropic_model} at {redacted_url(settings.anthropic_base_url)}"
     if settings.demo_unasked and not only_listen:
         print_line(
             "OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL: the demo answers; set one of them"

@@ -1,4 +1,4 @@
-"""Settings of the host: environment variables, `MESH_` ones and the ecosystem's own `OPENAI_` ones.
+"""Settings of the host: environment variables, `MESH_` ones and the ecosystem's own `OPENAI_` and `ANTHROPIC_` ones.
 
 Each field's docstring is its line in `--help` and its row in `docs/reference/host.md`.
 """
@@ -28,7 +28,7 @@ from .callback_targets import CallbackTargets
 
 PREFIX = "MESH_"
 OFF = "off"
-ProviderKind = Literal["demo", "local", "openai"]
+ProviderKind = Literal["anthropic", "demo", "local", "openai"]
 
 
 class HostSettings(BaseModel):
@@ -51,13 +51,20 @@ class HostSettings(BaseModel):
     models: Path | None = None
     """YAML file that maps model names to providers; unset there are `default` and `embedding`."""
     provider: ProviderKind | None = None
-    """Provider of the built-in models; unset it is openai when OPENAI_API_KEY or OPENAI_BASE_URL is set, else demo."""
+    """Provider of the built-in models; unset it is openai when OPENAI_API_KEY or OPENAI_BASE_URL is set, anthropic when
+    ANTHROPIC_API_KEY is, else demo."""
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY", min_length=1)
     """Key for the provider `openai`."""
     openai_base_url: str = Field(default="https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL")
     """Base URL of the provider `openai`: any OpenAI-compatible endpoint."""
     openai_model: str = Field(default="gpt-4.1-mini", validation_alias="OPENAI_MODEL", min_length=1)
     """Model that the built-in `default` stands for at the provider `openai`."""
+    anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY", min_length=1)
+    """Key for the provider `anthropic`."""
+    anthropic_base_url: str = Field(default="https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL")
+    """Base URL of the provider `anthropic`: Anthropic's own, or any endpoint that speaks its Messages API."""
+    anthropic_model: str = Field(default="claude-sonnet-5-5", validation_alias="ANTHROPIC_MODEL", min_length=1)
+    """Model that the built-in `default` stands for at the provider `anthropic`."""
     search: str = "ddgs"
     """Web search for agents: `ddgs` asks the web's engines, `recorded:PATH` answers from a file, `off` is none."""
     egress_hosts: str | None = None
@@ -129,14 +136,14 @@ class HostSettings(BaseModel):
     log_format: LogFormat = "auto"
     """How log lines on stderr are written: `auto` is text on a terminal and JSON elsewhere."""
 
-    @field_validator("openai_base_url")
+    @field_validator("openai_base_url", "anthropic_base_url")
     @classmethod
     def _http_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/")
 
-    @field_validator("openai_api_key")
+    @field_validator("openai_api_key", "anthropic_api_key")
     @classmethod
     def _sent(cls, value: SecretStr | None) -> SecretStr | None:
         return SecretStr(checked_bearer(value.get_secret_value())) if value else None
@@ -235,7 +242,7 @@ class HostSettings(BaseModel):
         if self.provider:
             return self.provider
         given = {"openai_api_key", "openai_base_url"} & self.model_fields_set
-        return "openai" if given else "demo"
+        return "openai" if given else "anthropic" if self.anthropic_api_key else "demo"
 
     @property
     def demo_unasked(self) -> bool:

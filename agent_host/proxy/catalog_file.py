@@ -15,9 +15,12 @@ from agent_common.protocol import Caching, Pricing
 
 from ..errors import StartError
 from ..settings import HostSettings
-from .catalog.catalog import CatalogModel, HostCatalog, Kind, ProviderSpec
+from .catalog import claude
+from .catalog.catalog import CatalogModel, Effort, HostCatalog, Kind, ProviderSpec
 from .catalog.provider_keys import read_key
 from .providers import local_model_missing
+
+_DEFAULT_URLS: dict[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
 
 class _Entry(BaseModel):
@@ -41,8 +44,9 @@ class _ModelEntry(_Entry):
     context_limit: int | None = Field(default=None, gt=0)
     max_output_tokens: int | None = Field(default=None, gt=0)
     pricing: _Price | None = None
-    capabilities: list[str] = Field(default_factory=lambda: ["chat", "tools"])
-    caching: Caching = "none"
+    capabilities: list[str] | None = None
+    caching: Caching | None = None
+    reasoning_effort: Effort | None = None
 
 
 class _File(_Entry):
@@ -64,9 +68,14 @@ def load_catalog(settings: HostSettings) -> HostCatalog:
 
 
 def _builtin_providers(settings: HostSettings) -> dict[str, ProviderSpec]:
-    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
+    openai, anthropic = (
+        key.get_secret_value() if key else None for key in (settings.openai_api_key, settings.anthropic_api_key)
+    )
     return {
-        "openai": ProviderSpec("openai", "openai", settings.openai_base_url, key, set_by="OPENAI_API_KEY"),
+        "openai": ProviderSpec("openai", "openai", settings.openai_base_url, openai, set_by="OPENAI_API_KEY"),
+        "anthropic": ProviderSpec(
+            "anthropic", "anthropic", settings.anthropic_base_url, anthropic, set_by="ANTHROPIC_API_KEY"
+        ),
         "demo": ProviderSpec("demo", "demo"),
         "local": ProviderSpec("local", "local"),
     }
@@ -79,6 +88,8 @@ def _builtin(settings: HostSettings, providers: dict[str, ProviderSpec]) -> Host
                 CatalogModel("default", "openai", settings.openai_model),
                 CatalogModel("embedding", "openai", "text-embedding-3-small", capabilities=("embeddings",)),
             ]
+        case "anthropic":
+            models = [_claude(CatalogModel("default", "anthropic", settings.anthropic_model))]
         case "demo":
             free = Pricing(input=0, output=0)
             models = [
@@ -103,7 +114,10 @@ def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> HostCatalog:
         faults = [f"MESH_MODELS: {path}: {_where(one['loc'])}: {one['msg']}" for one in error.errors()]
         raise StartError("\n".join(faults)) from None
     named = {name: _provider(name, entry) for name, entry in file.providers.items()}
-    return HostCatalog({name: _model(name, entry) for name, entry in file.models.items()}, {**builtin, **named})
+    providers = {**builtin, **named}
+    kinds: dict[str, Kind] = {name: spec.kind for name, spec in providers.items()}
+    models = {name: _model(name, entry, kinds.get(entry.provider)) for name, entry in file.models.items()}
+    return HostCatalog(models, providers)
 
 
 def _where(location: tuple[int | str, ...]) -> str:
@@ -113,31 +127,47 @@ def _where(location: tuple[int | str, ...]) -> str:
 def _provider(name: str, entry: _ProviderEntry) -> ProviderSpec:
     setting = f"MESH_MODELS: providers.{name}.api_key_env"
     key = read_key(entry.api_key_env) if entry.api_key_env else None
-    url = (entry.base_url or "https://api.openai.com/v1").rstrip("/")
+    url = (entry.base_url or _DEFAULT_URLS.get(entry.kind, "")).rstrip("/")
     if entry.api_key_env and key is None:
         raise StartError(f"{setting}: {entry.api_key_env} is not set")
     try:
         key = checked_bearer(key) if key else None
     except ValueError as error:
         raise StartError(f"{setting}: {entry.api_key_env} {error}") from None
-    spec = ProviderSpec(name, entry.kind, url if entry.kind == "openai" else "", key, entry.stream_usage)
+    spec = ProviderSpec(name, entry.kind, url, key, entry.stream_usage)
     return replace(spec, set_by=entry.api_key_env or setting)
 
 
-def _model(name: str, entry: _ModelEntry) -> CatalogModel:
-    return CatalogModel(
+def _model(name: str, entry: _ModelEntry, kind: Kind | None) -> CatalogModel:
+    model = CatalogModel(
         name,
         entry.provider,
         entry.model or name,
         entry.context_limit,
         entry.max_output_tokens,
         entry.pricing,
-        tuple(entry.capabilities),
-        entry.caching,
+        effort=entry.reasoning_effort,
     )
+    if kind == "anthropic":
+        model = _claude(model)
+    capabilities = tuple(entry.capabilities) if entry.capabilities is not None else model.capabilities
+    return replace(model, capabilities=capabilities, caching=entry.caching or model.caching)
 
 
 # ---------------------------------------------------------------- both
+
+
+def _claude(model: CatalogModel) -> CatalogModel:
+    """Return the model with what is known of it where nothing was said. The host itself marks what Claude caches."""
+    known = claude.ClaudeGeneration.of(model.upstream)
+    return replace(
+        model,
+        context_limit=model.context_limit or known.context_limit,
+        max_output_tokens=model.max_output_tokens or known.max_output_tokens,
+        pricing=model.pricing or claude.price_of(model.upstream),
+        capabilities=("chat", "tools", "vision"),
+        caching="automatic",
+    )
 
 
 def _unusable(catalog: HostCatalog) -> list[str]:
@@ -152,7 +182,7 @@ def _unusable(catalog: HostCatalog) -> list[str]:
         return faults
     used = {model.provider for model in catalog.models.values()}
     for spec in (catalog.providers[name] for name in sorted(used)):
-        if urlsplit(spec.base_url).hostname == "api.openai.com" and spec.api_key is None:
+        if urlsplit(spec.base_url).hostname in ("api.openai.com", "api.anthropic.com") and spec.api_key is None:
             faults.append(f"{spec.set_by}: must be set, {spec.base_url} accepts no call without a key")
         if spec.base_url.endswith("/chat/completions"):
             hint = "OPENAI_BASE_URL" if spec.name == "openai" else f"MESH_MODELS: providers.{spec.name}.base_url"

@@ -104,7 +104,9 @@ class ModelProxy:
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
-        return model, ProviderCall(operation, to_json(payload), streamed, key), hide_usage
+        cached = model.caching != "none"
+        call = ProviderCall(operation, to_json(payload), streamed, key, model.max_output_tokens, model.effort, cached)
+        return model, call, hide_usage
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Make the call, send its answer, and record the call in any case."""

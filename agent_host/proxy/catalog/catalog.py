@@ -12,7 +12,8 @@ from agent_common.redaction import redacted_url
 from ...errors import InvalidRequest, NotFound
 
 Operation = Literal["chat", "embeddings"]
-Kind = Literal["openai", "demo", "local"]
+Kind = Literal["openai", "anthropic", "demo", "local"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class CatalogModel:
     pricing: Pricing | None = None
     capabilities: tuple[str, ...] = ("chat", "tools")
     caching: Caching = "none"
+    effort: Effort | None = None
+    """How much the model thinks about requests that do not say; None leaves it to the provider."""
 
     def card(self) -> dict[str, Any]:
         """Return the entry for `/v1/models`, with OpenAI's fields and ours."""

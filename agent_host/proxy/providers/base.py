@@ -21,6 +21,12 @@ class ProviderCall:
     streamed: bool = False
     idempotency_key: str | None = None
     """Derived from the agent's id and the agent's key; never the agent's key itself. None if the agent sent none."""
+    max_output: int | None = None
+    """The most tokens of output that the catalog gives the model; None if unknown."""
+    effort: str | None = None
+    """How much the catalog has the model think, for requests that do not say."""
+    cached: bool = False
+    """Whether a provider that wants to be told how far to cache a prompt should be told."""
 
 
 @dataclass(frozen=True, slots=True)

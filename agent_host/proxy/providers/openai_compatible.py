@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 
-import certifi
 import httpx2
 
-from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
 from .base import ProviderAnswer, ProviderCall
+from .http import key_refused, open_client, transport_failed
 
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
@@ -39,34 +36,20 @@ class OpenAICompatible:
         try:
             async with aclosing(await self._client.send(self._request(call), stream=True)) as response:
                 reached = True
-                self._check_key(response.status_code)
+                if response.status_code in (401, 403):
+                    raise key_refused(self._spec, response.status_code)
                 yield ProviderAnswer(response.status_code, response.headers, response.aiter_raw())
-        except httpx2.TimeoutException as error:
-            raise ProviderFailed(f"{self._name} was silent for too long", code="provider_timeout") from error
         except httpx2.TransportError as error:
-            code = "provider_dropped" if reached else "provider_unreachable"
-            what = "broke off its answer" if reached else "cannot be reached"
-            # An error about our own request may quote it with the key, so its text is not passed on.
-            why = "" if isinstance(error, httpx2.LocalProtocolError) else str(error)
-            text = f"{self._name} {what}: {why or type(error).__name__} ({self._spec.shown_url})"
-            raise ProviderFailed(text, code=code) from error
+            raise transport_failed(self._spec, error, reached=reached) from error
 
     async def close(self) -> None:
         if self._open_client is not None:
             await self._open_client.aclose()
 
     @property
-    def _name(self) -> str:
-        return f"the provider {self._spec.name!r}"
-
-    @property
     def _client(self) -> httpx2.AsyncClient:
         if self._open_client is None:
-            kept = 0 if self._in_process else 64
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
-            self._open_client = httpx2.AsyncClient(
-                limits=limits, verify=_trusted_authorities(), trust_env=not self._in_process
-            )
+            self._open_client = open_client(in_process=self._in_process)
         return self._open_client
 
     def _request(self, call: ProviderCall) -> httpx2.Request:
@@ -80,16 +63,3 @@ class OpenAICompatible:
             headers["idempotency-key"] = call.idempotency_key
         url = self._urls[call.operation]
         return httpx2.Request("POST", url, headers=headers, content=call.content, extensions={"timeout": self._timeout})
-
-    def _check_key(self, status: int) -> None:
-        # A 401 is not passed on, because to the agent it would mean that its own token is wrong.
-        if status in (401, 403):
-            refused = "refused the host's key" if self._spec.api_key else "requires a key, and the host has none"
-            remedy = f"the operator must set {self._spec.set_by} to a valid key"
-            raise ProviderFailed(f"{self._name} {refused} (HTTP {status}); {remedy}", code="provider_auth")
-
-
-def _trusted_authorities() -> ssl.SSLContext | bool:
-    """Those that the environment names, else the public ones. The client changes the context that it gets."""
-    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
-    return True if named else ssl.create_default_context(cafile=certifi.where())

@@ -6,6 +6,7 @@ from agent_common.clock import Clock
 
 from ...settings import HostSettings
 from ..catalog.catalog import HostCatalog, ProviderSpec
+from .anthropic import AnthropicProvider
 from .base import Provider
 from .demo import DemoProvider
 from .local import LocalProvider
@@ -36,6 +37,8 @@ class Providers:
         match spec.kind:
             case "openai":
                 return OpenAICompatible(spec, connect, idle)
+            case "anthropic":
+                return AnthropicProvider(spec, connect, idle)
             case "demo":
                 return DemoProvider(self._clock)
             case "local":

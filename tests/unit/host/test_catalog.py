@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from agent_common.protocol import Pricing
 from agent_host.errors import InvalidRequest, NotFound, StartError
 from agent_host.proxy import HostCatalog, load_catalog
 from agent_host.settings import HostSettings
@@ -46,6 +48,52 @@ def test_built_in_openai_takes_the_ecosystems_names() -> None:
 def test_openai_itself_needs_a_key() -> None:
     with pytest.raises(StartError, match=r"OPENAI_API_KEY: must be set, https://api\.openai\.com/v1"):
         load_catalog(HostSettings(provider="openai"))
+
+
+def test_a_key_for_claude_alone_is_enough() -> None:
+    settings = HostSettings(anthropic_api_key=SecretStr("sk-ant"))  # pyright: ignore[reportCallIssue]
+    catalog = load_catalog(settings)
+    assert set(catalog.models) == {"default"}
+    model = catalog.find("default")
+    assert (model.provider, model.upstream, model.caching) == ("anthropic", "claude-sonnet-5-5", "automatic")
+    assert (model.context_limit, model.max_output_tokens) == (1_000_000, 128_000)
+    assert model.pricing == Pricing(input=2, output=10, cache_read=0.2, cache_write=2.5)
+    with pytest.raises(StartError, match=r"ANTHROPIC_API_KEY: must be set, https://api\.anthropic\.com"):
+        load_catalog(HostSettings(provider="anthropic"))
+
+
+def test_what_is_known_of_claude_is_overridden_by_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "k")
+    catalog = from_yaml(
+        tmp_path,
+        """
+        providers:
+          gateway: {kind: anthropic, base_url: "http://gateway/v1", api_key_env: GATEWAY_KEY}
+        models:
+          known: {provider: gateway, model: claude-haiku-4-5-20251001}
+          own:
+            provider: gateway
+            model: claude-next
+            context_limit: 500
+            max_output_tokens: 50
+            pricing: {input: 1, output: 2}
+            capabilities: [chat]
+            caching: none
+            reasoning_effort: high
+        """,
+    )
+    known, own = catalog.find("known"), catalog.find("own")
+    assert (known.context_limit, known.max_output_tokens, known.pricing) == (
+        200_000,
+        64_000,
+        Pricing(input=1, output=5, cache_read=0.1, cache_write=1.25),
+    )
+    assert known.capabilities == ("chat", "tools", "vision")
+    assert (own.context_limit, own.max_output_tokens) == (500, 50)
+    assert own.pricing
+    assert (own.pricing.input, own.pricing.cache_read) == (1, None)
+    assert (own.capabilities, own.caching, own.effort) == (("chat",), "none", "high")
+    assert "reasoning_effort" in faults(tmp_path, "models: {a: {provider: demo, reasoning_effort: much}}")
 
 
 def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +143,10 @@ def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("models: {a: {provider: demo, pricing: {input: 1, output: 1, cached: 1}}}", "models.a.pricing.cached: "),
         ("models: {a: {provider: demo, pricing: {input: -1, output: 1}}}", "models.a.pricing.input: "),
         ("models: {a: {provider: demo, colour: red}}", "models.a.colour: "),
-        ("models: {a: {provider: nobody}}", "models.a.provider: there is no provider 'nobody'; there are demo, local"),
+        (
+            "models: {a: {provider: nobody}}",
+            "models.a.provider: there is no provider 'nobody'; there are anthropic, demo, local",
+        ),
         ("providers: {p: {base_url: nonsense}}\nmodels: {a: {provider: p}}", "providers.p.base_url: "),
         ("providers: {p: {api_key_env: NO_KEY}}\nmodels: {a: {provider: p}}", "api_key_env: NO_KEY is not set"),
         ("providers: {p: {kind: openai}}\nmodels: {a: {provider: p}}", "providers.p.api_key_env: must be set"),

@@ -60,9 +60,10 @@ def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
     assert routes | hot == listed
 
 
-def test_the_catalog_on_the_page_of_models_is_one() -> None:
+def test_the_catalogs_on_the_page_of_models_are_some() -> None:
     page = (DOCS / "how-to/models.md").read_text()
-    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    file = _File.model_validate(yaml.safe_load(example))
+    examples = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    file, *others = (_File.model_validate(yaml.safe_load(example)) for example in examples)
     assert list(file.models) == ["default", "cheap", "embedding"]
+    assert others
     assert file.providers["nextdoor"].stream_usage is False

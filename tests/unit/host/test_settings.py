@@ -61,6 +61,9 @@ def test_an_empty_variable_is_an_unset_one(env: Env) -> None:
         ({"OPENAI_BASE_URL": "http://localhost:1/v1"}, "openai"),
         ({"OPENAI_MODEL": "m"}, "demo"),
         ({"OPENAI_API_KEY": "k", "MESH_PROVIDER": "demo"}, "demo"),
+        ({"ANTHROPIC_API_KEY": "k"}, "anthropic"),
+        ({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai"),
+        ({"ANTHROPIC_MODEL": "claude-x"}, "demo"),
         ({"MESH_PROVIDER": "local"}, "local"),
     ],
 )

@@ -1,0 +1,140 @@
+"""Convert the events of Anthropic's stream to OpenAI's chunks, one by one as they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_json
+
+from ....errors import ProviderFailed
+from ...json_access import as_object
+from .assistant import ENCRYPTED, FORMAT, TEXT
+from .usage import finish_reason, openai_usage
+
+DONE = b"data: [DONE]\n\n"
+
+
+class ChunkWriter:
+    """Writes the chunks of one answer."""
+
+    def __init__(self, created: int) -> None:
+        self._shell: dict[str, Any] = {"id": "", "object": "chat.completion.chunk", "created": created, "model": ""}
+        self._head = b""
+        self._usage: dict[str, Any] = {}
+        self._stop: object = None
+        self._tail = b',"logprobs":null,"finish_reason":null}]}\n\n'
+        self._calls: dict[int, int] = {}
+        """Index of a block, and the index of its call."""
+        self._silent_calls: dict[int, bytes] = {}
+        """Calls whose arguments have not come yet, and what they are if none come."""
+        self._characters = 0
+        self.complete = False
+        """Whether the end has been written."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the model has ended its answer."""
+        return self._stop is not None
+
+    def feed(self, event: dict[str, Any]) -> bytes:
+        """Return the chunks of an event. Raises ProviderFailed for an event that reports an error."""
+        match event.get("type"):
+            case "content_block_delta":
+                return self._delta(event["index"], event["delta"])
+            case "content_block_start":
+                return self._start(event["index"], event["content_block"])
+            case "content_block_stop":
+                arguments = self._silent_calls.pop(event["index"], None)
+                return self._arguments(event["index"], arguments.decode()) if arguments else b""
+            case "message_start":
+                return self._open(as_object(event.get("message")))
+            case "message_delta":
+                self._merge_usage(as_object(event.get("usage")))
+                self._stop = as_object(event.get("delta")).get("stop_reason") or self._stop
+                return b""
+            case "message_stop":
+                return self.finish()
+            case "error":
+                error = as_object(event.get("error"))
+                raise ProviderFailed(str(error.get("message")), code=str(error.get("type") or "provider_error"))
+            case _:
+                return b""  # a ping, or an event that is newer than this code
+
+    def finish(self) -> bytes:
+        """Return the end: the finish reason, the usage, [DONE]."""
+        self.complete = True
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish_reason(self._stop)}
+        end = {**self._shell, "choices": [{**choice, "native_finish_reason": self._stop}]}
+        return b"data: %b\n\n%b%b" % (to_json(end), self.usage_event(), DONE)
+
+    def usage_event(self) -> bytes:
+        """Return the usage so far as an event of its own, or nothing if none was reported."""
+        if not self._usage:
+            return b""
+        return b"data: %b\n\n" % to_json({**self._shell, "choices": [], "usage": openai_usage(self._usage)})
+
+    def _open(self, message: dict[str, Any]) -> bytes:
+        self._shell |= {"id": str(message.get("id")), "model": str(message.get("model"))}
+        self._head = b'data: %b,"choices":[{"index":0,"delta":' % to_json(self._shell)[:-1]
+        self._merge_usage(as_object(message.get("usage")))
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _merge_usage(self, usage: dict[str, Any]) -> None:
+        """Take over running totals; a later report may leave some out."""
+        self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _chunk(self, delta: dict[str, Any]) -> bytes:
+        return b"%b%b%b" % (self._head, to_json(delta), self._tail)
+
+    def _start(self, index: int, block: dict[str, Any]) -> bytes:
+        match block.get("type"):
+            case "text" if block.get("text"):
+                return self._text(block["text"])
+            case "thinking":
+                return self._detail({"type": TEXT, "text": str(block.get("thinking") or "")}, index, first=True)
+            case "redacted_thinking":
+                return self._detail({"type": ENCRYPTED, "data": block["data"]}, index, first=True)
+            case "tool_use":
+                number = self._calls[index] = len(self._calls)
+                self._silent_calls[index] = to_json(block.get("input") or {})
+                function = {"name": block["name"], "arguments": ""}
+                return self._chunk(
+                    {"tool_calls": [{"index": number, "id": block["id"], "type": "function", "function": function}]}
+                )
+            case _:
+                return b""
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> bytes:
+        match delta.get("type"):
+            case "text_delta":
+                return self._text(delta["text"])
+            case "input_json_delta":
+                return self._arguments(index, delta["partial_json"])
+            case "thinking_delta":
+                return self._detail({"type": TEXT, "text": delta["thinking"]}, index)
+            case "signature_delta":
+                return self._detail({"type": TEXT, "signature": delta["signature"]}, index)
+            case _:
+                return b""
+
+    def _text(self, text: str) -> bytes:
+        self._characters += len(text)
+        return self._chunk({"content": text})
+
+    def _arguments(self, index: int, piece: str) -> bytes:
+        if not piece:
+            return b""
+        self._silent_calls.pop(index, None)
+        return self._chunk({"tool_calls": [{"index": self._calls[index], "function": {"arguments": piece}}]})
+
+    def _detail(self, detail: dict[str, Any], index: int, *, first: bool = False) -> bytes:
+        """Return a piece of thinking: its text for people, and what is to come back. The first piece of a block says
+        what was before it, unless that is nothing."""
+        after = (
+            {"text": self._characters, "calls": len(self._calls)}
+            if first and (self._characters or self._calls)
+            else None
+        )
+        placed = {**detail, "format": FORMAT, "index": index, **({"after": after} if after else {})}
+        text = {"reasoning": detail["text"]} if detail.get("text") else {}
+        return self._chunk({**text, "reasoning_details": [placed]})

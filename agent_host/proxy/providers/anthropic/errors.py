@@ -1,0 +1,41 @@
+"""Convert Anthropic's errors to OpenAI's shape, with the codes that agents know."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from ...json_access import as_object
+
+_OVERFLOW = re.compile(r"prompt is too long|exceed context limit|input is too long", re.IGNORECASE)
+_QUOTA = re.compile(r"credit balance is too low|spend limit|usage limits?\b", re.IGNORECASE)
+_MOST_WORDS = 2000
+
+
+def openai_error_body(status: int, body: bytes) -> bytes:
+    """Return the error in OpenAI's shape: the provider's words, and a code for an overflow or an empty account."""
+    try:
+        error = as_object(as_object(from_json(body)).get("error"))
+    except ValueError:
+        error = {}
+    message = str(error.get("message") or body[:_MOST_WORDS].decode("utf-8", "replace") or f"HTTP {status}")
+    kind = str(error.get("type") or "api_error")
+    return to_json(
+        {"error": {"message": message, "type": kind, "param": _param(message), "code": _code(kind, message)}}
+    )
+
+
+def _code(kind: str, message: str) -> str:
+    if kind == "request_too_large" or _OVERFLOW.search(message):
+        return "context_length_exceeded"
+    if kind == "billing_error" or _QUOTA.search(message):
+        return "insufficient_quota"
+    return kind
+
+
+def _param(message: str) -> Any:
+    """Return the field that the words begin with, as in `max_tokens: Field required`."""
+    found = re.match(r"([a-z_][a-z0-9_.]*): ", message)
+    return found[1] if found else None

@@ -1,0 +1,138 @@
+"""Call Anthropic's Messages API by the package `anthropic`, on its raw events.
+
+The package's typed path would build an object of every message sent and every event read, which costs more than the
+rest of a turn together. So the body is passed as bytes and the events are read undecoded: connections, credentials,
+versions and errors are the package's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from pydantic_core import from_json, to_json
+
+from agent_common.json_reader import JsonLimits, read_json_async, run_by_size
+
+from ....errors import ProviderFailed
+from ...catalog.catalog import ProviderSpec
+from ...json_access import as_object
+from ..base import ProviderAnswer, ProviderCall
+from ..http import key_refused, open_client, transport_failed
+from .chunks import ChunkWriter
+from .completion import to_completion
+from .errors import openai_error_body
+from .request import build_request
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_PATH = "/v1/messages"
+_ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
+_NO_KEY = "none"
+"""Sent where the catalog names no key, because the package would else take one from the environment."""
+
+
+class AnthropicProvider:
+    """One endpoint that speaks Anthropic's API. The package is imported by the first call, off the event loop."""
+
+    def __init__(self, spec: ProviderSpec, connect_timeout: float, idle_timeout: float) -> None:
+        self._spec = spec
+        self._timeout = httpx2.Timeout(idle_timeout, connect=connect_timeout, pool=None)
+        self._opening = asyncio.Lock()
+        self._open: AsyncAnthropic | None = None
+
+    @asynccontextmanager
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
+        if call.operation != "chat":
+            raise ProviderFailed(f"the provider {self._spec.name!r} has no embeddings", code="unsupported_operation")
+        body = await run_by_size(len(call.content), partial(build_request, call))
+        response = await self._send(body)
+        try:
+            yield await self._answer(response, call.streamed)
+        except httpx2.TransportError as error:
+            raise transport_failed(self._spec, error, reached=True) from error
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        if self._open is not None:
+            await self._open.close()
+
+    async def _client(self) -> AsyncAnthropic:
+        async with self._opening:
+            if self._open is not None:
+                return self._open
+            package = await asyncio.to_thread(importlib.import_module, "anthropic")
+            opened: AsyncAnthropic = package.AsyncAnthropic(
+                api_key=self._spec.api_key or _NO_KEY,
+                base_url=self._spec.base_url.removesuffix("/v1"),
+                timeout=self._timeout,
+                max_retries=0,
+                open_telemetry=False,
+                http_client=open_client(),
+            )
+            self._open = opened
+            return opened
+
+    async def _send(self, body: bytes) -> httpx2.Response:
+        """Return the answer with its body unread. Raises ProviderFailed if there is none."""
+        client = self._open or await self._client()
+        from anthropic import APIConnectionError, APIStatusError
+
+        try:
+            return await client.post(_PATH, cast_to=httpx2.Response, content=body, stream=True)
+        except APIStatusError as error:
+            return error.response
+        except APIConnectionError as error:
+            raise transport_failed(self._spec, error.__cause__ or error, reached=False) from error
+
+    async def _answer(self, response: httpx2.Response, streamed: bool) -> ProviderAnswer:
+        status = response.status_code
+        if status in (401, 403):
+            raise key_refused(self._spec, status)
+        if status >= 400:
+            return ProviderAnswer(status, response.headers, _once(openai_error_body(status, response.content)))
+        if streamed and response.headers.get("content-type", "").startswith("text/event-stream"):
+            return ProviderAnswer(status, response.headers, self._chunks(response))
+        answer: Any = await read_json_async(await response.aread(), _ANSWER_LIMITS)
+        completion = to_completion(as_object(answer), _now())
+        return ProviderAnswer(status, {"content-type": "application/json"}, _once(to_json(completion)))
+
+    async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
+        """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed."""
+        from anthropic import AsyncStream
+
+        writer = ChunkWriter(_now())
+        try:
+            async for event in AsyncStream.raw_events(response):
+                if event.data and (chunk := writer.feed(_read_event(event.data))):
+                    yield chunk
+            if not writer.stopped:
+                raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
+        except (httpx2.TransportError, ProviderFailed):
+            yield writer.usage_event()
+            raise
+        if not writer.complete:
+            yield writer.finish()
+
+
+def _read_event(data: str) -> dict[str, Any]:
+    try:
+        return as_object(from_json(data))
+    except ValueError as error:
+        raise ProviderFailed(f"the provider's stream is not JSON: {data[:100]!r}") from error
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+def _now() -> int:
+    return int(time.time())

@@ -1,0 +1,106 @@
+"""Convert a request of OpenAI's shape to one of the Messages API."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from ....errors import ProviderFailed
+from ...catalog.claude import ClaudeGeneration
+from ...json_access import as_list, as_object, object_list
+from ..base import ProviderCall
+from .breakpoints import mark_breakpoints
+from .conversation import Conversation
+from .thinking import thinking_fields
+
+DEFAULT_MAX_TOKENS = 32_000
+"""Claude must be told a limit. Every model from 4 on takes this one."""
+_BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_SCHEMA_UNIONS = frozenset(("anyOf", "oneOf", "allOf"))
+_UNSUPPORTED = {"n": 1, "logprobs": False, "modalities": ["text"], "audio": None}
+"""Fields that Claude has nothing for, with the value that changes nothing."""
+
+
+def build_request(call: ProviderCall) -> bytes:
+    """Return the body for the Messages API. Raises ProviderFailed, with status 400, for what Claude cannot be asked.
+
+    Sampling parameters are left out, because Anthropic's API refuses them since its version 2026-10-21.
+    """
+    payload: dict[str, Any] = from_json(call.content)
+    for name, neutral in _UNSUPPORTED.items():
+        if payload.get(name) not in (None, neutral):
+            raise refused(f"{name}: Claude does not offer this; leave it out")
+    model = str(payload["model"])
+    conversation = Conversation(payload["messages"])
+    limit = payload.get("max_completion_tokens") or payload.get("max_tokens") or call.max_output or DEFAULT_MAX_TOKENS
+    if not isinstance(limit, int):
+        raise refused("max_tokens: must be a number")
+    request: dict[str, Any] = {"model": model, "max_tokens": min(limit, call.max_output or limit)}
+    tools = _tools(payload) or conversation.used_tools()
+    if tools:
+        request["tools"] = tools
+        request |= _tool_choice(payload)
+    if conversation.system:
+        request["system"] = conversation.system
+    request["messages"] = conversation.messages
+    request |= _output(payload)
+    request |= thinking_fields(payload, request, ClaudeGeneration.of(model), call.effort, conversation)
+    if call.cached:
+        mark_breakpoints(request)
+    if call.streamed:
+        request["stream"] = True
+    return to_json(request)
+
+
+def refused(message: str) -> ProviderFailed:
+    """Return the error for a request that cannot be converted."""
+    error = ProviderFailed(message, code="invalid_request")
+    error.status = 400
+    return error
+
+
+def _tools(payload: dict[str, Any]) -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = []
+    for tool in object_list(payload.get("tools")):
+        function = as_object(tool.get("function"))
+        name = str(function.get("name") or "")
+        if not name or _BAD_NAME.search(name):
+            raise refused(f"tools: the name {name!r} must have letters, digits, _ and - only")
+        described = {"description": str(function["description"])} if function.get("description") else {}
+        tools.append({"name": name, **described, "input_schema": _schema(as_object(function.get("parameters")))})
+    return tools
+
+
+def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema as Claude takes it: an object, without a choice of schemas at its top."""
+    kept = {name: value for name, value in parameters.items() if name not in _SCHEMA_UNIONS}
+    return {**kept, "type": "object"}
+
+
+def _tool_choice(payload: dict[str, Any]) -> dict[str, Any]:
+    given: Any = payload.get("tool_choice")
+    if not payload.get("tools") or given == "none":
+        return {"tool_choice": {"type": "none"}}
+    name = as_object(as_object(given).get("function")).get("name")
+    choice: dict[str, Any] = {"type": "any" if given == "required" else "auto"}
+    if name:
+        choice = {"type": "tool", "name": name}
+    if payload.get("parallel_tool_calls") is False:
+        choice["disable_parallel_tool_use"] = True
+    return {} if choice == {"type": "auto"} else {"tool_choice": choice}
+
+
+def _output(payload: dict[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    stops: Any = payload.get("stop")
+    sequences = [one for one in ([stops] if isinstance(stops, str) else as_list(stops)) if str(one).strip()]
+    if sequences:
+        fields["stop_sequences"] = sequences
+    if isinstance(user := payload.get("user"), str) and user:
+        fields["metadata"] = {"user_id": user[:256]}
+    schema = as_object(as_object(payload.get("response_format")).get("json_schema")).get("schema")
+    if schema:
+        fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    return fields

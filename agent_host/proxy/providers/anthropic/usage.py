@@ -1,0 +1,41 @@
+"""Convert Anthropic's usage, whose counts do not overlap, to OpenAI's, whose counts do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...json_access import as_object
+
+STOP_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+"""Those that have a name in OpenAI's shape. `model_context_window_exceeded` keeps its own."""
+
+
+def finish_reason(stop_reason: object) -> str:
+    return STOP_REASONS.get(str(stop_reason), str(stop_reason)) if stop_reason else "stop"
+
+
+def openai_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return OpenAI's `usage` object: cached tokens are part of the prompt, thinking is part of the completion."""
+    read, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+    prompt, completion = _count(usage, "input_tokens") + read + written, _count(usage, "output_tokens")
+    thinking = min(_count(as_object(usage.get("output_tokens_details")), "thinking_tokens"), completion)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},
+        "completion_tokens_details": {"reasoning_tokens": thinking},
+    }
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if type(value) is int and value > 0 else 0

@@ -1,0 +1,44 @@
+"""What all providers over HTTP share: the client, and the errors of its connections."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+import certifi
+import httpx2
+
+from ...errors import ProviderFailed
+from ..catalog.catalog import ProviderSpec
+
+
+def open_client(*, in_process: bool = False) -> httpx2.AsyncClient:
+    """Open a client with a pool of connections. `in_process`: no proxy, and a new connection for each call."""
+    kept = 0 if in_process else 64
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
+    return httpx2.AsyncClient(limits=limits, verify=_trusted_authorities(), trust_env=not in_process)
+
+
+def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool) -> ProviderFailed:
+    """Return the error for a call whose connection failed. `reached`: an answer had begun."""
+    name = f"the provider {spec.name!r}"
+    if isinstance(error, httpx2.TimeoutException):
+        return ProviderFailed(f"{name} was silent for too long", code="provider_timeout")
+    code = "provider_dropped" if reached else "provider_unreachable"
+    what = "broke off its answer" if reached else "cannot be reached"
+    # An error about our own request may quote it with the key, so its text is not passed on.
+    why = "" if isinstance(error, httpx2.LocalProtocolError) else str(error)
+    return ProviderFailed(f"{name} {what}: {why or type(error).__name__} ({spec.shown_url})", code=code)
+
+
+def key_refused(spec: ProviderSpec, status: int) -> ProviderFailed:
+    """Return the error for a 401 or 403, which to the agent would mean that its own token is wrong."""
+    refused = "refused the host's key" if spec.api_key else "requires a key, and the host has none"
+    remedy = f"the operator must set {spec.set_by} to a valid key"
+    return ProviderFailed(f"the provider {spec.name!r} {refused} (HTTP {status}); {remedy}", code="provider_auth")
+
+
+def _trusted_authorities() -> ssl.SSLContext | bool:
+    """Those that the environment names, else the public ones. The client changes the context that it gets."""
+    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+    return True if named else ssl.create_default_context(cafile=certifi.where())

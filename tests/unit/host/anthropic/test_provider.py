@@ -1,0 +1,329 @@
+"""Claude through the provider `anthropic`, against a strict double of Anthropic's API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from pydantic_core import to_json
+
+from agent_host.errors import ProviderFailed
+from agent_host.proxy.catalog.catalog import ProviderSpec
+from agent_host.proxy.providers import ProviderCall
+from agent_host.proxy.providers.anthropic import AnthropicProvider
+from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Say
+
+NEW, OLD = "claude-sonnet-5-5", "claude-sonnet-4-5"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": name, "description": f"the tool {name}", "parameters": {"type": "object"}},
+    }
+    for name in ("read", "list")
+]
+SUMMARIZED = {"type": "adaptive", "display": "summarized"}
+USER = {"role": "user", "content": "What do the notes say?"}
+Message = dict[str, Any]
+
+
+@pytest.fixture
+def api() -> Iterator[FakeAnthropic]:
+    with FakeAnthropic([], api_key="sk-ant") as api:
+        yield api
+
+
+@pytest.fixture
+async def provider(api: FakeAnthropic) -> AsyncIterator[AnthropicProvider]:
+    spec = ProviderSpec("anthropic", "anthropic", api.url, "sk-ant", set_by="ANTHROPIC_API_KEY")
+    provider = AnthropicProvider(spec, 10, 60)
+    yield provider
+    await provider.close()
+
+
+async def ask(provider: AnthropicProvider, *messages: Message, **fields: Any) -> tuple[int, Message, Message]:
+    """Return the status, the message put together, and the whole answer or the last chunk with usage."""
+    options = {name: fields.pop(name) for name in ("max_output", "effort", "cached") if name in fields}
+    payload = {"model": NEW, "messages": list(messages), **fields}
+    call = ProviderCall("chat", to_json(payload), bool(payload.get("stream")), **options)
+    async with provider.call(call) as answer:
+        body = b"".join([piece async for piece in answer.body])
+        if answer.status == 200 and call.streamed:
+            return 200, *put_together(body)
+        reply = json.loads(body)
+        return answer.status, reply.get("choices", [{"message": {}}])[0]["message"], reply
+
+
+def put_together(body: bytes) -> tuple[Message, Message]:
+    """Put a stream together as an agent does: texts joined, details and calls by their index."""
+    *events, done = [line.removeprefix(b"data: ") for line in body.split(b"\n\n") if line]
+    assert done == b"[DONE]"
+    text, calls, details, last = "", dict[int, Message](), dict[int, Message](), dict[str, Any]()
+    for event in map(json.loads, events):
+        last |= {"usage": event["usage"]} if event.get("usage") else {}
+        for choice in event["choices"]:
+            last |= choice if choice["finish_reason"] else {}
+            text += choice["delta"].get("content") or ""
+            for piece in choice["delta"].get("tool_calls", []):
+                call = calls.setdefault(piece["index"], {**piece, "function": {"name": "", "arguments": ""}})
+                call["function"] = {
+                    "name": call["function"]["name"] + piece["function"].get("name", ""),
+                    "arguments": call["function"]["arguments"] + piece["function"].get("arguments", ""),
+                }
+            for piece in choice["delta"].get("reasoning_details", []):
+                old = details.setdefault(piece["index"], {})
+                joined = old.get("text", "") + piece.get("text", "")
+                details[piece["index"]] = {**old, **piece, **({"text": joined} if joined else {})}
+    message: Message = {"role": "assistant", "content": text or None}
+    message |= {"tool_calls": [calls[at] for at in sorted(calls)]} if calls else {}
+    return message | ({"reasoning_details": list(details.values())} if details else {}), last
+
+
+def results(message: Message) -> list[Message]:
+    return [{"role": "tool", "tool_call_id": call["id"], "content": "hello"} for call in message["tool_calls"]]
+
+
+SHAPES: list[Say] = [
+    Say("Let me see.", reasoning="I must look.", calls=(Call("read", {"path": "a"}), Call("list", {}))),
+    Say(calls=(Call("read", {}),)),
+    Blocks(content=({"type": "redacted_thinking"}, {"type": "tool_use", "name": "read", "input": {"path": "é"}})),
+    Blocks(
+        content=(
+            {"type": "thinking", "thinking": "First."},
+            {"type": "text", "text": "Now. "},
+            {"type": "thinking", "thinking": "Second."},
+            {"type": "text", "text": "Then."},
+            {"type": "redacted_thinking"},
+            {"type": "tool_use", "name": "read", "input": {}},
+            {"type": "thinking", "thinking": "Third."},
+            {"type": "tool_use", "name": "list", "input": {"path": "b"}},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+async def test_an_answer_goes_back_as_it_came(
+    api: FakeAnthropic, provider: AnthropicProvider, shape: Say, stream: bool
+) -> None:
+    api.script.append(shape, Say("The notes say hello.", reasoning="Done."))
+    status, message, answer = await ask(provider, USER, tools=TOOLS, stream=stream)
+    assert status == 200
+    assert (answer.get("finish_reason") or answer["choices"][0]["finish_reason"]) == "tool_calls"
+    status, final, _ = await ask(provider, USER, message, *results(message), tools=TOOLS, stream=stream)
+    assert (status, final["content"]) == (200, "The notes say hello.")
+    sent = api.completions[1].json["messages"][1]["content"]
+    kinds = [block["type"] for block in sent]
+    if isinstance(shape, Blocks):
+        assert kinds == [block["type"] for block in shape.content]
+        told = {"thinking": "thinking", "text": "text", "tool_use": "input"}
+        for block, given in zip(sent, shape.content, strict=True):
+            member = told.get(block["type"])
+            assert member is None or block[member] == given[member]
+
+
+async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: AnthropicProvider) -> None:
+    api.script.append(Say("ok"))
+    pixel = "data:image/png;base64,aGk="
+    parts = [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": pixel}}]
+    await ask(
+        provider,
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": " \n"},
+        {"role": "system", "content": "A note."},
+        tools=TOOLS,
+        tool_choice={"type": "function", "function": {"name": "read"}},
+        parallel_tool_calls=False,
+        temperature=0.3,
+        top_p=0.9,
+        max_tokens=50_000,
+        max_output=40_000,
+        stop=["END", " "],
+        user="ann",
+        seed=1,
+        prompt_cache_key="key",
+        response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}},
+    )
+    (asked,) = api.completions
+    assert asked.headers["authorization"] == "Bearer sk-ant"
+    assert asked.json == {
+        "model": NEW,
+        "max_tokens": 40_000,
+        "tools": [
+            {"name": name, "description": f"the tool {name}", "input_schema": {"type": "object"}}
+            for name in ("read", "list")
+        ],
+        "tool_choice": {"type": "tool", "name": "read", "disable_parallel_tool_use": True},
+        "system": [{"type": "text", "text": "Be kind."}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Look"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+                    {"type": "text", "text": "A note."},
+                ],
+            }
+        ],
+        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        "stop_sequences": ["END"],
+        "metadata": {"user_id": "ann"},
+    }
+
+
+async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropic, provider: AnthropicProvider) -> None:
+    def call(name: str, arguments: str, call_id: str = "call:0") -> Message:
+        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+    api.script.append(Say("ok"))
+    foreign = [{"type": "reasoning.text", "text": "hm", "signature": "x", "format": "google-gemini-v1", "index": 0}]
+    status, _, reply = await ask(
+        provider,
+        {"role": "assistant", "content": "Hello."},
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": [call("a.b", "broken")], "reasoning_details": foreign},
+        {"role": "tool", "tool_call_id": "call:0", "content": ""},
+        {"role": "assistant", "content": "again", "tool_calls": [call("read", "{}"), call("list", "", "lost")]},
+        {"role": "tool", "tool_call_id": "call:0", "content": "late"},
+        {"role": "user", "content": "go on"},
+        {"role": "tool", "tool_call_id": "never called", "content": "a stray result"},
+    )
+    assert status == 200, reply
+    sent = api.completions[0].json
+    assert [message["role"] for message in sent["messages"]] == ["user", "assistant"] * 3 + ["user"]
+    first, second = (sent["messages"][at]["content"] for at in (3, 5))
+    assert first[0]["name"] == "a_b"
+    assert first[0]["input"] == {"invalid_arguments": "broken"}
+    assert second[1]["id"] == first[0]["id"] + "_"
+    assert [block["type"] for block in sent["messages"][6]["content"]] == ["tool_result", "tool_result", "text", "text"]
+    assert sent["messages"][6]["content"][1]["is_error"] is True
+    assert [tool["name"] for tool in sent["tools"]] == ["a_b", "read", "list"]
+    assert sent["tool_choice"] == {"type": "none"}
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "thinking", "config"),
+    [
+        (NEW, {}, SUMMARIZED, None),
+        (NEW, {"reasoning_effort": "high"}, SUMMARIZED, {"effort": "high"}),
+        (NEW, {"effort": "max"}, SUMMARIZED, {"effort": "max"}),
+        (NEW, {"reasoning_effort": "none"}, None, {"effort": "low"}),
+        (NEW, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, None, None),
+        (NEW, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
+        ("claude-opus-4-6", {}, None, None),
+        ("claude-opus-4-6", {"reasoning": {"effort": "low"}}, SUMMARIZED, {"effort": "low"}),
+        (OLD, {}, None, None),
+        (OLD, {"reasoning_effort": "medium", "max_tokens": 8000}, {"type": "enabled", "budget_tokens": 4000}, None),
+        (OLD, {"reasoning": {"max_tokens": 2000}}, {"type": "enabled", "budget_tokens": 2000}, None),
+        (OLD, {"reasoning_effort": "high", "max_tokens": 500}, None, None),
+    ],
+)  # fmt: skip
+async def test_thinking_is_asked_for_as_the_model_takes_it(
+    api: FakeAnthropic, provider: AnthropicProvider, model: str, fields: Message, thinking: Message, config: Message
+) -> None:
+    api.script.append(Say("ok"))
+    status, _, reply = await ask(provider, USER, **{"model": model, **fields})
+    assert status == 200, reply
+    sent = api.completions[0].json
+    assert (sent.get("thinking"), sent.get("output_config")) == (thinking, config)
+
+
+async def test_calls_of_another_model_turn_a_budget_for_thinking_off(
+    api: FakeAnthropic, provider: AnthropicProvider
+) -> None:
+    api.script.append(Say("ok"))
+    function = {"name": "read", "arguments": "{}"}
+    other = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": function}]}
+    fields = {"model": OLD, "reasoning_effort": "high", "tools": TOOLS}
+    status, _, reply = await ask(provider, USER, other, *results(other), **fields)
+    assert status == 200, reply
+    assert "thinking" not in api.completions[0].json
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_prompt_is_cached_and_all_five_buckets_are_reported(
+    api: FakeAnthropic, provider: AnthropicProvider, stream: bool
+) -> None:
+    call = Say(reasoning="I must look.", calls=tuple(Call("read", {"n": n}) for n in range(12)))
+    api.script.append(call, Say("ok", reasoning="Well then."))
+    system = {"role": "system", "content": "rules " * 2000}
+    _, message, first = await ask(provider, system, USER, tools=TOOLS, stream=stream, cached=True)
+    _, _, second = await ask(
+        provider, system, USER, message, *results(message), tools=TOOLS, stream=stream, cached=True
+    )
+    written = first["usage"]["prompt_tokens_details"]
+    assert written["cached_tokens"] == 0
+    assert written["cache_write_tokens"] > 3000
+    usage = second["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] == written["cache_write_tokens"], "24 blocks further on"
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 2
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    marks = [str(request.json).count("cache_control") for request in api.completions]
+    assert marks == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("stop", "finish"),
+    [("length", "length"), ("content_filter", "content_filter"), ("model_context_window_exceeded",) * 2],
+)
+async def test_stop_reasons(api: FakeAnthropic, provider: AnthropicProvider, stop: str, finish: str) -> None:
+    api.script.append(Say("cut", finish_reason=stop), Say("cut", finish_reason=stop))
+    assert (await ask(provider, USER, stream=True))[2]["finish_reason"] == finish
+    assert (await ask(provider, USER))[2]["choices"][0]["finish_reason"] == finish
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (Fail(400, "prompt is too long: 214315 tokens > 200000 maximum"), "context_length_exceeded"),
+        (Fail(413), "context_length_exceeded"),
+        (Fail(402), "insufficient_quota"),
+        (Fail(429, retry_after=7), "rate_limit_error"),
+        (Fail(529), "overloaded_error"),
+        (Fail(502, body="<html>bad gateway</html>"), "api_error"),
+    ],
+)
+async def test_errors_have_openais_shape(
+    api: FakeAnthropic, provider: AnthropicProvider, step: Fail, code: str
+) -> None:
+    api.script.append(step)
+    status, _, reply = await ask(provider, USER, stream=True)
+    assert status == step.status
+    assert reply["error"]["code"] == code
+    assert reply["error"]["message"]
+
+
+FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [(Drop(after=0), "provider_unreachable"), (Drop(after=4), "provider_dropped"), (Garbage(FAULT), "overloaded_error"),
+     (Drop(after=4, clean=True), "provider_dropped"), (Garbage("data: {nonsense\n\n"), "provider_error"),
+     (Fail(401), "provider_auth"), (Fail(403), "provider_auth")],
+)  # fmt: skip
+async def test_what_breaks_off_is_reported(
+    api: FakeAnthropic, provider: AnthropicProvider, step: Any, code: str
+) -> None:
+    api.script.append(step)
+    with pytest.raises(ProviderFailed) as caught:
+        await ask(provider, USER, stream=True)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"n": 2}, "n: Claude does not offer this"),
+        ({"tools": [{"type": "function", "function": {"name": "a.b"}}]}, "tools: the name 'a.b'"),
+        ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "no part of the type 'input_audio'"),
+        ({"messages": [{"role": "king", "content": "x"}]}, "there is no role 'king'"),
+    ],
+)
+async def test_what_claude_cannot_be_asked_is_refused(provider: AnthropicProvider, fields: Message, words: str) -> None:
+    with pytest.raises(ProviderFailed, match=words) as caught:
+        await ask(provider, USER, **fields)
+    assert caught.value.status == 400
