@@ -4,7 +4,7 @@ from .provider import ScriptedProvider
 from .record import Recorded
 from .script import Reply, Script
 from .server import ProviderServer
-from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step, step_from_json, step_to_json
+from .steps import Call, Drop, Fail, Garbage, Hang, Raw, Say, Step, step_from_json, step_to_json
 
 __all__ = [
     "Call",
@@ -13,6 +13,7 @@ __all__ = [
     "Garbage",
     "Hang",
     "ProviderServer",
+    "Raw",
     "Recorded",
     "Reply",
     "Say",

@@ -16,7 +16,7 @@ from agent_common.protocol import ModelCard
 from .record import Recorded
 from .script import Reply, Script
 from .server import COMPLETIONS, ProviderServer
-from .steps import Step
+from .steps import Raw, Step
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 10.0
@@ -28,7 +28,8 @@ class ScriptedProvider:
         with ScriptedProvider([Call("read", {"path": "a.txt"}), Say("It says hello.")]) as provider:
             client = AsyncOpenAI(base_url=provider.url, api_key="none")
 
-    `steps` and `otherwise` are those of `Script`; `models` are what `/v1/models` lists, `port` 0 is any free one.
+    `steps` and `otherwise` are those of `Script`; `models` are what `/v1/models` lists, or the
+    response that it gives; `port` 0 is any free one.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class ScriptedProvider:
         steps: Iterable[Step] | Reply | None = None,
         *,
         otherwise: Step | Reply | None = None,
-        models: Iterable[ModelCard | str] = ("default",),
+        models: Iterable[ModelCard | str] | Raw = ("default",),
         port: int = 0,
     ) -> None:
         self.script = Script(steps, otherwise)

@@ -16,7 +16,8 @@ from .connection import ProviderConnection
 from .embeddings import embeddings
 from .record import Recorded
 from .script import Script
-from .sse_stream import WireReply, json_reply, wire_reply
+from .sse_stream import WireReply, json_reply, raw_reply, wire_reply
+from .steps import Raw
 
 COMPLETIONS = "/v1/chat/completions"
 MOST_RECORDED = 10_000  # requests, so that a benchmark does not fill the memory
@@ -25,10 +26,11 @@ MOST_RECORDED = 10_000  # requests, so that a benchmark does not fill the memory
 class ProviderServer:
     """An OpenAI-compatible endpoint on a loopback port. All but `start` and `stop` may be called from any thread."""
 
-    def __init__(self, script: Script, models: Iterable[ModelCard | str] = ("default",)) -> None:
+    def __init__(self, script: Script, models: Iterable[ModelCard | str] | Raw = ("default",)) -> None:
+        """`models`: what `/v1/models` lists, or the response that it gives."""
         self.script = script
         self.connections: set[ProviderConnection] = set()
-        self.models = [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+        self.models: list[ModelCard] | Raw = models if isinstance(models, Raw) else _cards(models)
         self._recorded: deque[Recorded] = deque(maxlen=MOST_RECORDED)
         self._arrival = threading.Condition()
         self._completions = 0
@@ -112,8 +114,7 @@ class ProviderServer:
             case "POST", "/v1/embeddings":
                 return [json_reply(200, embeddings(request.fields))]
             case "GET", "/v1/models":
-                cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in self.models]
-                return [json_reply(200, {"object": "list", "data": cards})]
+                return _list_of(self.models)
             case method, path:
                 return [_error(404, f"no route {method} {path}")]
 
@@ -134,6 +135,17 @@ class ProviderServer:
                 return json_reply(200, self.stats())
             case method, path:
                 return _error(404, f"no route {method} {path}")
+
+
+def _cards(models: Iterable[ModelCard | str]) -> list[ModelCard]:
+    return [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+
+
+def _list_of(models: list[ModelCard] | Raw) -> WireReply:
+    if isinstance(models, Raw):
+        return raw_reply(models)
+    cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in models]
+    return [json_reply(200, {"object": "list", "data": cards})]
 
 
 def _error(status: int, message: str) -> bytes:

@@ -9,16 +9,18 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
 from .record import Recorded
-from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step
+from .steps import Call, Drop, Fail, Garbage, Hang, Raw, Say, Step
 
 _PIECE = re.compile(r"\s*\S+\s*")
 _ARGUMENT_PIECE = 24  # characters
+_PHRASES = {int(status): status.phrase for status in HTTPStatus}
+_HEARTBEAT_SECONDS = 120.0
 _numbers = itertools.count(1)
 _quote = json.encoder.encode_basestring_ascii
 
@@ -50,6 +52,8 @@ def wire_reply(step: Step, request: Recorded) -> WireReply:
             return [_failure(step)]
         case Garbage():
             return _garbage(step)
+        case Raw():
+            return raw_reply(step)
         case Drop():
             before = _cut(_answer(step.reply, request), step.after)
             return [*before, b"0\r\n\r\n" if step.clean else Close()]
@@ -73,7 +77,8 @@ def _whole(status: int, body: bytes, content_type: str, *headers: str) -> bytes:
 
 
 def _head(status: int, *headers: str) -> bytes:
-    return "\r\n".join((f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *headers, "", "")).encode("latin-1")
+    phrase = _PHRASES.get(status, "Unassigned")  # gateways send 520 to 529
+    return "\r\n".join((f"HTTP/1.1 {status} {phrase}", *headers, "", "")).encode("latin-1")
 
 
 def _failure(step: Fail) -> bytes:
@@ -88,6 +93,26 @@ def _garbage(step: Garbage) -> WireReply:
     length = len(body) if step.length is None else step.length
     head = _head(200, f"content-type: {step.content_type}", f"content-length: {length}", "connection: close")
     return [head + body, Close()]
+
+
+def raw_reply(step: Raw) -> WireReply:
+    """Return the reply of a step to any request."""
+    whole = "content-length" in step.headers
+    given = [f"{name}: {value}" for name, value in step.headers.items()]
+    head = _head(step.status, *given, *(() if whole else ("transfer-encoding: chunked",)))
+    reply: WireReply = [Pause(step.wait), head] if step.wait else [head]
+    frame: Callable[[bytes], bytes] = bytes if whole else _http_chunk
+    for piece in filter(None, step.pieces):
+        reply += [Pause(step.delay), frame(piece.encode(step.encoding))]
+    if step.heartbeat is None:
+        return reply if whole else [*reply, b"0\r\n\r\n"]
+    beats = int(_HEARTBEAT_SECONDS / step.heartbeat_seconds) + 1
+    beat: WireReply = [Pause(step.heartbeat_seconds), frame(step.heartbeat.encode(step.encoding))]
+    return [*reply, *beat * beats, Close()]
+
+
+def _http_chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 # ---------------------------------------------------------------- answers
