@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 import certifi
 import httpx2
 
+from agent_common.completions import from_response
+
 from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
 from .base import ProviderAnswer, ProviderCall
+from .wire import body_parts
 
+_MOST_OF_A_REFUSAL = 64 * 1024
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
@@ -39,8 +43,10 @@ class OpenAICompatible:
         try:
             async with aclosing(await self._client.send(self._request(call), stream=True)) as response:
                 reached = True
-                self._check_key(response.status_code)
-                yield ProviderAnswer(response.status_code, response.headers, response.aiter_raw())
+                body = response.aiter_raw()
+                if response.status_code in (401, 403):
+                    body = await self._check_key(response.status_code, response.headers, body)
+                yield ProviderAnswer(response.status_code, response.headers, body)
         except httpx2.TimeoutException as error:
             raise ProviderFailed(f"{self._name} was silent for too long", code="provider_timeout") from error
         except httpx2.TransportError as error:
@@ -81,12 +87,21 @@ class OpenAICompatible:
         url = self._urls[call.operation]
         return httpx2.Request("POST", url, headers=headers, content=call.content, extensions={"timeout": self._timeout})
 
-    def _check_key(self, status: int) -> None:
+    async def _check_key(
+        self, status: int, headers: Mapping[str, str], body: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """Raise ProviderFailed if the key was refused. A refusal for another reason is returned to be passed on."""
         # A 401 is not passed on, because to the agent it would mean that its own token is wrong.
-        if status in (401, 403):
+        content = bytearray()
+        async for data in body:
+            content += data
+            if len(content) > _MOST_OF_A_REFUSAL:
+                break
+        if status == 401 or from_response(status, headers, bytes(content)).code == "model_auth":
             refused = "refused the host's key" if self._spec.api_key else "requires a key, and the host has none"
             remedy = f"the operator must set {self._spec.set_by} to a valid key"
             raise ProviderFailed(f"{self._name} {refused} (HTTP {status}); {remedy}", code="provider_auth")
+        return body_parts([bytes(content)])
 
 
 def _trusted_authorities() -> ssl.SSLContext | bool:
