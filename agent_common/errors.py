@@ -5,6 +5,7 @@
     │   ├── InvalidRequest      422  one or more fields are wrong
     │   ├── NotFound            404
     │   └── Conflict            409
+    ├── ModelError              a model's call failed; the caller sees the code, the model never does
     ├── ToolFailure             the model sees the text as the tool's error
     └── StartError              the process must not start; the operator reads the text
 
@@ -93,6 +94,42 @@ class ToolFailure(AgentRuntimeError):
         self.kind: ToolFailureKind = kind
         """`invalid`: mend the arguments; `unavailable`: not here; `backend`: it broke; `denied`: not allowed;
         `timeout`: it took too long."""
+
+
+ModelErrorCode = Literal[
+    "model_unavailable",
+    "model_rate_limited",
+    "model_quota",
+    "model_auth",
+    "model_config",
+    "unknown_model",
+    "context_overflow",
+    "content_refused",
+]
+"""`model_unavailable`: an outage; `model_rate_limited`: too much at once; `model_quota`: nothing left to spend;
+`content_refused`: the provider does not answer to this content."""
+
+
+class ModelError(AgentRuntimeError):
+    """The model call failed."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: ModelErrorCode = "model_unavailable",
+        transient: bool = False,
+        retry_after: float | None = None,
+        attempts: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code: ModelErrorCode = code
+        self.transient = transient
+        """Another attempt may succeed."""
+        self.retry_after = retry_after
+        """Seconds the provider asks to wait."""
+        self.attempts = attempts
+        """How many attempts are worth making at most; None: as many as the caller makes."""
 
 
 class StartError(AgentRuntimeError):

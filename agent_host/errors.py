@@ -6,18 +6,27 @@ RequestError
 ├── TooLarge        413
 ├── TooMany         429  the caller has too many at a time
 ├── Unavailable     503  the host cannot do it at the moment
-└── ProviderFailed  502, 504  the model's provider failed
+└── ProviderFailed  501, 502, 504  the model's provider failed
 """
 
 from __future__ import annotations
 
-from agent_common.errors import AgentRuntimeError, Conflict, InvalidRequest, NotFound, RequestError, StartError
+from agent_common.errors import (
+    AgentRuntimeError,
+    Conflict,
+    InvalidRequest,
+    ModelError,
+    NotFound,
+    RequestError,
+    StartError,
+)
 
 __all__ = [
     "AgentRuntimeError",
     "Conflict",
     "Forbidden",
     "InvalidRequest",
+    "ModelError",
     "NotFound",
     "ProviderFailed",
     "RequestError",
@@ -65,8 +74,9 @@ class Unavailable(RequestError):
 class ProviderFailed(RequestError):
     """The model's provider failed. The code says whether another attempt may succeed.
 
-    `provider_auth` (the host's key was refused) lasts until an operator acts; `provider_unreachable`,
-    `provider_dropped`, `provider_timeout` and `provider_error` may pass.
+    `provider_auth` (the host's key was refused) lasts until an operator acts, `provider_unreadable` as long as the
+    provider compresses its answers; `provider_unreachable`, `provider_dropped`, `provider_timeout` and `provider_error`
+    may pass.
     """
 
     status = 502
@@ -74,4 +84,7 @@ class ProviderFailed(RequestError):
 
     def __init__(self, message: str, *, code: str = "provider_error") -> None:
         super().__init__(message, code=code)
-        self.status = 504 if code == "provider_timeout" else 502
+        self.status = _PROVIDER_STATUSES.get(code, 502)
+
+
+_PROVIDER_STATUSES = {"provider_timeout": 504, "provider_unreadable": 501}

@@ -24,12 +24,12 @@ message. `agent_runtime.api` maps the tree to HTTP in one place.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from agent_common.errors import (
     AgentRuntimeError,
     Conflict,
     InvalidRequest,
+    ModelError,
+    ModelErrorCode,
     NotFound,
     RequestError,
     StartError,
@@ -100,37 +100,6 @@ class StorageFull(RequestError):
 
     status = 507
     code = "no_room"
-
-
-ModelErrorCode = Literal[
-    "model_unavailable",
-    "model_rate_limited",
-    "model_quota",
-    "model_auth",
-    "model_config",
-    "unknown_model",
-    "context_overflow",
-]
-"""`model_unavailable`: an outage; `model_rate_limited`: too much at once; `model_quota`: nothing left to spend."""
-
-
-class ModelError(AgentRuntimeError):
-    """The model call failed."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: ModelErrorCode = "model_unavailable",
-        transient: bool = False,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code: ModelErrorCode = code
-        self.transient = transient
-        """Another attempt may succeed."""
-        self.retry_after = retry_after
-        """Seconds the provider asks to wait."""
 
 
 class MeshUnavailable(AgentRuntimeError):

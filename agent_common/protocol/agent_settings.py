@@ -67,7 +67,8 @@ class AgentSettings(BaseModel):
     tool_timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Seconds a tool call may take unless the tool says otherwise."""
     model_idle_timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
-    """Seconds without a byte from the model before a call is given up."""
+    """Seconds without a byte in the middle of a model's answer before the call is given up; before its first byte 2.5
+    times as many."""
     model_attempts: int = Field(default=4, ge=1, le=20)
     """Times a model call is made before its transient failure counts."""
     context_limit: int | None = Field(default=None, ge=1024)

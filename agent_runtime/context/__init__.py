@@ -16,7 +16,7 @@ from .provider_messages import (
     user_text,
 )
 from .sanitize import unescape
-from .tokens import ContextUsage, TokenCalibration, TokenCalibrations, overflow_of, too_long
+from .tokens import ContextUsage, TokenCalibration, TokenCalibrations, too_long
 from .view import CallResult, CutPoint, View, serialize_tools, tool_definition
 from .window import MIN_SUMMARY, CompactionHistory, ContextWindow, Cut, cut_all, cut_for
 
@@ -45,7 +45,6 @@ __all__ = [
     "error_envelope",
     "format_time",
     "notes_of",
-    "overflow_of",
     "read_view",
     "runtime_message_text",
     "sent_note",

@@ -7,14 +7,13 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from pydantic import ValidationError
-
 from agent_common.net import HttpPool, TransportFault
-from agent_common.protocol import ModelCard, ModelList
+from agent_common.protocol import ModelCard
 
 from ..errors import InvalidRequest, MeshUnavailable
 from ..ports import Clock
 from .caching import CacheWatch
+from .model_list import read_model_list
 
 HTTP_OK, REFUSED_STATUSES = 200, (401, 403)
 TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
@@ -127,8 +126,8 @@ class ModelCatalog:
         if status != HTTP_OK:
             raise MeshUnavailable(f"the mesh does not list its models: it answered {status}")
         try:
-            cards = ModelList.model_validate_json(body).data
-        except ValidationError as error:
+            cards = read_model_list(body)
+        except ValueError as error:
             raise MeshUnavailable("the mesh does not list its models: its answer is malformed") from error
         self._cards.clear()
         self._cards.update((card.id, card) for card in cards)

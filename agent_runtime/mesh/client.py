@@ -9,15 +9,22 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
+from agent_common.completions import (
+    CompletionReader,
+    TextPiece,
+    TextWasReasoning,
+    find_report,
+    read_error_body,
+    read_usage,
+)
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import ModelCard, is_object
 
-from ..errors import MeshUnavailable
+from ..errors import MeshUnavailable, ModelError
 from ..ports import ModelMeter, OpenGate, SideEffectGate
 from .catalog import ModelCatalog
-from .errors import parse_error_body
-from .usage import usage_of, with_cost
+from .usage import with_cost
 
 TIMEOUT_SECONDS = 120.0
 """Without a byte."""
@@ -64,12 +71,10 @@ class MeshClient:
         body = {"model": self._model, **options, "messages": list(messages)}
         raw = await self._metered("/chat/completions", body, meter)
         with _answer_expected():
-            choice = raw["choices"][0]
-            return {
-                "content": choice["message"].get("content") or "",
-                "finish_reason": choice.get("finish_reason"),
-                "usage": raw.get("usage") or {},
-            }
+            choice, usage = raw["choices"][0], find_report(raw) or {}
+            if not is_object(choice["message"]):
+                raise TypeError("a choice without a message")
+            return {"content": _text(raw), "finish_reason": choice.get("finish_reason"), "usage": usage}
 
     async def embed(
         self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
@@ -89,9 +94,9 @@ class MeshClient:
         if meter is not None:
             await meter.check_budget(model)
         raw = await self._post(path, body)
-        if meter is not None and is_object(raw) and is_object(report := raw.get("usage")):
+        if meter is not None and is_object(raw) and (report := find_report(raw)) is not None:
             card = await self._catalog.card(model)
-            meter.spend(with_cost(usage_of(report), card.pricing if card else None))
+            meter.spend(with_cost(read_usage(report), card.pricing if card else None))
         return raw
 
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
@@ -107,7 +112,7 @@ class MeshClient:
         except TransportFault as fault:
             raise MeshUnavailable(f"the mesh at {self._url} cannot be reached: {fault.message}") from fault
         if not 200 <= status < 300:
-            message, _ = parse_error_body(answer)
+            message = read_error_body(answer).message
             raise MeshUnavailable(f"the mesh at {self._url} refused: {status}: {message}")
         try:
             return await read_json_async(answer, ANSWER_LIMITS)
@@ -144,6 +149,20 @@ def _require_text_only(messages: Sequence[Mapping[str, Any]]) -> None:
 def _text_of(part: Any) -> str | None:
     text: Any = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else None
     return text if isinstance(text, str) else None
+
+
+def _text(answer: dict[str, Any]) -> str:
+    """Return the text of a whole answer, without its reasoning. Raises MeshUnavailable if it is an error."""
+    reader, text = CompletionReader(0, tools=False), ""
+    try:
+        for piece in (*reader.feed(answer), *reader.finish()):
+            if isinstance(piece, TextPiece):
+                text += piece.text
+            elif isinstance(piece, TextWasReasoning):
+                text = ""
+    except ModelError as error:
+        raise MeshUnavailable(error.message) from error
+    return text
 
 
 @contextlib.contextmanager

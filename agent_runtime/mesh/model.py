@@ -8,7 +8,6 @@ model for every streamed token; in a long conversation that costs more than the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -17,57 +16,41 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent_common.backoff import Backoff
-from agent_common.json_reader import INLINE_BYTES
-from agent_common.net import HttpPool, HttpResponse, TransportFault
+from agent_common.completions import CompletionReader, from_response, is_loading
+from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import Caching
-from agent_common.telemetry import logger
 
 from ..errors import ModelError
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
-from . import errors
+from .answer_stream import read_answer
+from .attempt_log import AttemptLog
 from .caching import cache_fields, with_cache_marks
 from .catalog import ModelCatalog
-from .stream_parser import EventLines, StreamParser, read_event, read_large_event
 from .usage import with_cost
 
-log = logger(__name__)
 MAX_RETRY_SECONDS = 60.0
 """If a provider asks to wait for more seconds, the call fails."""
-DRAIN_SECONDS = 0.5
-"""Maximum seconds to read the rest of a stream so that its connection can be reused."""
+FIRST_BYTE_FACTOR = 2.5
+LOADING_SECONDS = 180.0
+"""For how long a model that its server is loading is waited for, whatever the number of attempts."""
+EMPTY_ANSWER = "the model's answer is empty"
 _BACKOFF = Backoff(first=0.5, most=16.0, jitter=0.5)
+_LOADING_BACKOFF = Backoff(first=1.0, most=5.0, jitter=0.5)
+_MAX_REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Attempts and timeout of a model call."""
+    """Attempts and timeouts of a model call."""
 
     attempts: int = 4
     idle_seconds: float = 120.0
+    """The longest time without a byte in the middle of an answer."""
 
-
-class _AttemptLog:
-    """Writes the log line that ends each attempt of a model call."""
-
-    def __init__(self, request: ModelRequest, attempt: int) -> None:
-        self._began = time.monotonic()
-        ids = {"session_id": request.session_id, "message_id": request.message_id}
-        self._facts: dict[str, Any] = {"model": request.model, "attempt": attempt, **ids}
-
-    def add_response(self, reply: HttpResponse) -> None:
-        """Add the status, and the host's request id, which identifies the host's log line of this call."""
-        self._facts |= {"http_status": reply.status, "request_id": reply.headers.get("x-request-id")}
-
-    def log_completion(self, completion: Completion) -> None:
-        used = {"input": completion.usage.input, "output": completion.usage.output}
-        log.info("model call ended", **self._done(), stop_reason=completion.stop_reason, **used)
-
-    def log_failure(self, error: ModelError, delay: float | None) -> None:
-        why = {"code": error.code, "error": error.message, "retry_after": error.retry_after, "again_in": delay}
-        log.warning("model call failed", **self._done(), **why)
-
-    def _done(self) -> dict[str, Any]:
-        return {**self._facts, "seconds": round(time.monotonic() - self._began, 3)}
+    @property
+    def first_byte_seconds(self) -> float:
+        """The same before its first byte: to read a long prompt, or to load, takes longer than any gap later."""
+        return self.idle_seconds * FIRST_BYTE_FACTOR
 
 
 class ModelClient:
@@ -76,62 +59,76 @@ class ModelClient:
     def __init__(self, url: str, headers: dict[str, str], catalog: ModelCatalog, retry_policy: RetryPolicy) -> None:
         self._url, self._catalog, self._retry_policy = url, catalog, retry_policy
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-        self._http = HttpPool(url, wanted | headers, read_timeout=retry_policy.idle_seconds)
+        idle, first = retry_policy.idle_seconds, retry_policy.first_byte_seconds
+        self._http = HttpPool(url, wanted | headers, read_timeout=idle, first_timeout=first)
+        self._begin_inside_reasoning: dict[str, None] = {}
+        """Models whose answers begin inside reasoning, without its mark, as far as they have shown it."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream a completion. It is retried, with backoff, only before the first token, because output is never
-        withdrawn."""
+        withdrawn. An empty answer is repeated once."""
         card = self._catalog.cards.get(request.model)
         body = _body(request, card.caching if card is not None else "none")
-        attempts = request.attempts or self._retry_policy.attempts
-        for attempt in range(1, attempts + 1):
-            started, line = False, _AttemptLog(request, attempt)
+        retries = _Retries(request.attempts or self._retry_policy.attempts)
+        while True:
+            retries.attempt += 1
+            started, line = False, AttemptLog(request, retries.attempt)
             try:
                 async for event in self._once(request, body, line):
+                    if not started and isinstance(event, Completion) and retries.repeats_empty(event):
+                        yield Retrying(retries.attempt, EMPTY_ANSWER, 0.0, event.usage)
+                        break
                     started = True
                     yield event
-                return
+                else:
+                    return
             except ModelError as error:
-                delay = None if started or attempt == attempts else _delay(attempt, error)
+                delay = None if started else retries.delay(error)
                 line.log_failure(error, delay)
                 if delay is None:
                     raise
-                yield Retrying(attempt, error.message, delay)
+                yield Retrying(retries.attempt, error.message, delay)
                 await asyncio.sleep(delay)
 
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, request: ModelRequest, body: bytes, line: _AttemptLog) -> AsyncIterator[ModelEvent]:
-        assembly, lines = StreamParser(sent=len(body)), EventLines()
+    async def _once(self, request: ModelRequest, body: bytes, line: AttemptLog) -> AsyncIterator[ModelEvent]:
+        thinking = request.model in self._begin_inside_reasoning
+        reader = CompletionReader(len(body), thinking=thinking, tools=request.tools is not None)
+        begun = False
         try:
             async with self._http.request("POST", "/chat/completions", body) as reply:
+                begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)
                 if reply.status != 200:
-                    error = errors.from_response(reply.status, reply.headers, await reply.body())
+                    error = from_response(reply.status, reply.headers, await reply.body())
                     raise await self._explain_unknown_model(error, request.model)
-                _check_encoding(reply)
-                if reply.headers.get("content-type", "").startswith("application/json"):
-                    for event in assembly.feed_response(await read_large_event(await reply.body())):
-                        yield event
-                async for data in reply.pieces:
-                    for payload in lines.feed(data):
-                        small = len(payload) <= INLINE_BYTES  # nearly all: hundreds a turn
-                        for event in assembly.feed_event(
-                            read_event(payload) if small else await read_large_event(payload)
-                        ):
-                            yield event
-                    if assembly.done:
-                        break
-                await _drain(reply)
-        except TransportFault as error:
+                async for event in read_answer(reply, reader):
+                    yield event
+        except TransportFault as fault:
             self._catalog.reachable = False
-            if not assembly.complete:  # a failure after the end of the answer does not matter
-                raise errors.from_transport(error, self._url, self._retry_policy.idle_seconds) from error
-        completion = self._priced(request, assembly.completion(), reported=assembly.report is not None)
+            raise self._transport_error(fault, begun=begun) from fault
+        self._remember_reasoning(request.model, begins_inside=reader.began_inside_reasoning)
+        completion = self._priced(request, _completion(reader))
         line.log_completion(completion)
         yield completion
+
+    def _transport_error(self, fault: TransportFault, *, begun: bool) -> ModelError:
+        """Return the error of a connection that failed. A provider that was silent from the beginning still works on
+        the request, so that it is not repeated."""
+        if not fault.timed_out:
+            return ModelError(f"the model endpoint {self._url} cannot be reached: {fault.message}", transient=True)
+        seconds = self._retry_policy.idle_seconds if begun else self._retry_policy.first_byte_seconds
+        return ModelError(f"the model at {self._url} sent nothing for {seconds:g} s", transient=begun)
+
+    def _remember_reasoning(self, model: str, *, begins_inside: bool) -> None:
+        self._begin_inside_reasoning.pop(model, None)
+        if begins_inside:
+            if len(self._begin_inside_reasoning) >= _MAX_REMEMBERED:
+                del self._begin_inside_reasoning[next(iter(self._begin_inside_reasoning))]
+            self._begin_inside_reasoning[model] = None
 
     async def _explain_unknown_model(self, error: ModelError, model: str) -> ModelError:
         """Return the error; for an unknown model with the known names, or with the upstream model of a known name."""
@@ -139,29 +136,58 @@ class ModelClient:
             return error
         return ModelError(await self._catalog.explain_refusal(error.message, model), code=error.code)
 
-    def _priced(self, request: ModelRequest, completion: Completion, *, reported: bool) -> Completion:
+    def _priced(self, request: ModelRequest, completion: Completion) -> Completion:
         """Return the completion with its cost, and note how much of a reported usage a cache has served."""
         card = self._catalog.cards.get(request.model)
         if card is None:
             return completion
         usage = with_cost(completion.usage, card.pricing)
-        if reported and card.caching != "none" and request.session_id:
+        if completion.usage_reported and card.caching != "none" and request.session_id:
             self._catalog.cache_watch.record_usage(request, usage)
         return replace(completion, usage=usage)
 
 
-def _check_encoding(reply: HttpResponse) -> None:
-    coding = reply.headers.get("content-encoding", "identity")
-    if coding != "identity":
-        raise ModelError(f"the model endpoint sent {coding}, though plain text was asked for", code="model_config")
+class _Retries:
+    """Decides which failures of one call are followed by another attempt."""
+
+    def __init__(self, attempts: int) -> None:
+        self.attempt = 0
+        self._attempts = attempts
+        self._empty = self._loading = 0
+        self._began = time.monotonic()
+
+    def repeats_empty(self, completion: Completion) -> bool:
+        """Whether an answer is empty and is to be repeated: once, as the second mostly is not."""
+        if not completion.empty or completion.stop_reason in ("length", "content-filter"):
+            return False
+        self._empty += 1
+        return self._empty == 1
+
+    def delay(self, error: ModelError) -> float | None:
+        """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: there is
+        none."""
+        if not error.transient or (error.retry_after or 0) > MAX_RETRY_SECONDS:
+            return None
+        if is_loading(error) and time.monotonic() - self._began < LOADING_SECONDS:
+            self._loading += 1
+            return error.retry_after or _LOADING_BACKOFF.pause(self._loading)
+        counted = self.attempt - self._loading - min(self._empty, 1)
+        if counted >= min(self._attempts, error.attempts or self._attempts):
+            return None
+        if error.retry_after is not None:
+            return error.retry_after + _BACKOFF.draw(0.0, 0.25)
+        return _BACKOFF.pause(counted)
 
 
-async def _drain(reply: HttpResponse) -> None:
-    """Read the rest of the stream for a short time, so that the connection can be reused."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
-            async for _ in reply.pieces:
-                pass
+def _completion(reader: CompletionReader) -> Completion:
+    return Completion(
+        reader.stop_reason,
+        reader.calls,
+        reader.usage,
+        reader.model,
+        usage_reported=reader.report is not None,
+        empty=reader.empty,
+    )
 
 
 def _body(request: ModelRequest, caching: Caching) -> bytes:
@@ -177,12 +203,3 @@ def _body(request: ModelRequest, caching: Caching) -> bytes:
     if request.tools is not None:
         pieces += [b',"tools":', request.tools, b',"tool_choice":"', request.tool_choice.encode(), b'"']
     return b"".join((*pieces, b"}"))
-
-
-def _delay(attempt: int, error: ModelError) -> float | None:
-    """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: no retry."""
-    if not error.transient or (error.retry_after or 0) > MAX_RETRY_SECONDS:
-        return None
-    if error.retry_after is not None:
-        return error.retry_after + _BACKOFF.draw(0.0, 0.25)
-    return _BACKOFF.pause(attempt)

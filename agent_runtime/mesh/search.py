@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
+from agent_common.completions import read_error_body
 from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import SearchHit, SearchRequest, SearchResults
 
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
-from .errors import parse_error_body
 
 TIMEOUT_SECONDS = 15.0
 _KINDS: Mapping[int, ToolFailureKind] = {400: "invalid", 422: "invalid", 429: "denied", 504: "timeout"}
@@ -56,7 +56,7 @@ def _late(seconds: float) -> ToolFailure:
 
 
 def _refused(status: int, answer: bytes) -> ToolFailure | MeshUnavailable:
-    message, _ = parse_error_body(answer)
+    message = read_error_body(answer).message
     if status in _NOT_OFFERED:
         return MeshUnavailable(f"the mesh does not offer search: {message}")
     return ToolFailure(f"the search failed: {message}", kind=_KINDS.get(status, "backend"))

@@ -1,11 +1,10 @@
 """The interfaces of the runtime, as Protocols, through which lower packages call higher ones."""
 
 from agent_common.clock import Clock
+from agent_common.completions import CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 
 from .memory import Correction, DailyLog, DailyLogEntry, Learnings, Memory, MemoryHit, Note, NoteContext, NoteProvider
 from .model import (
-    CallPiece,
-    CallStarted,
     Completion,
     Mesh,
     Model,
@@ -13,11 +12,8 @@ from .model import (
     ModelEvent,
     ModelMeter,
     ModelRequest,
-    ReasoningPiece,
     Retrying,
     Search,
-    TextPiece,
-    ToolCall,
 )
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
@@ -70,6 +66,7 @@ __all__ = [
     "Spawner",
     "SubagentRequest",
     "TextPiece",
+    "TextWasReasoning",
     "ToolCall",
     "ToolCatalog",
     "ToolContext",

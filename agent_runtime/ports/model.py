@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_common.completions import AnswerPiece, StopReason, ToolCall
 from agent_common.protocol import ModelCard, SearchHit, Usage
 
 
@@ -36,53 +37,25 @@ class Retrying:
     attempt: int
     message: str
     delay: float
-
-
-@dataclass(frozen=True, slots=True)
-class TextPiece:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReasoningPiece:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallStarted:
-    id: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallPiece:
-    id: str
-    text: str
-    """The next piece of the arguments' JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call as the model asked for it. `arguments` is raw text and may be broken JSON."""
-
-    id: str
-    name: str
-    arguments: str
+    usage: Usage = field(default_factory=Usage)
+    """What the attempt has used, if its provider has reported that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     """The end of a model call."""
 
-    stop_reason: Literal["stop", "length", "content-filter", "tool-calls", "other"]
+    stop_reason: StopReason
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
     usage_reported: bool = True
     """Whether the provider reported the usage; otherwise it is estimated."""
+    empty: bool = False
+    """Whether it has no visible text and no call."""
 
 
-ModelEvent = Retrying | TextPiece | ReasoningPiece | CallStarted | CallPiece | Completion
+ModelEvent = Retrying | AnswerPiece | Completion
 
 
 class Model(Protocol):

@@ -16,6 +16,7 @@ from ..provider import (
     WireReply,
     argument_pieces,
     arguments_text,
+    http_chunk,
     json_reply,
     stream_head,
     text_pieces,
@@ -165,7 +166,7 @@ def _events(answer: Answer, delay: float) -> Iterator[bytes | Pause]:
 def event(kind: str, **fields: Any) -> bytes:
     """Return an event of the stream as a chunk of the body."""
     data = f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    return http_chunk(data)
 
 
 def _opened(block: dict[str, Any]) -> dict[str, Any]:

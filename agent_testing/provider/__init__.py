@@ -6,9 +6,9 @@ from .replies import wire_reply
 from .script import Reply, Script
 from .server import ProviderServer
 from .sse_stream import PIECE, argument_pieces, arguments_text, text_pieces
-from .steps import Call, Drop, Fail, Garbage, Hang, Say, Step, step_from_json, step_to_json
+from .steps import Call, Drop, Fail, Garbage, Hang, Raw, Say, Step, step_from_json, step_to_json
 from .thread import ProviderThread
-from .wire import LAST_CHUNK, Pause, WireReply, json_reply, stream_head, whole_reply
+from .wire import LAST_CHUNK, Pause, WireReply, http_chunk, json_reply, stream_head, whole_reply
 
 __all__ = [
     "LAST_CHUNK",
@@ -21,6 +21,7 @@ __all__ = [
     "Pause",
     "ProviderServer",
     "ProviderThread",
+    "Raw",
     "Recorded",
     "Reply",
     "Say",
@@ -30,6 +31,7 @@ __all__ = [
     "WireReply",
     "argument_pieces",
     "arguments_text",
+    "http_chunk",
     "json_reply",
     "step_from_json",
     "step_to_json",

@@ -24,6 +24,7 @@ class Script:
 
     def __init__(self, steps: Iterable[Step] | Reply | None = None, otherwise: Step | Reply | None = None) -> None:
         self._lock = threading.Lock()
+        self._rules: list[tuple[Callable[[dict[str, Any]], bool], Step]] = []
         self.replace(steps, otherwise)
 
     def replace(self, steps: Iterable[Step] | Reply | None = None, otherwise: Step | Reply | None = None) -> None:
@@ -34,6 +35,12 @@ class Script:
         with self._lock:
             self._steps = deque(() if steps is None or callable(steps) else steps)
             self._otherwise = reply
+            self._rules.clear()
+
+    def refuse(self, is_refused: Callable[[dict[str, Any]], bool], refusal: Step) -> None:
+        """Answer each request whose body `is_refused` with the refusal, until the script is replaced."""
+        with self._lock:
+            self._rules.append((is_refused, refusal))
 
     def append(self, *steps: Step) -> None:
         """Add steps after the remaining ones."""
@@ -43,6 +50,9 @@ class Script:
     def next(self, request: Recorded) -> Step:
         """Return the step that answers a request."""
         with self._lock:
+            for is_refused, refusal in self._rules:
+                if is_refused(request.fields):
+                    return refusal
             if self._steps:
                 return self._steps.popleft()
             otherwise = self._otherwise

@@ -15,9 +15,10 @@ from agent_common.protocol import ModelCard
 from .connection import ProviderConnection
 from .embeddings import embeddings
 from .record import Recorded
-from .replies import wire_reply
+from .replies import raw_reply, wire_reply
 from .script import Script
 from .sse_stream import chat_answer, failure_reply
+from .steps import Raw
 from .wire import WireReply, json_reply
 
 COMPLETIONS = "/v1/chat/completions"
@@ -33,10 +34,11 @@ class ProviderServer:
     completions_path = COMPLETIONS
     """Path of the requests that `wait_for` counts."""
 
-    def __init__(self, script: Script, models: Iterable[ModelCard | str] = ("default",)) -> None:
+    def __init__(self, script: Script, models: Iterable[ModelCard | str] | Raw = ("default",)) -> None:
+        """`models`: what `/v1/models` lists, or the response that it gives."""
         self.script = script
         self.connections: set[ProviderConnection] = set()
-        self.models = [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+        self.models: list[ModelCard] | Raw = models if isinstance(models, Raw) else _cards(models)
         self._recorded: deque[Recorded] = deque(maxlen=MOST_RECORDED)
         self._arrival = threading.Condition()
         self._completions = 0
@@ -125,8 +127,7 @@ class ProviderServer:
             case "POST", "/v1/embeddings":
                 return [json_reply(200, embeddings(request.fields))]
             case "GET", "/v1/models":
-                cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in self.models]
-                return [json_reply(200, {"object": "list", "data": cards})]
+                return _list_of(self.models)
             case method, path:
                 return [_error(404, f"no route {method} {path}")]
 
@@ -147,6 +148,17 @@ class ProviderServer:
                 return json_reply(200, self.stats())
             case method, path:
                 return _error(404, f"no route {method} {path}")
+
+
+def _cards(models: Iterable[ModelCard | str]) -> list[ModelCard]:
+    return [ModelCard(id=model) if isinstance(model, str) else model for model in models]
+
+
+def _list_of(models: list[ModelCard] | Raw) -> WireReply:
+    if isinstance(models, Raw):
+        return raw_reply(models)
+    cards = [{"object": "model", **card.model_dump(exclude_none=True)} for card in models]
+    return [json_reply(200, {"object": "list", "data": cards})]
 
 
 def _error(status: int, message: str) -> bytes:

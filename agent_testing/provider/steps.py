@@ -107,7 +107,32 @@ class Garbage:
     type: Literal["garbage"] = field(default="garbage", kw_only=True, repr=False)
 
 
-Step = Say | Call | Fail | Drop | Hang | Garbage
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Any HTTP response, in the pieces in which it is sent."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    pieces: tuple[str, ...] = ()
+    """The body. Each piece is a chunk of its own on the wire, or the whole is sent under the Content-Length that
+    `headers` have."""
+    status: int = 200
+    """Any number of three digits, known to HTTP or not."""
+    headers: dict[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
+    encoding: Literal["utf-8", "latin-1"] = "utf-8"
+    """`latin-1`: each character is one byte, for bodies that are not text."""
+    wait: float = 0.0
+    """Seconds before the status line."""
+    delay: float = 0.0
+    """Seconds between two pieces."""
+    heartbeat: str | None = None
+    """What is sent again and again behind the last piece, as the body never ends. None: it ends."""
+    heartbeat_seconds: float = 5.0
+    """Seconds between two heartbeats; after two minutes of them the connection is closed."""
+    type: Literal["raw"] = field(default="raw", kw_only=True, repr=False)
+
+
+Step = Say | Call | Fail | Drop | Hang | Garbage | Raw
 
 _adapter: TypeAdapter[Step] = TypeAdapter(Annotated[Step, Field(discriminator="type")])
 

@@ -27,6 +27,7 @@ class Close:
 
 
 WireReply = list[bytes | Pause | Hold | Close]
+_PHRASES = {int(status): status.phrase for status in HTTPStatus}
 LAST_CHUNK = b"0\r\n\r\n"
 """The end of a chunked body."""
 
@@ -48,11 +49,13 @@ def stream_head(*headers: str) -> bytes:
 
 def reply_head(status: int, *headers: str) -> bytes:
     """Return a status line and headers."""
-    phrase = HTTPStatus(status).phrase if status in _KNOWN else "Unknown"
+    phrase = _PHRASES.get(status, "Unassigned")  # gateways send 520 to 529
     return "\r\n".join((f"HTTP/1.1 {status} {phrase}", *headers, "", "")).encode("latin-1")
 
 
-_KNOWN = frozenset(HTTPStatus)
+def http_chunk(data: bytes) -> bytes:
+    """Return data as a chunk of a chunked body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def cut(reply: WireReply, pieces: int) -> WireReply:

@@ -44,30 +44,43 @@ class HttpPool:
     """Sends requests to one base URL over TCP, with or without TLS, a unix socket or vsock. Times are in seconds."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], *, read_timeout: float, connect_timeout: float = CONNECT_SECONDS
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        read_timeout: float,
+        connect_timeout: float = CONNECT_SECONDS,
+        first_timeout: float | None = None,
     ) -> None:
-        """Raises ValueError if `url` is not a base URL."""
+        """`first_timeout`: the longest time before the first byte of a head and of a body; None: `read_timeout`.
+
+        Raises ValueError if `url` is not a base URL."""
         base = parse_http_url(url)
         self._endpoint, self._path = base.endpoint, base.path
         self._tls = public_tls() if base.tls else None
         named = {"host": base.host, **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items()).encode("latin-1")
         self._idle_seconds, self._connect_seconds = read_timeout, connect_timeout
+        self._first_seconds = read_timeout if first_timeout is None else first_timeout
         self._idle: list[HttpConnection] = []
 
     def request(self, method: str, path: str, body: bytes | None = None) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request. Leaving the block before the end of the body closes the connection. Raises TransportFault."""
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
-        return self.request_raw(head + (body or b""), self._idle_seconds)
+        return self.request_raw(head + (body or b""), self._idle_seconds, self._first_seconds)
 
     @asynccontextmanager
-    async def request_raw(self, request: bytes, read_timeout: float) -> AsyncGenerator[HttpResponse]:
-        """Send a serialized request. `read_timeout`: the longest time without a byte. Otherwise like `request`."""
+    async def request_raw(
+        self, request: bytes, read_timeout: float, first_timeout: float | None = None
+    ) -> AsyncGenerator[HttpResponse]:
+        """Send a serialized request. `read_timeout`: the longest time without a byte; `first_timeout`: the same before
+        the first byte. Otherwise like `request`."""
         connection = self._pop_idle() or await self._connect()
+        first = read_timeout if first_timeout is None else first_timeout
         try:
-            await connection.send(request, read_timeout)
-            yield HttpResponse(connection.status, connection.headers, _pieces(connection, read_timeout))
+            await connection.send(request, first)
+            yield HttpResponse(connection.status, connection.headers, _pieces(connection, read_timeout, first))
         finally:
             self._release(connection)
 
@@ -102,6 +115,8 @@ class HttpPool:
             raise TransportFault(error.strerror or str(error) or type(error).__name__) from error
 
 
-async def _pieces(connection: HttpConnection, idle: float) -> AsyncIterator[bytes]:
-    while data := await connection.read(idle):
+async def _pieces(connection: HttpConnection, idle: float, first: float) -> AsyncIterator[bytes]:
+    data = await connection.read(first)
+    while data:
         yield data
+        data = await connection.read(idle)

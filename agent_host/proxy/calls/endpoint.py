@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_common.clock import Clock
+from agent_common.completions import cost_of
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
 from agent_common.protocol import Usage
@@ -36,7 +37,6 @@ from .addresses import check_addresses
 from .fields import check_fields
 from .held import HeldAnswers, send_in_pieces
 from .relay import Relay
-from .usage import cost_of
 
 READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""

@@ -8,21 +8,31 @@ from typing import Any
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Send
 
+from agent_common.completions import EventSplitter, error_in, find_report, from_event, from_response, read_error_body
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
 from agent_common.protocol import Pricing, Usage
 
-from ...errors import ProviderFailed
+from ...errors import ModelError, ProviderFailed
 from ...http import openai_error
 from ..json_access import as_object
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
+from .answer_body import AnswerBody
 from .held import HeldAnswers
-from .usage import find_usage, read_usage
+from .usage import find_usage, priced_usage
 from .usage_filter import UsageFilter
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
 _ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
+_OPENAI_CODES = {
+    "context_overflow": "context_length_exceeded",
+    "content_refused": "content_filter",
+    "model_quota": "insufficient_quota",
+    "model_rate_limited": "rate_limit_exceeded",
+    "unknown_model": "model_not_found",
+}
+"""What an error means -> OpenAI's code for it."""
 _QUOTED = 500  # characters of the provider's message that our error quotes
 
 
@@ -64,91 +74,105 @@ class Relay:
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
+                body = AnswerBody(answer)
                 if answer.status >= 300:
-                    return await self._forward_error(answer)
-                if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                    return await self._stream(answer)
-                return await self._whole(answer)
+                    return await self._forward_error(answer, body)
+                if await body.is_document():
+                    return await self._whole(answer, body)
+                return await self._stream(answer, body)
         except ProviderFailed as error:
             return self._fail(error)
         finally:
             self.outcome.usage = self.outcome.usage or self._usage_filter.usage
 
-    async def _stream(self, answer: ProviderAnswer) -> list[Message]:
+    async def _stream(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
         await self._send(self._start(answer.status, headers, answer))
         self._streaming = True
-        async for data in answer.body:
-            if passed := self._usage_filter.feed(data):
+        seen = self._usage_filter
+        while data := await body.read(seen.complete, seen.answered):
+            if passed := seen.feed(data):
                 await self._send({"type": "http.response.body", "body": passed, "more_body": True})
-        rest = self._usage_filter.finish()
-        self._set_status("complete")
+        rest = seen.finish()
+        self._note(seen.error)
         return [{"type": "http.response.body", "body": rest}]
 
-    async def _whole(self, answer: ProviderAnswer) -> list[Message]:
-        body = await self._read(answer)
-        self._size = len(body)
-        if len(body) <= INLINE_BYTES:
-            body = self._add_cost(body, answer.status)
-        elif body.lstrip().startswith(b"{"):
-            body = self._add_cost_unparsed(body)
+    async def _whole(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
+        content = await self._read(answer, body)
+        self._size = len(content)
+        if len(content) <= INLINE_BYTES:
+            content = self._add_cost(content, answer.status)
+        elif content.lstrip().startswith(b"{"):
+            content = self._add_cost_unparsed(content)
+            self._note(None)
         else:
-            raise _not_json(answer.status, body)
-        self._set_status("complete")
-        return self._reply(answer.status, body, answer)
+            raise _not_json(answer.status, content)
+        return self._reply(answer.status, content, answer)
+
+    def _note(self, error: ModelError | None) -> None:
+        """Note that the answer has ended: with an error inside it, or complete."""
+        if error is not None:
+            self.outcome.code, self.outcome.error = error.code, error.message
+        self._set_status("complete" if error is None else "failed")
 
     def _add_cost(self, body: bytes, status: int) -> bytes:
-        """Record the usage of an answer, and add its cost to the body."""
+        """Record the usage of an answer, and add its cost to the body. Returns one document: some gateways write the
+        mark of a stream's end behind it."""
+        splitter = EventSplitter()
+        texts = [*splitter.feed(body), *splitter.finish()]
         try:
-            reply: Any = from_json(body)
+            reply: Any = from_json(texts[0] if texts else b"")
         except ValueError as error:
             raise _not_json(status, body) from error
-        reported = as_object(as_object(reply).get("usage"))
-        if reported:
-            self.outcome.usage = read_usage(reported, self._pricing)
+        error = error_in(as_object(reply))
+        self._note(from_event(error) if error is not None else None)
+        if reported := find_report(as_object(reply)):
+            self.outcome.usage = priced_usage(reported, self._pricing)
             if self._pricing is not None:
                 reported["cost_usd"] = self.outcome.usage.cost_usd
                 return to_json(reply)
-        return body
+        return texts[0] if len(texts) == 1 else body
 
     def _add_cost_unparsed(self, body: bytes) -> bytes:
         """Record usage and add the cost without parsing the body, because parsing takes a multiple of its memory."""
         reported, end = find_usage(body)
         if reported:
-            self.outcome.usage = read_usage(reported, self._pricing)
+            self.outcome.usage = priced_usage(reported, self._pricing)
             if self._pricing is not None and "cost_usd" not in reported:
                 return b'%b,"cost_usd":%b%b' % (body[:end], to_json(self.outcome.usage.cost_usd), body[end:])
         return body
 
-    async def _read(self, answer: ProviderAnswer) -> bytes:
+    async def _read(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:
         declared = answer.headers.get("content-length", "")
         counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
         self._held.reserve(counted)  # all at once, so that some of many concurrent answers succeed
-        body = bytearray()
-        async for data in answer.body:
-            body += data
-            if len(body) > _MOST_ANSWERED:
+        content = bytearray()
+        while data := await body.read():
+            content += data
+            if len(content) > _MOST_ANSWERED:
                 raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")
-            if len(body) > counted:
-                self._held.reserve(len(body) - counted)
-                counted = len(body)
-        return bytes(body)
+            if len(content) > counted:
+                self._held.reserve(len(content) - counted)
+                counted = len(content)
+        return bytes(content)
 
     def _set_status(self, status: CallStatus) -> None:
         """Set the status, unless the client has disconnected."""
         if not self.client_gone:
             self.outcome.status = status
 
-    async def _forward_error(self, answer: ProviderAnswer) -> list[Message]:
-        """Forward the provider's status and error body; a body that is not in OpenAI's shape is converted."""
-        body = await self._read(answer)
+    async def _forward_error(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
+        """Forward the provider's status and error body, and how long it asks to wait; a body that is not in OpenAI's
+        shape is converted."""
+        content = await self._read(answer, body)
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
-        self.outcome.code, self.outcome.error = _error_code(body), _error_text(body)
-        return self._reply(
-            answer.status, body if _is_openai_error(body) else _as_openai_error(answer.status, body), answer
-        )
+        self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
+        meant = from_response(answer.status, answer.headers, content)
+        if not _is_openai_error(content):
+            content = _as_openai_error(answer.status, content, meant)
+        return self._reply(answer.status, content, answer, meant.retry_after)
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
         self.outcome.code, self.outcome.error = error.code, error.message
@@ -159,8 +183,12 @@ class Relay:
         self._set_status("dropped")
         return [{"type": "http.response.body", "body": b"\n\ndata: " + to_json(openai_error(error)) + b"\n\n"}]
 
-    def _reply(self, status: int, body: bytes, answer: ProviderAnswer | None = None) -> list[Message]:
+    def _reply(
+        self, status: int, body: bytes, answer: ProviderAnswer | None = None, wait: float | None = None
+    ) -> list[Message]:
         headers = {"content-type": "application/json", "content-length": str(len(body))}
+        if wait is not None:
+            headers["retry-after"] = f"{wait:g}"
         return [self._start(status, headers, answer), {"type": "http.response.body", "body": body}]
 
     def _start(self, status: int, headers: dict[str, str], answer: ProviderAnswer | None) -> Message:
@@ -202,9 +230,15 @@ def _error_text(body: bytes) -> str:
     return message[:_QUOTED] if isinstance(message, str) else _quote(body)
 
 
-def _as_openai_error(status: int, body: bytes) -> bytes:
+def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
+    """Return the error in OpenAI's shape, with the provider's message where its body has one."""
     error = ProviderFailed(f"the provider answered {status}: {_quote(body)}")
     error.status = status
+    report = read_error_body(body)
+    if any(isinstance(one.get("message"), str) for one in report.details):
+        code = _OPENAI_CODES.get(meant.code) or next(iter(sorted(report.codes - {str(status)})), error.code)
+        error = ProviderFailed(report.message, code=code)
+        error.status = status
     return to_json(openai_error(error))
 
 

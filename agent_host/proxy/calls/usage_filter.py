@@ -1,4 +1,4 @@
-"""Find usage in an event stream as it passes, without parsing events that have none."""
+"""Find usage, errors and the end in an event stream as it passes, without parsing events that have none."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.completions import EventSplitter, error_in, find_report, from_event
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, JsonRefused, read_json
 from agent_common.protocol import Pricing, Usage
 
-from ...errors import ProviderFailed
+from ...errors import ModelError, ProviderFailed
 from ..json_access import as_object
-from .usage import read_usage
+from .usage import priced_usage
 
 # Quotes inside a JSON string are escaped, so text about usage does not match.
 LONGEST_LINE = 8 * 1024 * 1024
 EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 """A larger event is passed on without being parsed."""
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_FINISH = re.compile(rb'"finish_reason"\s*:\s*"|data:\s*\[DONE\]')
+_ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|"object"\s*:\s*"error"', re.MULTILINE)
 
 
 class UsageFilter:
@@ -35,6 +38,12 @@ class UsageFilter:
         self._events = self._bytes = self._first_event_bytes = 0
         self.usage: Usage | None = None
         """The last usage seen; providers that report it more than once report running totals."""
+        self.error: ModelError | None = None
+        """The error that the stream holds."""
+        self.complete = False
+        """Whether the answer's end is certain; its usage may still follow."""
+        self.answered = 0
+        """Pieces with events so far."""
 
     @property
     def tokens(self) -> int:
@@ -43,7 +52,7 @@ class UsageFilter:
 
     def feed(self, data: bytes) -> bytes:
         """Add bytes, and return those to send to the client now. Raises ProviderFailed if a line is too long."""
-        end = data.rfind(b"\n") + 1
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if not end:
             self._buffer(data)
             return b""
@@ -68,6 +77,12 @@ class UsageFilter:
         self._bytes += len(lines)
         if not self._first_event_bytes:
             self._first_event_bytes = lines.find(b"\n\n") + 2 if b"\n\n" in lines else len(lines)
+        if b'"choices"' in lines:
+            self.answered += 1
+        if not self.complete and (b"finish" in lines or b"DONE" in lines):
+            self.complete = _FINISH.search(lines) is not None
+        if b"error" in lines and _ERROR.search(lines):
+            self._read_errors(lines)
         if b'"usage"' not in lines or not _USAGE.search(lines):
             return lines
         return b"".join(self._filter_line(line) for line in lines.splitlines(keepends=True))
@@ -79,11 +94,22 @@ class UsageFilter:
             event = as_object(read_json(line[5:], EVENT_LIMITS))
         except JsonRefused:
             return line
-        reported = as_object(event.get("usage"))
+        reported = find_report(event)
         return self._read_event(line, event, reported) if reported else line
 
+    def _read_errors(self, lines: bytes) -> None:
+        """Note the error in these lines, as the client will read it."""
+        splitter = EventSplitter()
+        for text in (*splitter.feed(lines), *splitter.finish()):
+            try:
+                event = read_json(text, EVENT_LIMITS)
+            except JsonRefused:
+                continue
+            if (error := error_in(as_object(event), splitter.name)) is not None:
+                self.error = from_event(error)
+
     def _read_event(self, line: bytes, event: dict[str, Any], reported: dict[str, Any]) -> bytes:
-        self.usage = read_usage(reported, self._pricing)
+        self.usage = priced_usage(reported, self._pricing)
         if self._hidden and not event.get("choices"):
             return b""
         if self._pricing is None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 import httpx2
 
+from agent_common.completions import from_response
+
 from ..catalog.catalog import ProviderSpec
 from .base import ProviderAnswer, ProviderCall
 from .http import key_refused, open_client, transport_failed
+from .wire import body_parts
 
+_MOST_OF_A_REFUSAL = 64 * 1024
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
@@ -36,9 +40,10 @@ class OpenAICompatible:
         try:
             async with aclosing(await self._client.send(self._request(call), stream=True)) as response:
                 reached = True
+                body = response.aiter_raw()
                 if response.status_code in (401, 403):
-                    raise key_refused(self._spec, response.status_code)
-                yield ProviderAnswer(response.status_code, response.headers, response.aiter_raw())
+                    body = await self._check_key(response.status_code, response.headers, body)
+                yield ProviderAnswer(response.status_code, response.headers, body)
         except httpx2.TransportError as error:
             raise transport_failed(self._spec, error, reached=reached) from error
 
@@ -63,3 +68,16 @@ class OpenAICompatible:
             headers["idempotency-key"] = call.idempotency_key
         url = self._urls[call.operation]
         return httpx2.Request("POST", url, headers=headers, content=call.content, extensions={"timeout": self._timeout})
+
+    async def _check_key(
+        self, status: int, headers: Mapping[str, str], body: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """Raise ProviderFailed if the key was refused. A refusal for another reason is returned to be passed on."""
+        content = bytearray()
+        async for data in body:
+            content += data
+            if len(content) > _MOST_OF_A_REFUSAL:
+                break
+        if status == 401 or from_response(status, headers, bytes(content)).code == "model_auth":
+            raise key_refused(self._spec, status)
+        return body_parts([bytes(content)])

@@ -8,15 +8,12 @@ from .calibration import TokenCalibration, TokenCalibrations
 from .context_usage import ContextUsage
 from .fits import too_long
 from .models import EncodingName, encoding_of
-from .overflow import OverflowReport, overflow_of
 
 __all__ = [
     "ContextUsage",
     "EncodingName",
-    "OverflowReport",
     "TokenCalibration",
     "TokenCalibrations",
     "encoding_of",
-    "overflow_of",
     "too_long",
 ]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_common.completions import OverflowReport, overflow_of
+
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
-from .overflow import OverflowReport, overflow_of
 
 MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
 """A report outside these multiples of the expected tokens must come twice to be believed."""

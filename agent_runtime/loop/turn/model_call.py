@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent_common.completions import AnswerPiece
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 
@@ -20,6 +21,7 @@ from ...ports import (
     ReasoningPiece,
     Retrying,
     TextPiece,
+    TextWasReasoning,
     ToolResult,
 )
 from ...sessions import RETRY, STEP_COUNT
@@ -35,10 +37,11 @@ MAX_OVERFLOW_COMPACTIONS = 3
 """Compactions per model call after the provider has refused it as too long."""
 MAX_HOST_RETURNS = 5
 """How often a model call is repeated because the host was away, for example while it restarted."""
+TEXT_WAS_REASONING = "the text before was the model's reasoning"
 MAX_ANSWER_CHARACTERS = 8 * 1024 * 1024
 """Maximum characters of one answer; a longer one is treated as a provider failure."""
 
-_AnswerEvent = TextPiece | ReasoningPiece | CallStarted | CallPiece | Retrying
+_AnswerEvent = AnswerPiece | Retrying
 
 
 @dataclass(slots=True)
@@ -186,8 +189,18 @@ class ModelCall:
             case CallPiece(call_id, text):
                 answer.received_characters += len(text)
                 return [c.ToolInputDelta(toolCallId=answer.call_ids[call_id], inputTextDelta=text)]
+            case TextWasReasoning():
+                return self._text_was_reasoning(answer)
             case Retrying():
+                self.budget.spend(event.usage)
                 return [self._retrying(event)]
+
+    def _text_was_reasoning(self, answer: _PartialAnswer) -> list[c.Chunk]:
+        """Mark the text so far in the record so that readers leave it out, and say it again as reasoning."""
+        text = "".join(answer.pieces).strip()
+        answer.pieces.clear()
+        mark = c.DataChunk(type=RETRY, data={"attempt": self.budget.retries, "error": TEXT_WAS_REASONING})
+        return [*self.writer.close_text(), mark, *self.writer.reasoning(text), *self.writer.close_text()]
 
     async def _finish_model_call(
         self, step: Step, completion: Completion, answer: _PartialAnswer, *, tools_allowed: bool

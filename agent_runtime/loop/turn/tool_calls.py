@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_common.completions import mend_arguments
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import Usage, is_object
 from agent_common.protocol import chunks as c
@@ -118,8 +119,12 @@ async def parse_arguments(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | 
     except JsonRefused as refusal:
         if cut_off:
             return "the arguments were cut off by the output limit: send less in one call"
+        if (mended := mend_arguments(call.arguments)) is not None:
+            return mended
         return f"the arguments are not valid JSON ({refusal}): send one JSON object"
     if not is_object(arguments):
+        if (mended := mend_arguments(call.arguments)) is not None:
+            return mended
         return f"the arguments must be one JSON object, not {_shown(arguments)}: name the parameters"
     return arguments
 

@@ -28,6 +28,7 @@ _BY_CODE = {
     "model_config": "The model's provider refuses the request.",
     "unknown_model": "The provider does not know this model. Choose another one with /model.",
     "context_overflow": "The conversation does not fit into the model's window any more. /new begins another one.",
+    "content_refused": "The model's provider does not answer to this content.",
     "budget_exhausted": "The budget is used up.",
     "store_unavailable": "The agent's disk is full or broken.",
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.completions import read_usage
 from agent_common.protocol import ModelCard, Usage
 from agent_runtime.context import Step, ToolCallRecord, View
 from agent_runtime.mesh.caching import (
@@ -17,7 +18,6 @@ from agent_runtime.mesh.caching import (
     cache_key,
     with_cache_marks,
 )
-from agent_runtime.mesh.usage import usage_of
 from agent_runtime.ports import ModelRequest
 from agent_testing import ManualClock, Recorded, Say, ScriptedProvider
 from tests.unit.mesh.test_model import client_of, collect
@@ -162,4 +162,4 @@ def test_all_dialects_of_cached_tokens_are_read() -> None:
         {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
         {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "cache_creation_input_tokens": 30},
     ):
-        assert usage_of(report) == Usage(input=10, cache_read=60, cache_write=30)
+        assert read_usage(report) == Usage(input=10, cache_read=60, cache_write=30)

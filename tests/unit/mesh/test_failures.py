@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_core import to_json
 
+from agent_common.completions import from_event, from_response, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
-from agent_runtime.mesh import errors
-from agent_runtime.mesh.usage import usage_of
 from tests.unit.context.tokens.test_overflow import SAID
 
 
@@ -40,7 +39,7 @@ from tests.unit.context.tokens.test_overflow import SAID
     ],
 )
 def test_statuses(status: int, body: bytes, code: str, transient: bool) -> None:
-    error = errors.from_response(status, {}, body)
+    error = from_response(status, {}, body)
     assert (error.code, error.transient) == (code, transient)
     assert str(status) in error.message
 
@@ -48,9 +47,9 @@ def test_statuses(status: int, body: bytes, code: str, transient: bool) -> None:
 @pytest.mark.parametrize("text", [text for text, _, _ in SAID])
 def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
     body = to_json({"error": {"message": text, "type": "invalid_request_error", "code": 400}})
-    assert errors.from_response(400, {}, body).code == "context_overflow"
-    assert errors.from_response(429, {}, body).code == "model_rate_limited"
-    assert errors.from_event({"message": text}).code == "context_overflow"
+    assert from_response(400, {}, body).code == "context_overflow"
+    assert from_response(429, {}, body).code == "model_rate_limited"
+    assert from_event({"message": text}).code == "context_overflow"
 
 
 @pytest.mark.parametrize(
@@ -64,14 +63,14 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
     ],
 )
 def test_an_error_about_something_else_is_not_one_about_the_prompt(text: str) -> None:
-    assert errors.from_response(400, {}, to_json({"error": {"message": text}})).code == "model_config"
+    assert from_response(400, {}, to_json({"error": {"message": text}})).code == "model_config"
 
 
 def test_the_providers_words_are_kept_but_not_endlessly() -> None:
-    assert "bad key" in errors.from_response(401, {}, b'{"error": {"message": "bad key"}}').message
-    assert "wrong field" in errors.from_response(422, {}, b'{"detail": "wrong field"}').message
-    assert "no reason given" in errors.from_response(500, {}, b" ").message
-    assert len(errors.from_response(500, {}, b'"' + b"x" * 10_000 + b'"').message) < 600
+    assert "bad key" in from_response(401, {}, b'{"error": {"message": "bad key"}}').message
+    assert "wrong field" in from_response(422, {}, b'{"detail": "wrong field"}').message
+    assert "no reason given" in from_response(500, {}, b" ").message
+    assert len(from_response(500, {}, b'"' + b"x" * 10_000 + b'"').message) < 600
 
 
 @pytest.mark.parametrize(
@@ -79,36 +78,36 @@ def test_the_providers_words_are_kept_but_not_endlessly() -> None:
     [("7", 7), ("0.5", 0.5), ("-3", 0), ("nan", 0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0)],
 )
 def test_retry_after(header: str, seconds: float) -> None:
-    assert errors.from_response(429, {"retry-after": header}, b"").retry_after == seconds
+    assert from_response(429, {"retry-after": header}, b"").retry_after == seconds
 
 
 @pytest.mark.parametrize("zone", [" GMT", " -0000", ""])
 def test_retry_after_as_a_date(zone: str) -> None:
     soon = datetime.now(tz=UTC) + timedelta(seconds=40)
     header = soon.strftime("%a, %d %b %Y %H:%M:%S") + zone
-    wait = errors.from_response(429, {"retry-after": header}, b"").retry_after
+    wait = from_response(429, {"retry-after": header}, b"").retry_after
     assert wait is not None
     assert 30 < wait <= 40
 
 
 @pytest.mark.parametrize("header", [None, "", "soon", "Wed, 99 Foo 2015"])
 def test_a_retry_after_that_says_nothing(header: str | None) -> None:
-    assert errors.from_response(429, {"retry-after": header} if header is not None else {}, b"").retry_after is None
+    assert from_response(429, {"retry-after": header} if header is not None else {}, b"").retry_after is None
 
 
 def test_an_error_is_what_it_is() -> None:
-    assert isinstance(errors.from_event({}), ModelError)
-    assert "out of memory" in errors.from_event({"message": "out of memory"}).message
+    assert isinstance(from_event({}), ModelError)
+    assert "out of memory" in from_event({"message": "out of memory"}).message
 
 
 def test_odd_usage_is_never_negative() -> None:
     report = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 9},
               "completion_tokens_details": {"reasoning_tokens": 8}, "cost_usd": float("nan")}  # fmt: skip
-    assert usage_of(report) == Usage(reasoning=8, cache_read=9)
-    assert usage_of({"prompt_tokens": "5", "cache_creation_input_tokens": -1}) == Usage()
-    assert usage_of({"prompt_tokens": 10, "cache_creation_input_tokens": 4}) == Usage(input=6, cache_write=4)
+    assert read_usage(report) == Usage(input=5, output=3, reasoning=8, cache_read=9)
+    assert read_usage({"prompt_tokens": "5", "cache_creation_input_tokens": -1}) == Usage()
+    assert read_usage({"prompt_tokens": 10, "cache_creation_input_tokens": 4}) == Usage(input=6, cache_write=4)
 
 
 @pytest.mark.parametrize("told", ["inf", "1e999", "-inf"])
 def test_a_time_to_wait_that_is_no_time_is_none(told: str) -> None:
-    assert errors.from_response(429, {"retry-after": told}, b"").retry_after is None
+    assert from_response(429, {"retry-after": told}, b"").retry_after is None

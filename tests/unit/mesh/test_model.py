@@ -224,11 +224,9 @@ async def test_half_an_emoji_is_replaced() -> None:
     "payload",
     [
         '{"choices": [{"delta": {"conte',
-        "[1, 2]",
         '{"choices": ["text"]}',
         '{"choices": [{"delta": "text"}]}',
         '{"choices": 3}',
-        '{"choices": [{"delta": {"content": ["a", "b"]}}]}',
         '{"choices": [{"delta": {"content": 3}}]}',
         '{"error": {"message": "overloaded", "code": 529}}',
         '{"error": "overloaded"}',
@@ -239,6 +237,16 @@ async def test_what_is_no_completion_is_a_failure_of_the_model(payload: str) -> 
         await events(Garbage(stream(payload)))
     assert caught.value.code == "model_unavailable"
     assert caught.value.transient
+
+
+async def test_what_cannot_be_read_costs_one_attempt_and_is_told() -> None:
+    for odd in (stream("[1, 2]"), "<html>captive portal</html>"):
+        with ScriptedProvider(otherwise=Garbage(odd)) as provider:
+            async with client_of(provider.url, attempts=4) as (client, _):
+                with pytest.raises(ModelError, match=r"\[1, 2\]|captive portal") as caught:
+                    await collect(client)
+            assert len(provider.completions) == 1
+        assert not caught.value.transient
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from agent_common.protocol import ModelCard, Pricing
-from agent_testing import Call, Drop, Fail, Garbage, Hang, Recorded, Say, ScriptedProvider, Step
+from agent_testing import Call, Drop, Fail, Garbage, Hang, Raw, Recorded, Say, ScriptedProvider, Step
 
 COMPLETIONS = "/chat/completions"
 TEN = ("one ", "two ", "three ", "four ", "five ", "six ", "seven ", "eight ", "nine ", "ten")
@@ -279,3 +279,28 @@ def _exchange(provider: ScriptedProvider, sent: bytes) -> bytes:
         while piece := connection.recv(65536):
             received += piece
     return received
+
+
+def test_any_response_is_sent_in_its_pieces() -> None:
+    with ScriptedProvider([Raw(("a", "\xe9", ""), 524, {"x-odd": "1"}, "latin-1", delay=0.001)]) as provider:
+        reply = httpx.post(f"{provider.url}/chat/completions", json={"messages": []})
+    assert (reply.status_code, reply.content, reply.headers["x-odd"]) == (524, b"a\xe9", "1")
+
+
+def test_a_body_goes_on_with_heartbeats_until_its_reader_has_enough() -> None:
+    step = Raw(("data: [DONE]\n\n",), heartbeat=": ping\n\n", heartbeat_seconds=0.01)
+    with (
+        ScriptedProvider([step]) as provider,
+        httpx.stream("POST", f"{provider.url}/chat/completions", json={"messages": []}) as reply,
+    ):
+        lines = reply.iter_lines()
+        assert [next(lines) for _ in range(5)] == ["data: [DONE]", "", ": ping", "", ": ping"]
+
+
+def test_a_strict_provider_refuses_by_its_rules_without_using_up_a_step() -> None:
+    with ScriptedProvider([Say("fine")], models=Raw(("[]",), headers={"content-length": "2"})) as provider:
+        provider.script.refuse(lambda body: "max_tokens" in body, Fail(400, "no max_tokens"))
+        url = f"{provider.url}/chat/completions"
+        assert httpx.post(url, json={"messages": [], "max_tokens": 1}).status_code == 400
+        assert httpx.post(url, json={"messages": []}).status_code == 200
+        assert httpx.get(f"{provider.url}/models").json() == []

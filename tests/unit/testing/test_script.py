@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from agent_testing import Call, Drop, Fail, Garbage, Hang, Recorded, Say, Script, Step, step_from_json, step_to_json
+from agent_testing import (
+    Call,
+    Drop,
+    Fail,
+    Garbage,
+    Hang,
+    Raw,
+    Recorded,
+    Say,
+    Script,
+    Step,
+    step_from_json,
+    step_to_json,
+)
 
 REQUEST = Recorded("POST", "/v1/chat/completions", (), b'{"messages": []}', 0.0)
 
@@ -19,6 +32,7 @@ REQUEST = Recorded("POST", "/v1/chat/completions", (), b'{"messages": []}', 0.0)
         Drop(after=3, clean=True),
         Hang(after=1, reply=Say("x"), seconds=5),
         Garbage("}{", length=7),
+        Raw(("a",), 520, {}, "latin-1", heartbeat=":"),
     ],
     ids=lambda step: type(step).__name__,
 )

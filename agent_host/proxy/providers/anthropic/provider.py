@@ -98,9 +98,9 @@ class AnthropicProvider:
         if status in (401, 403):
             raise key_refused(self._spec, status)
         if status >= 400:
-            return ProviderAnswer(status, response.headers, _once(openai_error_body(status, response.content)))
+            return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, response.content)))
         if streamed and response.headers.get("content-type", "").startswith("text/event-stream"):
-            return ProviderAnswer(status, response.headers, self._chunks(response))
+            return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         answer: Any = await read_json_async(await response.aread(), _ANSWER_LIMITS)
         completion = to_completion(as_object(answer), _now())
         return ProviderAnswer(status, {"content-type": "application/json"}, _once(to_json(completion)))
@@ -128,6 +128,11 @@ def _read_event(data: str) -> dict[str, Any]:
         return as_object(from_json(data))
     except ValueError as error:
         raise ProviderFailed(f"the provider's stream is not JSON: {data[:100]!r}") from error
+
+
+def _passed(response: httpx2.Response) -> dict[str, str]:
+    """Return the headers of an error that say when to try again. The others describe a body that was converted."""
+    return {name: value for name, value in response.headers.items() if name.startswith("retry-after")}
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent_runtime.context.tokens import OverflowReport, overflow_of
+from agent_common.completions import OverflowReport, overflow_of
 
 PREFIX = "the model endpoint answered 400: "
 

@@ -30,7 +30,7 @@ class OverflowReport:
 def overflow_of(text: str) -> OverflowReport | None:
     """Return the sizes in an error about a prompt that is too long; None if it has none, or is about a rate limit."""
     text = text[:MAX_CHARACTERS]
-    if _RATES.search(text):
+    if is_about_rates(text):
         return None
     limit, actual = _found(_LIMITS, text), _found(_ACTUALS, text)
     with_reply = actual is None
@@ -43,6 +43,11 @@ def overflow_of(text: str) -> OverflowReport | None:
     return (
         None if limit is None and actual is None else OverflowReport(limit, actual, with_reply and actual is not None)
     )
+
+
+def is_about_rates(text: str) -> bool:
+    """Return whether an error is about tokens or requests in a time, whose numbers are no sizes of windows."""
+    return _RATES.search(text[:MAX_CHARACTERS]) is not None
 
 
 def _patterns(*wordings: str) -> Sequence[re.Pattern[str]]:

@@ -1,0 +1,50 @@
+"""Reads the answers of model providers: what each says, what it used, and what its failure means.
+
+Guest and host read by this package alone, so that both take an answer for the same.
+"""
+
+from .arguments import mend_arguments
+from .error_bodies import ErrorReport, named_fields, read_error_body
+from .events import DONE, MAX_LINE_BYTES, Decompressor, EventSplitter
+from .failures import error_in, from_event, from_response, is_loading
+from .finish_reasons import StopReason
+from .kept import MAX_KEPT_BYTES, bounded, merge_fields
+from .overflow import OverflowReport, overflow_of
+from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
+from .reader import CompletionReader, read_event
+from .usage import cost_of, find_report, read_usage
+from .waits import wait_of
+
+__all__ = [
+    "DONE",
+    "MAX_KEPT_BYTES",
+    "MAX_LINE_BYTES",
+    "AnswerPiece",
+    "CallPiece",
+    "CallStarted",
+    "CompletionReader",
+    "Decompressor",
+    "ErrorReport",
+    "EventSplitter",
+    "OverflowReport",
+    "ReasoningPiece",
+    "StopReason",
+    "TextPiece",
+    "TextWasReasoning",
+    "ToolCall",
+    "bounded",
+    "cost_of",
+    "error_in",
+    "find_report",
+    "from_event",
+    "from_response",
+    "is_loading",
+    "mend_arguments",
+    "merge_fields",
+    "named_fields",
+    "overflow_of",
+    "read_error_body",
+    "read_event",
+    "read_usage",
+    "wait_of",
+]

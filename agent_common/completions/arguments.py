@@ -1,0 +1,49 @@
+"""Mend the arguments of calls that say plainly what was meant. What was cut off is not mended."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..protocol import is_object
+
+MAX_MENDED = 4 * 1024 * 1024
+"""Characters; longer arguments are refused as they are."""
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def mend_arguments(text: str) -> dict[str, Any] | None:
+    """Return the arguments that a text means, though it is not one JSON object; None if that is not certain.
+
+    Mended are: an object that was encoded twice, `null` or nothing for no arguments, control characters and wrong
+    escapes inside strings, and a fence of Markdown around the object.
+    """
+    if len(text) > MAX_MENDED:
+        return None
+    stripped = _without_fence(text.strip())
+    if stripped in ("", "null", "None", '""'):
+        return {}
+    for candidate in (stripped, _STRING.sub(_mended_string, stripped)):
+        try:
+            value, end = _DECODER.raw_decode(candidate)
+        except (ValueError, RecursionError):
+            continue
+        if candidate[end:].strip():
+            continue
+        if is_object(value):
+            return value
+        if isinstance(value, str) and value.strip()[:1] in ("{", ""):
+            return mend_arguments(value) if value != text else None
+    return None
+
+
+def _mended_string(found: re.Match[str]) -> str:
+    return '"' + _WRONG_ESCAPE.sub(lambda one: one[0] if one[1] else "\\\\" + (one[2] or ""), found[1]) + '"'
+
+
+def _without_fence(text: str) -> str:
+    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)
+    return fenced[1] if fenced else text

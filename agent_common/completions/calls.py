@@ -1,0 +1,203 @@
+"""Put the calls of an answer together from their pieces, which providers number, name and repeat in many ways."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from pydantic_core import from_json
+
+from ..errors import ModelError
+from ..protocol import is_object
+from .kept import merge_fields
+from .pieces import CallPiece, CallStarted, ToolCall
+
+MAX_CALLS = 256
+"""Maximum tool calls in one answer."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MARKS = re.compile(r"<\|.*|:\d+\Z", re.DOTALL)
+_PREFIX = re.compile(r"\A(?:functions|tools|default_api|tool)[.:]")
+_PLACEHOLDERS = ("{}", "null", '""', "[]")
+_KNOWN = frozenset(("index", "id", "type", "function"))
+_KNOWN_OF_FUNCTION = frozenset(("name", "arguments"))
+
+
+def clean_name(name: str) -> str:
+    """Return the name of a called tool without the marks of a model's own notation, if that leaves a possible one."""
+    if _NAME.fullmatch(name):
+        return name
+    clean = _PREFIX.sub("", _MARKS.sub("", name).strip())
+    return clean if _NAME.fullmatch(clean) else name
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    started: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments so far are a whole JSON object."""
+        text = "".join(self.pieces).strip()
+        return text.endswith("}") and _parses(text)
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether arguments have begun and are not complete."""
+        return bool(self.pieces) and not self.complete
+
+
+class CallAssembler:
+    """Collects the calls of one answer."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._ids: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def feed(self, delta: dict[str, Any]) -> Iterator[CallStarted | CallPiece]:
+        """Take one piece of a call. A call starts when its id and its name are known, at the latest in `finish`."""
+        function = delta.get("function")
+        function = function if is_object(function) else delta
+        name, given = _text(function.get("name")), _text(delta.get("id"))
+        arguments = function.get("arguments")
+        piece = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
+        call = self._owner(_number(delta.get("index")), given, name, piece)
+        if given and not call.id:
+            call.id = given
+            self._by_id.setdefault(given, call)
+        if name and not call.name:
+            call.name = clean_name(name)
+        if len(delta) > len(_KNOWN & delta.keys()) or function.keys() - _KNOWN_OF_FUNCTION:
+            _keep_fields(call, delta, function)
+        if piece:
+            call.pieces.append(piece)
+        if call.started:
+            if piece:
+                yield CallPiece(call.id, piece)
+        elif call.id and call.name:
+            yield from self._start(call)
+
+    def finish(self) -> Iterator[CallStarted | CallPiece]:
+        """Start the calls that have no id or no name."""
+        self._calls = [call for call in self._calls if call.name or call.id or call.pieces]
+        for call in self._calls:
+            if not call.started:
+                yield from self._start(call)
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(ToolCall(call.id, call.name, _arguments(call.pieces), call.fields) for call in self._calls)
+
+    def _start(self, call: _Call) -> Iterator[CallStarted | CallPiece]:
+        call.started = True
+        call.id = self._unique(call.id or f"call_{self._calls.index(call)}")
+        yield CallStarted(call.id, call.name)
+        if call.pieces:
+            yield CallPiece(call.id, "".join(call.pieces))
+
+    def _owner(self, index: int | None, given: str, name: str, piece: str) -> _Call:
+        """Return the call that a piece belongs to."""
+        last = self._calls[-1] if self._calls else None
+        by_id = self._by_id.get(given) if given else None
+        if index is None:
+            call = by_id or (last if not name or _continues(last, name) else None)
+        elif index in self._by_index:
+            call = self._by_index[index]
+            if by_id is not None and by_id is not call and not name:
+                call = by_id
+        else:
+            waiting = last if not name and last is not None and not last.pieces else None
+            call = (by_id if not name else None) or (waiting if not given else None)
+        if call is not None and name and call.name and _is_another(call, given, name, piece):
+            call = None
+        if call is None:
+            call = self._add(given, index)
+        if index is not None:
+            self._by_index[index] = call
+        return call
+
+    def _add(self, given: str, index: int | None) -> _Call:
+        if len(self._calls) == MAX_CALLS:
+            raise ModelError(f"the model's answer has more than {MAX_CALLS} tool calls")
+        call = _Call()
+        self._calls.append(call)
+        if given:
+            self._by_id[given] = call
+        return call
+
+    def _unique(self, call_id: str) -> str:
+        """Return the id, made unique: some providers give every call of an answer the same one."""
+        number, unique = len(self._ids), call_id
+        while unique in self._ids:
+            unique = f"{unique}_{number}"
+        self._ids.add(unique)
+        return unique
+
+
+def _continues(last: _Call | None, name: str) -> bool:
+    """Whether a named piece without an index goes on with the last call: it names it, or repeats its name."""
+    return last is not None and (not last.name or (last.broken_off and clean_name(name) == last.name))
+
+
+def _is_another(call: _Call, given: str, name: str, piece: str) -> bool:
+    """Whether a named piece begins another call than the one that its index or its id means."""
+    same_name = clean_name(name) == call.name
+    if (given == call.id and given and same_name) or not call.complete:
+        return False
+    return bool(given and given != call.id) or bool(piece) or not same_name
+
+
+def _keep_fields(call: _Call, delta: dict[str, Any], function: dict[str, Any]) -> None:
+    """Keep the members of a piece that we do not know."""
+    if function is delta:
+        unknown = {name: value for name, value in delta.items() if name not in _KNOWN | _KNOWN_OF_FUNCTION}
+    else:
+        unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
+        inner = {name: value for name, value in function.items() if name not in _KNOWN_OF_FUNCTION}
+        unknown |= {"function": inner} if inner else {}
+    merge_fields(call.fields, unknown)
+
+
+def _arguments(pieces: list[str]) -> str:
+    """Return the arguments of a call, once: some providers send a placeholder first, or all of them again."""
+    text = "".join(pieces)
+    if len(pieces) < 2 or _parses(text):
+        return text
+    rest = "".join(pieces[1:])
+    if pieces[0].strip() in _PLACEHOLDERS and rest.lstrip().startswith("{"):
+        return _arguments(pieces[1:])
+    growing = all(later.startswith(earlier) for earlier, later in pairwise(pieces))
+    if growing or pieces[-1] == "".join(pieces[:-1]):
+        return pieces[-1]
+    half = len(text) // 2
+    return text[:half] if text[:half] == text[half:] else text
+
+
+def _parses(text: str) -> bool:
+    try:
+        from_json(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int | None:
+    """Return an index; some providers write it as text."""
+    if type(value) is int:
+        return value
+    return int(value) if isinstance(value, str) and value.isdigit() else None

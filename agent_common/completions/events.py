@@ -1,0 +1,161 @@
+"""From the bytes of an answer to the JSON texts in it, whatever the answer is labelled as.
+
+The first bytes tell whether it is one JSON document or a stream of events. A stream is read as the specification of
+server-sent events has it: any line end, comments, further fields, empty data, and a last line without its end. An event
+is given as soon as its line is complete, because many providers leave out the blank line behind it.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic_core import from_json
+
+from ..errors import ModelError
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of one line, and of a document."""
+MAX_PIECE = 1024 * 1024
+"""Bytes that are decompressed at a time."""
+_QUOTED = 300
+_BOM = b"\xef\xbb\xbf"
+_END_MARK = re.compile(rb"\s*(?:data:\s*)?\[DONE\]\s*\Z")
+DONE = b"[DONE]"
+
+
+class EventSplitter:
+    """Splits one answer into JSON texts. Raises ModelError for one that is too long."""
+
+    def __init__(self) -> None:
+        self.form: Literal["unknown", "events", "document"] = "unknown"
+        self.name = ""
+        """The `event` field of the event that was given last."""
+        self.other = b""
+        """The beginning of what is not an event: an error page, for example."""
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        """Lines of data of an event that is not complete yet."""
+        self._after_return = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the JSON texts that are complete with these bytes."""
+        if self.form == "unknown" and not (data := self._sniff(data)):
+            return
+        if self.form == "document":
+            self._keep(data)
+            return
+        if b"\r" in data or self._after_return:
+            data = self._with_plain_line_breaks(data)
+        first, *more = data.split(b"\n")
+        self._keep(first)
+        if more:
+            lines = bytes(self._rest), *more[:-1]
+            self._rest = bytearray(more[-1])
+            for line in lines:
+                if line.startswith(b"data:") and not self._data:
+                    text = line[5:].strip()
+                    if text.endswith((b"}", b"]")):
+                        yield text
+                    elif text:
+                        self._data.append(text)
+                else:
+                    yield from self._other_line(line)
+
+    def finish(self) -> Iterator[bytes]:
+        """Yield what is left at the end of the body."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        if self.form == "document":
+            yield from _documents(rest)
+            return
+        for line in (rest, b""):
+            yield from (text for text in self._other_line(line) if text == DONE or _is_json(text))  # a part is none
+
+    def _sniff(self, data: bytes) -> bytes:
+        """Decide by the first visible byte. Returns the bytes to read; none while there is no such byte."""
+        self._rest += data
+        held = bytes(self._rest)
+        begun = held.removeprefix(_BOM).lstrip()
+        if not begun or held == _BOM[: len(held)]:
+            return b""
+        self._rest.clear()
+        self.form = "document" if begun[:1] in (b"{", b"[") and not begun.startswith(DONE) else "events"
+        return begun
+
+    def _other_line(self, line: bytes) -> Iterator[bytes]:
+        """Read a line that is not a whole event."""
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].strip())
+            if not self._data[-1].endswith(b"}") or not _is_json(b"\n".join(self._data)):
+                return
+        if not line.strip() or line.startswith(b"data:"):
+            text, self._data = b"\n".join(self._data).strip(), []
+            if text:
+                yield text
+            if not line.strip():
+                self.name = ""
+        elif line.startswith(b"event:"):
+            self.name = line[6:].strip().decode("utf-8", "replace")
+        elif line.startswith(b"{"):
+            yield line.strip()
+        elif not line.startswith((b":", b"id:", b"retry:")) and len(self.other) < _QUOTED:
+            self.other += line[:_QUOTED] + b"\n"
+
+    def _with_plain_line_breaks(self, data: bytes) -> bytes:
+        if self._after_return and data.startswith(b"\n"):
+            data = data[1:]
+        self._after_return = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _keep(self, data: bytes) -> None:
+        self._rest += data
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise ModelError(f"the model's answer holds a line of more than {MAX_LINE_BYTES} bytes")
+
+
+def _documents(body: bytes) -> Iterator[bytes]:
+    """Yield the documents in a body: mostly one, behind which some gateways write the mark that ends a stream."""
+    body = _END_MARK.sub(b"", body).strip()
+    if _is_json(body) or b"\n" not in body:
+        yield body
+    else:  # one document a line
+        yield from (line for each in body.splitlines() if (line := each.removeprefix(b"data:").strip()))
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        from_json(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Decompressor:
+    """Undoes the `content-encoding` of a body. Raises ModelError, which no other attempt mends."""
+
+    def __init__(self, coding: str) -> None:
+        self._coding = coding.strip().lower()
+        if self._coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise ModelError(
+                f"the model endpoint compresses its answer as {coding}, which was not asked for and cannot be read",
+                code="model_config",
+            )
+        self._inflater = None if self._coding in ("", "identity") else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+        self._begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the bytes behind these, in pieces of at most MAX_PIECE."""
+        if self._inflater is None:
+            yield data
+            return
+        try:
+            if not self._begun and self._coding == "deflate" and data[:1] and (data[0] & 0x0F) != zlib.DEFLATED:
+                self._inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)  # many servers leave out zlib's frame
+            self._begun = True
+            while data:
+                yield self._inflater.decompress(data, MAX_PIECE)
+                data = self._inflater.unconsumed_tail
+        except zlib.error as error:
+            raise ModelError(f"the model endpoint's {self._coding} answer cannot be read: {error}") from None

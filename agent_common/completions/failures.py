@@ -1,0 +1,199 @@
+"""What the failure of a model call means, in one place: by status, codes and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ..errors import ModelError, ModelErrorCode
+from ..protocol import is_object
+from .error_bodies import ErrorReport, read_error, read_error_body
+from .overflow import is_about_rates, overflow_of
+from .waits import wait_of
+
+_OVERFLOW_CODES = frozenset(("context_length_exceeded", "request_too_large", "context_window_exceeded"))
+_OVERFLOW_WORDS = (
+    *("context length", "context window", "maximum context", "too many tokens", "context_length_exceeded"),
+    "context size",  # llama.cpp
+    "context limit",  # Anthropic, with the room for the reply
+    "prompt is too long",  # Anthropic
+    "prompt too long",  # Ollama
+    "input is too long",  # Bedrock
+    "input too long",
+    "input length",  # DashScope, SGLang
+    "maximum prompt length",  # xAI
+    "model token limit",  # Moonshot
+    "exceeds the maximum number of tokens",  # Gemini
+    "prompt exceeds max length",  # z.ai
+    "request entity too large",
+)
+_PROMPT_WORDS = ("input", "prompt", "messages")
+"""Words for the input. An error about sizes without them concerns the answer."""
+_TOO_LONG_A_TEXT = "string_above_max_length"
+_OF_A_MESSAGE = re.compile(r"messages?(?:\[\d+\]|\.\d+)?\.content|\bcontent\b", re.IGNORECASE)
+_NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
+_RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
+_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "throttl")
+_QUOTA_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "billing_error", "1008", "arrearage"))
+_QUOTA_WORDS = (
+    *("credit balance", "insufficient balance", "insufficient credits", "insufficient credit", "more credits"),
+    *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
+    *("quota has been exhausted", "balance is not enough", "no credits"),
+)
+_DAILY = re.compile(r"per[ _-]?day|daily (?:limit|quota)|perday", re.IGNORECASE)
+_AUTH_CODES = frozenset(("provider_auth", "invalid_api_key", "authentication_error", "unauthenticated", "1004"))
+_REFUSED_CODES = frozenset(
+    ("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "1301", "sensitive")
+)
+_REFUSED_WORDS = (
+    *("was flagged", "content policy", "content management policy", "content filter", "moderation", "usage polic"),
+    *("inappropriate content", "unsafe content", "safety system", "data_inspection_failed", "content_policy"),
+    *("prohibited content", "sensitive content", "blocked by the content"),
+)
+_SLIP_CODES = frozenset(("tool_use_failed", "output_parse_failed", "json_validate_failed", "tool_call_parse_error"))
+_SLIP_WORDS = (
+    *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
+    *("tool call validation failed", "could not parse tool call", "malformed function call", "malformed tool call"),
+    *("failed to generate json", "model generated invalid", "model produced invalid", "unparsable tool call"),
+    *("parsing failed. the model generated output",),
+)
+_TRANSIENT = frozenset((408, 409, 425, 429, 499))
+_FINAL_OUTAGES = frozenset((501, 505))
+_OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engine", "timeout", "529")
+_OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
+_FINAL_CODES = ("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param")
+_LOADING = re.compile(
+    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,40}\b(?:is |being |still )*loading|warming up|cold start", re.I
+)
+_UNKNOWN_MODEL = re.compile(
+    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_BASE_URL = (
+    "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
+    " or base_url, or AGENT_LLM_BASE_URL)"
+)
+_BASE_RESP_CODES = {1002: 429, 1039: 429, 1004: 401, 1008: 402, 2049: 401}
+"""MiniMax's."""
+
+
+def from_response(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    """Return the error for an HTTP status and its body."""
+    report = read_error_body(body)
+    return _error(status, headers, report, f"the model endpoint answered {status}: {report.message}")
+
+
+def from_event(error: Any) -> ModelError:
+    """Return the error for one that a provider reports inside an answer with status 200. A numeric code means what the
+    status would."""
+    report = read_error(error)
+    status = report.status
+    if is_object(error) and (code := _base_resp_code(error)) is not None:
+        status = _BASE_RESP_CODES.get(code)
+    return _error(status, {}, report, f"the model's answer is an error: {report.message}")
+
+
+def error_in(event: Mapping[str, Any], name: str = "") -> Any:
+    """Return the error in an event or a whole answer; None if it has none. `name` is that of the event."""
+    if event.get("error"):
+        return event["error"] if not isinstance(event["error"], str) else dict(event)
+    choices = event.get("choices")
+    if isinstance(choices, list) and choices:
+        first = cast("list[Any]", choices)[0]
+        return first["error"] if is_object(first) and first.get("error") else None
+    if name == "error" or event.get("object") == "error" or event.get("type") == "error":
+        return dict(event)
+    if (_base_resp_code(event) or 0) != 0 or event.get("errors"):
+        return dict(event)
+    if "choices" in event or "usage" in event:
+        return None
+    worded = any(isinstance(event.get(member), str) for member in ("message", "detail", "msg", "error_msg"))
+    return dict(event) if worded else None
+
+
+def is_loading(error: ModelError) -> bool:
+    """Whether the model is being loaded, which takes minutes."""
+    return error.transient and _LOADING.search(error.message) is not None
+
+
+def _base_resp_code(event: Mapping[str, Any]) -> int | None:
+    inner = event.get("base_resp")
+    code = inner.get("status_code") if is_object(inner) else None
+    return code if isinstance(code, int) else None
+
+
+def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
+    words, codes = report.words, report.codes
+    limited = status == 429 or bool(codes & _RATE_CODES) or (status in (413, None) and _has(words, _RATE_WORDS))
+    wait = wait_of(headers, report, limited=limited)
+    code = _final_code(status, report, limited=limited)
+    if code is not None:
+        return ModelError(text, code=code, retry_after=wait if code == "model_quota" else None)
+    if limited:
+        return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
+    if status in (401, 403) or codes & _AUTH_CODES:
+        return ModelError(text, code="model_auth")
+    if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
+        return ModelError(text, transient=True)
+    if _may_pass(status, codes, words):
+        return ModelError(text, transient=True, retry_after=wait)
+    return _request_fault(status, codes, report, text)
+
+
+def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> ModelErrorCode | None:
+    """Return the code of an error whose words say more than its status; None if they do not."""
+    words, codes = report.words, report.codes
+    if "provider_auth" in codes:
+        return "model_auth"
+    if _is_refused(codes, words, status):
+        return "content_refused"
+    if not limited and _is_overflow(status, report, words):
+        return "context_overflow"
+    if status == 402 or _is_quota(codes, words):
+        return "model_quota"
+    return None
+
+
+def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
+    if status is None:
+        final = any(known in code for code in codes for known in _FINAL_CODES)
+        return not final or _has(words, _OUTAGE_WORDS)
+    if status in _FINAL_OUTAGES:
+        return False
+    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS)
+
+
+def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
+    if "model_not_found" in codes or (status in (400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
+        return ModelError(text, code="unknown_model")
+    if status in (404, 405):
+        return ModelError(f"{text}; {_BASE_URL}", code="model_config")
+    if status is None or 400 <= status < 500:
+        return ModelError(text, code="model_config")
+    return ModelError(text)
+
+
+def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:
+    return (status is None or 400 <= status < 500) and bool(codes & _REFUSED_CODES or _has(words, _REFUSED_WORDS))
+
+
+def _is_quota(codes: frozenset[str], words: str) -> bool:
+    return bool(codes & _QUOTA_CODES) or _has(words, _QUOTA_WORDS) or _DAILY.search(words) is not None
+
+
+def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
+    """Return whether the prompt is too long, by code, in words or by both sizes."""
+    if _TOO_LONG_A_TEXT in report.codes:
+        where = report.param or report.message
+        return _OF_A_MESSAGE.search(where) is not None and _NAMED_MEMBER.search(where) is None
+    if report.codes & _OVERFLOW_CODES or _has(words, _OVERFLOW_WORDS):
+        return True
+    if status == 413:
+        return not is_about_rates(report.message)
+    overflow = overflow_of(words) if _has(words, _PROMPT_WORDS) else None
+    return overflow is not None and overflow.limit is not None and overflow.actual is not None
+
+
+def _has(words: str, wanted: tuple[str, ...]) -> bool:
+    return any(word in words for word in wanted)

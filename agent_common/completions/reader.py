@@ -1,0 +1,244 @@
+"""Read one answer of a model, streamed or whole, in OpenAI's dialect as providers really speak it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, cast
+
+from pydantic_core import from_json
+
+from ..errors import ModelError
+from ..json_reader import JsonLimits, JsonRefused, read_json
+from ..protocol import Usage, is_object
+from . import failures
+from .calls import CallAssembler
+from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_of
+from .events import DONE, MAX_LINE_BYTES
+from .finish_reasons import FAILED, OVERFLOW, StopReason, stop_reason
+from .kept import bounded, merge_fields
+from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, ToolCall
+from .thinking import TextChannel
+from .usage import find_report, read_usage
+from .written_calls import NotCalls, read_written_calls
+
+EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD]")
+_KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
+"""Members of a delta or a message that are read; all others are kept as they are."""
+_COMMON = frozenset(("role", "content"))
+_QUOTED = 300
+
+
+def read_event(text: bytes) -> dict[str, Any] | None:
+    """Return the event in a JSON text; None for the mark that ends a stream. Raises ModelError, final, with what came.
+
+    Texts larger than json_reader.INLINE_BYTES are for a thread.
+    """
+    if text == DONE:
+        return None
+    try:
+        # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
+        small = len(text) <= EVENT_LIMITS.max_values
+        event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
+    except ValueError as refusal:
+        event = _parse_with_lone_surrogates(text, refusal)
+    if isinstance(event, list) and event:  # Gemini wraps its errors
+        event = cast("list[Any]", event)[0]
+    if not is_object(cast("object", event)):
+        raise ModelError(f"the model's answer is not a completion: {_quote(text)}")
+    return cast("dict[str, Any]", event)
+
+
+class CompletionReader:
+    """Collects one answer. `feed` its events, then `finish`, then read what it was."""
+
+    def __init__(self, sent: int, *, thinking: bool = False, tools: bool = True) -> None:
+        """`sent`: bytes of the request, for providers that report no usage. `thinking`: the model is known to begin
+        inside reasoning, without a mark. `tools`: whether it was offered tools."""
+        self._sent = sent
+        self.received = 0
+        """Characters of the answer so far."""
+        self.finish_reason: str | None = None
+        self.done = False
+        """Whether the end has been marked."""
+        self.model: str | None = None
+        self.report: dict[str, Any] | None = None
+        self.reasoning_member = ""
+        """Under which name the reasoning came; `content` if it was a part of it."""
+        self.progress = 0
+        """Events so far that said something."""
+        self._fields: dict[str, Any] = {}
+        self._text = TextChannel(thinking=thinking, calls=tools)
+        self._calls = CallAssembler()
+        self._spoken = self._streamed = False
+
+    def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterator[AnswerPiece]:
+        """Yield what an event says; `name` is the event's own. Raises ModelError if it is an error."""
+        if event is None:
+            self.done = True
+            return
+        if error := failures.error_in(event, name):
+            raise failures.from_event(error)
+        if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
+            self.report = report
+        if isinstance(model := event.get("model"), str) and model:
+            self.model = model
+        choices = event.get("choices")
+        for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
+            if is_object(choice):
+                yield from self._choice(choice)
+
+    def finish(self) -> Iterator[AnswerPiece]:
+        """Yield the rest at the end of the answer. Raises ModelError if it is none."""
+        if self.finish_reason is not None and (stop_reason(self.finish_reason) in (FAILED, OVERFLOW)):
+            self._check_end(stop_reason(self.finish_reason))
+        yield from self._written_calls()
+        yield from self._text.finish(as_text=True)
+        yield from self._calls.finish()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the end is certain; a usage report may still follow."""
+        return self.finish_reason is not None or self.done
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no choice came at all."""
+        return not self._spoken
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no visible text and no call."""
+        return self._text.silent and not self._calls
+
+    @property
+    def began_inside_reasoning(self) -> bool:
+        """Whether an end of reasoning came without its beginning."""
+        return self._text.thought_before_text
+
+    @property
+    def stop_reason(self) -> StopReason:
+        stop = stop_reason(self.finish_reason or "stop")
+        if stop == OVERFLOW:
+            return "length"
+        if stop == FAILED:
+            return "other"
+        return "tool-calls" if self._calls and stop == "stop" else stop
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return self._calls.calls()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Members of the message that we do not know, with what is known as their provider sent it."""
+        return bounded(self._fields)
+
+    @property
+    def usage(self) -> Usage:
+        """What the provider reports; without a report an estimate."""
+        if self.report is None:
+            return Usage.estimated_from_bytes(self._sent, self.received)
+        return read_usage(self.report)
+
+    def _choice(self, choice: dict[str, Any]) -> Iterator[AnswerPiece]:
+        delta = choice.get("delta")
+        if not is_object(delta):
+            message = choice.get("message")
+            delta = message if is_object(message) and not self._streamed else {}
+        else:
+            self._streamed = True
+        self._spoken = True
+        reason = choice.get("finish_reason")
+        if reason and isinstance(reason, str):
+            self.finish_reason = reason
+        content = delta.get("content")
+        if type(content) is str and delta.keys() <= _COMMON:  # nearly all
+            if content:
+                self.progress += 1
+                yield from self._text_pieces(content)
+        else:
+            yield from self._delta(delta)
+        if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
+            self.report = report
+
+    def _delta(self, delta: dict[str, Any]) -> Iterator[AnswerPiece]:
+        self.progress += 1
+        unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
+        if unknown:
+            merge_fields(self._fields, unknown)
+        reasoning, member = reasoning_of(delta)
+        if member:
+            self.reasoning_member = member
+        reasoning = reasoning or (detailed_reasoning(delta) if unknown and not self.reasoning_member else "")
+        if reasoning:
+            self.received += len(reasoning)
+            yield ReasoningPiece(reasoning)
+        for channel, text in (*flatten(delta.get("content")), *flatten(delta.get("refusal"))):
+            if channel == "text":
+                yield from self._text_pieces(text)
+            else:
+                self.reasoning_member = self.reasoning_member or "content"
+                self.received += len(text)
+                yield ReasoningPiece(text)
+        calls = delta.get("tool_calls")
+        for call in cast("list[Any]", calls) if isinstance(calls, list) else [calls]:
+            if is_object(call):
+                yield from self._called(self._calls.feed(call))
+        if is_object(legacy := delta.get("function_call")):
+            yield from self._called(self._calls.feed({"index": 0, "function": legacy}))
+
+    def _text_pieces(self, text: str) -> Iterator[AnswerPiece]:
+        self.received += len(text)
+        return self._text.feed(text)
+
+    def _called(self, pieces: Iterator[CallStarted | CallPiece]) -> Iterator[AnswerPiece]:
+        for piece in pieces:
+            self.received += len(piece.name if isinstance(piece, CallStarted) else piece.text)
+            yield piece
+
+    def _written_calls(self) -> Iterator[AnswerPiece]:
+        """Yield the calls in a text that is nothing but calls in a model's own notation."""
+        if not self._text.written or self.stop_reason == "length":
+            return
+        try:
+            written = read_written_calls(self._text.written)
+        except NotCalls as error:
+            raise ModelError(
+                f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
+                transient=True,
+            ) from None
+        self._text = TextChannel()
+        for name, arguments in written:
+            yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
+
+    def _check_end(self, reason: Literal["failed", "overflow"] | StopReason) -> None:
+        """Raise ModelError if the finish reason means that this is no answer."""
+        ending = f"the model ended its answer with {self.finish_reason!r}"
+        if reason == FAILED:
+            raise ModelError(ending, transient=True)
+        if self.empty and not self._text.written:
+            raise ModelError(f"{ending}: the prompt is too long", code="context_overflow")
+
+
+def _parse_with_lone_surrogates(text: bytes, refusal: ValueError) -> Any:
+    """Parse JSON with halves of surrogate pairs, which some providers send, and replace them: they cannot be stored."""
+    too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
+    if too_costly or not _SURROGATE_ESCAPE.search(text):
+        raise _broken(text, refusal) from None
+    try:
+        parsed = json.dumps(json.loads(text), ensure_ascii=False)
+        return read_json(parsed.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
+    except (ValueError, RecursionError) as error:
+        raise _broken(text, error) from None
+
+
+def _broken(text: bytes, why: Exception) -> ModelError:
+    """Return the error for what is not JSON: it was damaged on its way, so it is worth a second attempt."""
+    return ModelError(f"the model's answer is not JSON ({why}): {_quote(text)}", transient=True, attempts=2)
+
+
+def _quote(text: bytes) -> str:
+    return repr(text[:_QUOTED].decode("utf-8", "replace"))

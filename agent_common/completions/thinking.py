@@ -1,0 +1,180 @@
+"""Tell reasoning, blank beginnings and calls that are written as text from the text of an answer.
+
+Servers without a parser for their model leave its notation in the content. What begins with the tag of reasoning is
+reasoning up to its end; where the prompt has opened the tag, only its end is there. What begins with the notation of a
+call is held back to the end of the answer (`written_calls`). A tag inside the text, as in code that is quoted, stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Literal
+
+from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
+from .written_calls import NOTATIONS
+
+TAGS = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "<reasoning>": "</reasoning>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "\u25c1think\u25b7": "\u25c1/think\u25b7",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+}
+UNOPENED_CLOSINGS = ("</think>", "</thinking>", "</seed:think>", "[/THINK]", "\u25c1/think\u25b7")
+"""Ends that are believed without a beginning."""
+MAX_HELD = 256 * 1024
+"""Characters of a written call that are held back."""
+_BEGINNINGS = (*TAGS, *NOTATIONS)
+_LONGEST = max(map(len, _BEGINNINGS))
+_LONGEST_END = max(map(len, TAGS.values()))
+
+TextEvent = TextPiece | ReasoningPiece | TextWasReasoning
+Reading = Generator[TextEvent, None, str]
+"""Yields what is certain and returns what is left to read."""
+
+
+class TextChannel:
+    """The content of one answer, piece by piece."""
+
+    def __init__(self, *, thinking: bool = False, calls: bool = True) -> None:
+        """`thinking`: the answer begins inside reasoning, as this model's prompt opens the tag. `calls`: whether it may
+        hold written calls."""
+        self._state: Literal["start", "text", "thinking", "call"] = "thinking" if thinking else "start"
+        self._closings = UNOPENED_CLOSINGS if thinking else ()
+        self._calls = calls
+        self._held = ""
+        """What cannot be told yet: blanks and a part of a tag."""
+        self._spoken: list[str] = []
+        self._thought: list[str] = []
+        self._may_close_unopened = not thinking
+        self._unopened = thinking
+        self.thought_before_text = False
+        """Whether an end without a beginning has come."""
+
+    @property
+    def written(self) -> str:
+        """What may be calls in a model's own notation; empty if there are none."""
+        return self._held if self._state == "call" else ""
+
+    def feed(self, piece: str) -> Iterator[TextEvent]:
+        """Yield what is certain with this piece."""
+        if self._state == "text" and not self._held and "<" not in piece and "[" not in piece and "\u25c1" not in piece:
+            self._spoken.append(piece)  # nearly all
+            yield TextPiece(piece)
+            return
+        piece, self._held = self._held + piece, ""
+        while piece:
+            match self._state:
+                case "start":
+                    piece = self._begin(piece)
+                case "thinking":
+                    piece = yield from self._think(piece)
+                case "call":
+                    piece = self._hold_call(piece)
+                case "text":
+                    piece = yield from self._text(piece)
+
+    def finish(self, *, as_text: bool = False) -> Iterator[TextEvent]:
+        """Yield the rest at the end of the answer; with `as_text` also what looked like calls. If all was reasoning
+        without an end, it is said as text too: nothing else answers."""
+        held, self._held = self._held, ""
+        if self._state == "text" or (self._state == "call" and as_text):
+            yield from self._say(held)
+        elif self._state == "thinking":
+            yield from self._reason(held)
+            if not self._spoken and (text := "".join(self._thought).strip()):
+                yield from self._say(text)
+        elif self._state == "start" and held.strip():
+            yield from self._say(held)
+
+    @property
+    def silent(self) -> bool:
+        """Whether no text was said."""
+        return not self._spoken
+
+    def _begin(self, piece: str) -> str:
+        """Decide what the answer begins with. Returns what is left to read."""
+        begun = piece.lstrip()
+        if not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings)):
+            self._held = piece
+            return ""
+        for tag, end in TAGS.items():
+            if begun.startswith(tag):
+                self._state, self._closings, self._may_close_unopened = "thinking", (end,), False
+                return begun[len(tag) :].lstrip("\n")
+        if self._calls and begun.startswith(NOTATIONS):
+            self._state = "call"
+            return begun
+        self._state = "text"
+        return begun if self._thought else piece
+
+    @property
+    def _beginnings(self) -> tuple[str, ...]:
+        return _BEGINNINGS if self._calls else tuple(TAGS)
+
+    def _think(self, piece: str) -> Reading:
+        closings = [(at, end) for end in self._closings if (at := piece.find(end)) >= 0]
+        if closings:
+            at, end = min(closings)
+            yield from self._reason(piece[:at].rstrip())
+            self._state = "start"
+            self.thought_before_text, self._unopened = self.thought_before_text or self._unopened, False
+            return piece[at + len(end) :]
+        cut = _safe_length(piece, self._closings)
+        self._held = piece[cut:]
+        yield from self._reason(piece[:cut])
+        return ""
+
+    def _hold_call(self, piece: str) -> str:
+        if len(piece) > MAX_HELD:
+            self._state = "text"
+            return piece
+        self._held = piece
+        return ""
+
+    def _text(self, piece: str) -> Reading:
+        if self._may_close_unopened:
+            closings = [(at, end) for end in UNOPENED_CLOSINGS if (at := piece.find(end)) >= 0]
+            if closings:
+                at, end = min(closings)
+                before = "".join(self._spoken) + piece[:at]
+                if not _quoted(before, end):
+                    yield from self._say(piece[:at])
+                    yield TextWasReasoning()
+                    self._thought, self._spoken = self._spoken, []
+                    self._state, self._may_close_unopened, self.thought_before_text = "start", False, True
+                    return piece[at + len(end) :]
+                yield from self._say(piece[: at + len(end)])
+                return piece[at + len(end) :]
+            cut = _safe_length(piece, UNOPENED_CLOSINGS)
+            self._held = piece[cut:]
+            piece = piece[:cut]
+        yield from self._say(piece)
+        return ""
+
+    def _say(self, text: str) -> Iterator[TextEvent]:
+        if text:
+            self._spoken.append(text)
+            yield TextPiece(text)
+
+    def _reason(self, text: str) -> Iterator[TextEvent]:
+        if text:
+            self._thought.append(text)
+            yield ReasoningPiece(text)
+
+
+def _safe_length(text: str, closings: tuple[str, ...]) -> int:
+    """Return the length of the beginning of a text that no tag can continue."""
+    for at in range(max(0, len(text) - _LONGEST_END + 1), len(text)):
+        if any(end.startswith(text[at:]) for end in closings):
+            return at
+    return len(text)
+
+
+def _quoted(before: str, end: str) -> bool:
+    """Whether an end of reasoning is only spoken of: in code, or behind a beginning in the same text."""
+    opening = end.replace("/", "", 1)
+    return before.count("`") % 2 == 1 or opening in before

@@ -1,0 +1,111 @@
+"""Read what a provider reports about the tokens of a call into our five buckets
+(docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from ..protocol import Pricing, Usage, is_object
+
+MAX_TOKENS = 2**40
+"""More than any call can use. Larger numbers would overflow the columns of sums."""
+
+
+def find_report(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the report in an event or a whole answer, wherever the provider has put it. One that counts nothing is
+    none."""
+    for location in _places(event):
+        if is_object(location) and _counts_something(location):
+            return location
+    return None
+
+
+def _places(event: Mapping[str, Any]) -> Iterator[Any]:
+    yield event.get("usage")
+    choices = event.get("choices")
+    for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
+        if is_object(choice):
+            yield choice.get("usage")
+            for name in ("delta", "message"):
+                inner = choice.get(name)
+                yield inner.get("usage") if is_object(inner) else None
+    for name in ("x_groq", "response", "message"):
+        inner = event.get(name)
+        yield inner.get("usage") if is_object(inner) else None
+
+
+def _counts_something(report: Mapping[str, Any]) -> bool:
+    return any(map(_count, (report.get(name) for name in (*_PROMPT, *_COMPLETION)))) or any(
+        is_object(value) and any(map(_count, value.values())) for value in report.values()
+    )
+
+
+_PROMPT = ("prompt_tokens", "input_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+_COMPLETION = ("completion_tokens", "output_tokens", "reasoning_tokens")
+
+
+def read_usage(report: Mapping[str, Any]) -> Usage:
+    """Convert a report to disjoint buckets. OpenAI's counts include cached tokens in the prompt and reasoning in the
+    completion; counts that contradict this stand beside each other. No number of a report is trusted to be one."""
+    prompt, details = _first(report, "prompt_tokens", "input_tokens"), _details(report, "prompt", "input")
+    read = (
+        _first(details, "cached_tokens", "cache_read_tokens")
+        or _first(report, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
+    )  # fmt: skip
+    written = (
+        _first(details, "cache_write_tokens", "cache_creation_tokens")
+        or _first(report, "cache_creation_input_tokens", "cache_write_tokens")
+    )  # fmt: skip
+    completion = _first(report, "completion_tokens", "output_tokens")
+    reasoning = _first(_details(report, "completion", "output"), "reasoning_tokens") or _first(
+        report, "reasoning_tokens"
+    )
+    total = _first(report, "total_tokens")
+    cached = read + written
+    generated = {completion, completion + reasoning}
+    cache_beside = cached > prompt or (bool(cached) and total - prompt - cached in generated)
+    sent = prompt + cached if cache_beside else prompt
+    reasoning_beside = reasoning > completion or (bool(reasoning) and total == sent + completion + reasoning)
+    return Usage(
+        input=prompt if cache_beside else prompt - cached,
+        output=completion if reasoning_beside else completion - reasoning,
+        reasoning=reasoning,
+        cache_read=read,
+        cache_write=written,
+        cost_usd=_cost(report.get("cost_usd")),
+    )
+
+
+def cost_of(usage: Usage, pricing: Pricing) -> float:
+    """Return the cost in US dollars. Reasoning is priced as output; an unknown cache price is that of input."""
+    cache_read = pricing.input if pricing.cache_read is None else pricing.cache_read
+    cache_write = pricing.input if pricing.cache_write is None else pricing.cache_write
+    millionths = (
+        usage.input * pricing.input
+        + (usage.output + usage.reasoning) * pricing.output
+        + usage.cache_read * cache_read
+        + usage.cache_write * cache_write
+    )
+    return round(millionths / 1_000_000, 12)
+
+
+def _details(report: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
+    for kind in kinds:
+        if is_object(found := report.get(f"{kind}_tokens_details")):
+            return found
+    return {}
+
+
+def _first(report: Mapping[str, Any], *names: str) -> int:
+    """Return the first of these counts that is not zero."""
+    return next((count for name in names if (count := _count(report.get(name)))), 0)
+
+
+def _count(value: Any) -> int:
+    return min(value, MAX_TOKENS) if type(value) is int and value > 0 else 0
+
+
+def _cost(value: Any) -> float | None:
+    """Return the cost in US dollars that the mesh reports; None for an invalid value."""
+    return value if isinstance(value, int | float) and 0 <= value < float("inf") else None

@@ -1,0 +1,93 @@
+"""How long a provider asks to wait: in a header, in the body, or in words."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from .error_bodies import ErrorReport
+
+_WORDS = re.compile(
+    r"(?:try again|retry|wait|available)\b[^.\d]{0,40}?(?:in|after|for|within)?\s*(\d+(?:\.\d+)?)\s*"
+    r"(milliseconds|ms|minutes|min|m|hours|h|seconds|secs|sec|s)\b(?:\s*(\d+(?:\.\d+)?)\s*s\b)?",
+    re.IGNORECASE,
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SECONDS = {"ms": 0.001, "milliseconds": 0.001, "m": 60, "min": 60, "minutes": 60, "h": 3600, "hours": 3600}
+_MEMBERS = {"retrydelay": 1.0, "retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
+_RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
+_EPOCH_MS = 1e11
+
+
+def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -> float | None:
+    """Return the seconds to wait; None if nothing says so. `limited`: the error is about a rate."""
+    for found in (_milliseconds(headers.get("retry-after-ms")), retry_after(headers.get("retry-after"))):
+        if found is not None:
+            return found
+    for one in report.details:
+        for name, value in one.items():
+            if (unit := _MEMBERS.get(name.lower())) is not None and (seconds := _duration(value, unit)) is not None:
+                return seconds
+        inner = one.get("headers")
+        if isinstance(inner, dict) and (seconds := _from_headers(inner)) is not None:  # pyright: ignore[reportUnknownArgumentType]
+            return seconds
+    if (worded := _WORDS.search(report.message)) is not None:
+        number, unit, rest = worded.groups()
+        return float(number) * _SECONDS.get(unit.lower(), 1) + float(rest or 0)
+    if not limited:
+        return None
+    resets = [seconds for name in _RESETS if (seconds := _duration(headers.get(name), 1.0)) is not None]
+    return max(resets, default=None)
+
+
+def retry_after(value: str | None) -> float | None:
+    """Return the seconds in a Retry-After header, which has a number or a date. None if it is missing or invalid."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+        return None if math.isinf(seconds) else max(0.0, seconds)
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if when.tzinfo is None:  # `-0000` and no zone at all are UTC too
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(tz=UTC)).total_seconds())
+
+
+def _from_headers(inner: Mapping[str, Any]) -> float | None:
+    """Return the wait in the headers that a gateway passes on inside its body."""
+    named = {str(name).lower(): str(value) for name, value in inner.items()}
+    if (seconds := retry_after(named.get("retry-after"))) is not None:
+        return seconds
+    reset = named.get("x-ratelimit-reset", "")
+    if reset.isdigit() and float(reset) > _EPOCH_MS:
+        return max(0.0, float(reset) / 1000 - time.time())
+    return None
+
+
+def _milliseconds(value: str | None) -> float | None:
+    found = retry_after(value)
+    return None if found is None else found / 1000
+
+
+def _duration(value: Any, unit: float) -> float | None:
+    """Return the seconds in a number of units, or in a text such as `17.42s` or `6m0s`."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return max(0.0, value * unit) if math.isfinite(value) else None
+    if not isinstance(value, str):
+        return None
+    parts = _DURATION.findall(value)
+    if parts and "".join(number + name for number, name in parts) == value.strip():
+        return sum(float(number) * _SECONDS.get(name, 1) for number, name in parts)
+    return _duration(float(value), unit) if re.fullmatch(r"\d+(\.\d+)?", value.strip()) else None

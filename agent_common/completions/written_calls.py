@@ -1,0 +1,118 @@
+"""Read calls that a model has written as text in its own notation, because its server has no parser for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from pydantic_core import from_json
+
+from ..protocol import is_object
+from .calls import clean_name
+
+NOTATIONS = (
+    *("<tool_call>", "<function=", "<tool_calls>", "<function_calls>", "<invoke name="),  # Hermes, Qwen, Llama, GLM
+    *("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),  # Kimi
+    *("<|channel|>commentary to=", "commentary to=functions.", "<|start|>assistant<|channel|>commentary"),  # gpt-oss
+    *("[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>", "<|tool_calls|>"),  # Mistral, Llama, Granite, Phi
+    *("<\uff5ctool\u2581calls\u2581begin\uff5c>", "<\uff5ctool\u2581call\u2581begin\uff5c>"),  # DeepSeek
+)
+"""What such a text begins with."""
+_DECODER = json.JSONDecoder(strict=False)
+_NAMED = re.compile(
+    r"<\|tool_call_begin\|>\s*(?P<kimi>[^<]+?)\s*<\|tool_call_argument_begin\|>"
+    r"|<function=(?P<llama>[^>={\s]+)[>=]?"
+    r"|commentary\s+to=(?P<harmony>[\w.\-]+)[^{]*?(?=\{)"
+    r"|\[TOOL_CALLS\]\s*(?P<mistral>[\w.\-]+)\s*(?:\[CALL_ID\]\w+)?\[ARGS\]"
+    r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?(?P<deepseek>[\w.\-]+)"
+    r"(?:<\uff5ctool\u2581sep\uff5c>)?[^{]*?(?=\{)"
+    r"|<invoke name=\"(?P<invoke>[^\"]+)\">"
+    r"|<tool_call>\s*(?P<glm>[\w.\-]+)\s*(?=<arg_key>)"
+)
+"""A name that stands before its arguments."""
+_PARAMETERS = (
+    re.compile(r"\s*<parameter(?:=|\s+name=\")(?P<name>[^>\"]+)\"?[^>]*>\n?(?P<value>.*?)\n?</parameter>", re.DOTALL),
+    re.compile(r"\s*<arg_key>(?P<name>.*?)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL),
+)
+_GLUE = re.compile(
+    r"(?:\s|</?tool_calls?>|</?function(?:_calls)?>|</invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
+    r"|<\|(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)|<\|start\|>assistant"
+    r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
+)
+
+
+class NotCalls(ValueError):
+    """The text is not calls and nothing else."""
+
+
+def read_written_calls(text: str) -> list[tuple[str, str]]:
+    """Return name and arguments of each call in a text that is nothing but calls. Raises NotCalls."""
+    found = list(_calls(text))
+    if not found:
+        raise NotCalls("there is no call in it")
+    return found
+
+
+def _calls(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(text):
+        if named := _NAMED.match(text, at):
+            name = next(filter(None, named.groups()))
+            arguments, at = _arguments(text, named.end())
+            yield clean_name(name), json.dumps(arguments)
+        elif glue := _GLUE.match(text, at):
+            at = glue.end()
+        else:
+            value, at = _value(text, at)
+            for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
+                yield _described(one)
+
+
+def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:
+    """Return the arguments at a position, as one JSON object or as tagged parameters, and where they end."""
+    found: dict[str, Any] = {}
+    for pattern in _PARAMETERS:
+        while parameter := pattern.match(text, at):
+            found[parameter["name"].strip()] = _scalar(parameter["value"])
+            at = parameter.end()
+    if found:
+        return found, at
+    blank = re.compile(r"\s*").match(text, at)
+    at = blank.end() if blank else at
+    if not text.startswith("{", at):
+        return {}, at
+    value, at = _value(text, at)
+    return (value if is_object(value) else {}), at
+
+
+def _described(value: Any) -> tuple[str, str]:
+    """Return the call in an object that names it."""
+    value = value.get("function", value) if is_object(value) and is_object(value.get("function")) else value
+    name = value.get("name") if is_object(value) else None
+    if not isinstance(name, str) or not name:
+        raise NotCalls("an object names no tool")
+    arguments: Any = next((value[key] for key in ("arguments", "parameters", "args", "input") if key in value), None)
+    arguments = {} if arguments is None else arguments
+    return clean_name(name), arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    if text[at] not in "{[":
+        raise NotCalls(f"it goes on with {text[at : at + 40]!r}")
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise NotCalls(str(error)) from None
+
+
+def _scalar(text: str) -> Any:
+    """Return the value of a tagged parameter: JSON if it is an object, a list, a number or a constant, else text."""
+    stripped = text.strip()
+    if stripped[:1] in ("{", "[") or stripped in ("true", "false", "null") or re.fullmatch(r"-?\d+(\.\d+)?", stripped):
+        try:
+            return from_json(stripped)
+        except ValueError:
+            return text
+    return text

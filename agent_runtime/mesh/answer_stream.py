@@ -1,0 +1,93 @@
+"""Read the body of one answer while it comes, up to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Any
+
+from agent_common.completions import AnswerPiece, CompletionReader, Decompressor, EventSplitter, read_event
+from agent_common.json_reader import INLINE_BYTES, run_by_size
+from agent_common.net import HttpResponse, TransportFault
+
+from ..errors import ModelError
+
+END_SECONDS = 2.0
+"""Maximum seconds for which a usage report or the mark of the end is waited for once the answer is complete."""
+DRAIN_SECONDS = 0.5
+"""Maximum seconds to read the rest of a body so that its connection can be reused."""
+_QUOTED = 300
+
+
+async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIterator[AnswerPiece]:
+    """Yield the pieces of an answer. Raises ModelError, and TransportFault if the connection fails before its end."""
+    body = _AnswerBody(reply, reader)
+    while data := await body.read():
+        for text in body.texts(data):
+            event = read_event(text) if len(text) <= INLINE_BYTES else await _read_large(text)
+            for piece in reader.feed(event, body.splitter.name):
+                yield piece
+        if reader.done:
+            break
+    for text in body.splitter.finish():
+        for piece in reader.feed(await _read_large(text), body.splitter.name):
+            yield piece
+    _require_answer(reader, body.splitter)
+    for piece in reader.finish():
+        yield piece
+    if reader.done:
+        await body.drain()
+
+
+class _AnswerBody:
+    """The body of an answer, for as long as it is worth reading."""
+
+    def __init__(self, reply: HttpResponse, reader: CompletionReader) -> None:
+        self.splitter = EventSplitter()
+        self._pieces, self._reader = reply.pieces, reader
+        self._decompressor = Decompressor(reply.headers.get("content-encoding", ""))
+        self._progress = 0
+        self._deadline: float | None = None
+        """When the answer, which is complete, is no longer waited on."""
+
+    async def read(self) -> bytes:
+        """Return the next bytes; none at the end, or when the answer is complete and enough was waited."""
+        if not self._reader.complete:
+            return await anext(self._pieces, b"")
+        if self._deadline is None or self._reader.progress > self._progress:
+            self._progress = self._reader.progress
+            self._deadline = asyncio.get_running_loop().time() + END_SECONDS
+        with contextlib.suppress(TimeoutError, TransportFault):  # a failure after the end does not matter
+            async with asyncio.timeout_at(self._deadline):
+                return await anext(self._pieces, b"")
+        return b""
+
+    def texts(self, data: bytes) -> Iterator[bytes]:
+        for plain in self._decompressor.feed(data):
+            yield from self.splitter.feed(plain)
+
+    async def drain(self) -> None:
+        """Read the rest for a short time, so that the connection can be reused."""
+        with contextlib.suppress(TimeoutError, TransportFault):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                async for _ in self._pieces:
+                    pass
+
+
+async def _read_large(text: bytes) -> dict[str, Any] | None:
+    """Read an event, in a thread if it is large."""
+    return await run_by_size(len(text), partial(read_event, text))
+
+
+def _require_answer(reader: CompletionReader, splitter: EventSplitter) -> None:
+    """Raise ModelError if what has come is no answer."""
+    reader.done = reader.done or splitter.form == "document"
+    if not reader.complete:
+        if reader.nothing and splitter.other.strip():
+            words = splitter.other[:_QUOTED].decode("utf-8", "replace").strip()
+            raise ModelError(f"the model endpoint answered with something that is not a completion: {words!r}")
+        raise ModelError("the model's answer ended too early", transient=True)
+    if reader.nothing:
+        raise ModelError("the model's answer holds nothing", transient=True)

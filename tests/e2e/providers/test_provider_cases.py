@@ -1,0 +1,285 @@
+"""Every known way in which providers differ, against a live runtime: straight at the provider, and through a host.
+
+A provider that sends the bytes of a case, or refuses what it refuses, is asked as a person or a task would ask it. Each
+case has a model and a session of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from agent_testing import Call, Recorded, Say, ScriptedProvider
+from tests.integration.host.live import Host
+
+from ..live import Runtime, eventually, fresh
+from .cases import Case, corpus, rule_of
+
+CASES = {case.id: case for case in corpus()}
+QUICK = {"AGENT_MODEL_ATTEMPTS": 2, "AGENT_MODEL_IDLE_TIMEOUT": 2, "AGENT_CONFINEMENT": "off"}
+LISTED = {"E21"}
+"""Cases about the list of models, which have tests of their own."""
+NAMES = {"F10"}
+"""Cases about the names of an MCP server's tools (tests/unit/connectors)."""
+ONE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+"""Usage of the steps that follow the case's own."""
+AGENTS: dict[str, dict[str, Any]] = {"twice": {"max_steps": 2}, "once": {"max_steps": 1}, "bare": {"tools": []}}
+READ = Call("read", {"path": "a.txt"})
+BLANK = Say(pieces=("\n\n",), calls=(READ,))
+PENDING = frozenset(re.findall(r"\w+", "B15 C04 C06 C07 E20 F01 F02 F04 F07 F08 F14 F15"))
+"""Cases that do not hold yet."""
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider(models=["default", *(case.model for case in CASES.values())]) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def straight(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    with Runtime(provider, tmp_path_factory.mktemp("straight"), **QUICK) as runtime:
+        write_agents(runtime)
+        yield runtime
+
+
+@pytest.fixture(scope="module")
+def hosted(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    folder = tmp_path_factory.mktemp("host")
+    models = {name: {"provider": "one"} for name in ("default", "other", *(case.model for case in CASES.values()))}
+    (folder / "models.yaml").write_text(
+        json.dumps({"providers": {"one": {"base_url": provider.url}}, "models": models})
+    )
+    with Host(folder / "data", MESH_MODELS=folder / "models.yaml") as host:
+        here = {"AGENT_LLM_BASE_URL": "", "AGENT_MESH_URL": host.url, "AGENT_MESH_TOKEN": host.token("agent")}
+        with Runtime(provider, tmp_path_factory.mktemp("hosted"), **QUICK, **here) as runtime:
+            write_agents(runtime)
+            eventually(lambda: runtime.get("/capabilities").json()["models"])
+            yield runtime
+
+
+@pytest.fixture(params=["straight", "hosted"])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    runtime: Runtime = request.getfixturevalue(request.param)
+    runtime.provider.clear()
+    return runtime
+
+
+def write_agents(runtime: Runtime) -> None:
+    folder = runtime.data_dir / "agents"
+    folder.mkdir(exist_ok=True)
+    for name, fields in AGENTS.items():
+        known = {"mode": "all", "permissions": {"*": "allow"}, "prompt": f"You are {name}."}
+        (folder / f"{name}.json").write_text(json.dumps({**known, **fields}))
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+class Told:
+    """What a person is told about one turn."""
+
+    def __init__(self, runtime: Runtime, model: str, session: str, **more: Any) -> None:
+        asked = len(runtime.provider.completions)
+        began = time.monotonic()
+        self.status, self.reply = 0, {}
+        reply = runtime.chat("go", session_id=session, model=model, **more)
+        self.status, self.reply = reply.status_code, reply.json()
+        self.seconds = time.monotonic() - began
+        self.requests: list[Recorded] = runtime.provider.completions[asked:]
+        messages = runtime.get(f"/sessions/{session}/messages").json()["messages"]
+        self.parts: list[dict[str, Any]] = messages[-1]["parts"]
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        return [{"name": made["name"], "arguments": made["input"]} for made in self.reply["tool_outputs"]]
+
+    def said(self, kind: str) -> str:
+        """The text or the reasoning of the first answer that counted."""
+        kept = self.parts
+        for at, part in enumerate(kept):
+            if part["type"] == "data-retry":
+                kept = kept[at + 1 :]
+        ends = [at for at, part in enumerate(kept) if part["type"] == "step-start" and at]
+        return "".join(part["text"] for part in kept[: ends[0] if ends else None] if part["type"] == kind)
+
+
+def check_calls(told: Told, wanted: Any) -> None:
+    assert told.calls == wanted
+
+
+def check_error(told: Told, wanted: dict[str, Any]) -> None:
+    assert told.status >= 400, told.reply
+    text = told.reply["detail"]
+    for name, value in wanted.items():
+        match name:
+            case "code":
+                assert told.reply["code"] == value, told.reply
+            case "code_not":
+                assert told.reply["code"] != value, told.reply
+            case "transient":  # what a person has seen is never taken back
+                assert len(told.requests) == (2 if value and not told.said("text") else 1), text
+            case "message_has":
+                assert value in text
+            case "message_not_has":
+                assert value not in text
+            case "limit":
+                assert str(value) in text
+            case "retry_after":
+                assert told.seconds > value or str(value) in json.dumps(told.reply), told.reply
+            case _:
+                raise AssertionError(f"the test does not know {name}")
+
+
+def check_usage(told: Told, wanted: dict[str, int]) -> None:
+    used = told.reply["usage"]
+    steps = len(told.requests) - 1
+    rest = {"input": steps, "output": steps}
+    assert {name: used[name] - rest.get(name, 0) for name in wanted} == wanted
+
+
+def check_stop(told: Told, wanted: str) -> None:
+    assert bool(told.calls) == (wanted == "tool-calls")
+    assert told.reply["finish_reason"] == "stop"
+    assert "limit" not in told.reply or told.reply["limit"] is None
+
+
+def check_refusals(told: Told, wanted: bool) -> None:
+    assert wanted
+    assert told.status == 200, told.reply
+
+
+CHECKS: dict[str, Callable[[Told, Any], None]] = {
+    "text": lambda told, wanted: _equal(told.said("text").strip(), wanted),
+    "reasoning": lambda told, wanted: _equal(told.said("reasoning").strip(), wanted),
+    "calls": check_calls,
+    "error": check_error,
+    "usage": check_usage,
+    "usage_reported": lambda told, wanted: _equal(told.reply["usage"]["input"] > 0, True),
+    "stop_reason": check_stop,
+    "next_request_passes": check_refusals,
+    "max_seconds": lambda told, wanted: _equal(told.seconds < wanted, True),
+    "not_a_plain_answer": lambda told, wanted: _equal(bool(told.calls), wanted),
+    "retried_once": lambda told, wanted: _equal((len(told.requests), told.reply["response"]), (2, "again")),
+}
+
+
+def _equal(found: object, wanted: object) -> None:
+    assert found == wanted
+
+
+def steps_of(case: Case) -> tuple[list[Any], Any]:
+    """The answers of a provider that sends a case: in order, and whenever it is asked further."""
+    if case.id == "E13":  # it loads for a while
+        return [case.answer, case.answer], Say("4", usage=ONE)
+    if case.want.get("error"):
+        return [], case.answer
+    return [case.answer], Say("again" if "retried_once" in case.want else "done", usage=ONE)
+
+
+def params(cases: list[Case]) -> list[Any]:
+    pending = pytest.mark.xfail(strict=True, reason="does not hold yet")
+    return [pytest.param(case, id=case.id, marks=[pending] if case.id in PENDING else []) for case in cases]
+
+
+ANSWERS = [case for case in CASES.values() if case.response and case.id not in LISTED]
+
+
+@pytest.mark.parametrize("case", params(ANSWERS))
+def test_an_answer_is_read_as_it_was_meant(runtime: Runtime, case: Case) -> None:
+    script = runtime.provider.script
+    script.replace(*steps_of(case))
+    if case.next_request_rule:
+        refused, refusal = rule_of(case.next_request_rule)
+        script.refuse(lambda request: len(request["messages"]) > 2 and refused(request), refusal)
+    if case.id == "E20":
+        check_a_window_that_is_smaller_than_thought(runtime, case)
+        return
+    told = Told(runtime, case.model, fresh(case.id))
+    wanted = {"text": "4"} if case.id == "E13" else case.want
+    for name, value in wanted.items():
+        CHECKS[name](told, value)
+
+
+def check_a_window_that_is_smaller_than_thought(runtime: Runtime, case: Case) -> None:
+    runtime.provider.script.replace(None, case.answer)
+    session = fresh("E20")
+    for _ in range(2):
+        reply = runtime.chat("word " * 6000, session_id=session, model=case.model)
+        assert reply.status_code == 200, reply.text
+    said = runtime.process.wait_for_output(f'.*window.*"{case.model}".*', 10)
+    assert "2051" in said.group()
+
+
+# ---------------------------------------------------------------- what is sent
+
+
+def ask_twice(runtime: Runtime, case: Case, session: str, *first: Any) -> Told:
+    """A turn with another model that makes a call, then one with the case's."""
+    runtime.provider.script.replace([*first, Say("done")], Say("fine"))
+    assert runtime.chat("go", session_id=session, model="default").status_code == 200
+    return strict(runtime, case, session)
+
+
+def strict(runtime: Runtime, case: Case, session: str, *steps: Any, **more: Any) -> Told:
+    """A turn with the case's strict provider."""
+    assert case.request_rule
+    runtime.provider.script.replace(list(steps), Say("fine"))
+    runtime.provider.script.refuse(*rule_of(case.request_rule))
+    return Told(runtime, case.model, session, **more)
+
+
+def limited(runtime: Runtime, case: Case, session: str) -> Told:
+    """A task with a limit of tokens."""
+    (runtime.data_dir / "agents" / "frugal.json").write_text(
+        json.dumps({"mode": "all", "permissions": {"*": "allow"}, "model": case.model})
+    )
+    assert case.request_rule
+    runtime.provider.script.replace(None, Say("fine"))
+    runtime.provider.script.refuse(*rule_of(case.request_rule))
+    assert runtime.run(agent="frugal", token_budget={"max_tokens": 5000})["status"] == "complete"
+    return Told(runtime, case.model, session)
+
+
+def bare(runtime: Runtime, case: Case, session: str) -> Told:
+    """A session with calls that goes on with an agent without tools."""
+    runtime.provider.script.replace([READ, Say("done")])
+    assert runtime.chat("go", session_id=session, model="default").status_code == 200
+    return strict(runtime, case, session, agent="bare")
+
+
+ASKED: dict[str, Callable[[Runtime, Case, str], Told]] = {
+    "F01": strict,
+    "F02": limited,
+    "F04": lambda runtime, case, session: strict(runtime, case, session, READ, agent="twice"),
+    "F06": lambda runtime, case, session: strict(runtime, case, session, BLANK),
+    "F07": lambda runtime, case, session: ask_twice(runtime, case, session, Call("read", {"path": "a"}, id="c" * 46)),
+    "F08": lambda runtime, case, session: ask_twice(runtime, case, session, Call("read", {"path": "a"}, id="call_0")),
+    "F14": lambda runtime, case, session: strict(runtime, case, session, agent="once"),
+    "F15": bare,
+}
+
+
+WITH_CALLS = ("F04", "F06", "F07", "F08", "F15")
+"""Cases whose accepted request still tells of the call."""
+REQUESTS = [case for case in CASES.values() if case.request_rule and case.id not in NAMES]
+
+
+@pytest.mark.parametrize("case", params(REQUESTS))
+def test_a_request_is_sent_as_a_strict_provider_takes_it(runtime: Runtime, case: Case) -> None:
+    told = ASKED[case.id](runtime, case, fresh(case.id))
+    assert told.status == 200, told.reply
+    assert told.reply["response"] == "fine"
+    if case.id in WITH_CALLS:  # and not because a compaction has left them out
+        assert any("read" in str(message) for message in told.requests[-1].messages[1:])
+
+
+def test_every_case_of_the_corpus_is_tried() -> None:
+    tried = {case.id for case in (*ANSWERS, *REQUESTS)} | LISTED | NAMES
+    assert tried == set(CASES)
+    assert ASKED.keys() == {case.id for case in REQUESTS}

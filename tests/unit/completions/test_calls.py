@@ -1,0 +1,123 @@
+"""Calls, however a provider numbers, names and repeats their pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_common.errors import ModelError
+
+from .support import call, read, stream
+
+A, B = '{"path": "a"}', '{"path": "b"}'
+BOTH = [("read", A), ("read", B)]
+ONE = [("read", A)]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "calls"),
+    [
+        ([call(index=0, id="x", name="read", arguments=A), call(index=0, id="y", name="read", arguments=B)], BOTH),
+        ([call(index=0, id="", name="read", arguments=A), call(index=0, id="", name="read", arguments=B)], BOTH),
+        ([call(index=0, name="read", arguments=A), call(index=0, name="glob", arguments=B)], [*ONE, ("glob", B)]),
+        ([call(id="x", name="read", arguments=A), call(id="y", name="read", arguments=B)], BOTH),
+        ([call(name="read", arguments=A), call(name="read", arguments=B)], BOTH),
+        ([call(id="x", name="read", arguments=A), call(id="x", name="glob", arguments=B)], [*ONE, ("glob", B)]),
+        ([call(index="0", id="x", name="read"), call(index="0", arguments=A)], ONE),
+        ([{"tool_calls": [*call(index=0, id="x", name="read", arguments=A)["tool_calls"],
+                          *call(index=0, id="y", name="read", arguments=B)["tool_calls"]]}], BOTH),
+        (
+            [
+                call(index=0, id="x", name="read", arguments='{"path": '),
+                call(index=1, id="y", name="read", arguments='{"path": '),
+                call(index=0, arguments='"a"}'),
+                call(index=1, arguments='"b"}'),
+            ],
+            BOTH,
+        ),
+    ],
+    ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved"],
+)  # fmt: skip
+def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
+    found = read(stream(*deltas))
+    assert found.calls == calls
+    assert found.reader.stop_reason == "tool-calls"
+    assert len({made.id for made in found.reader.calls}) == len(calls)
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [call(index=0, id=f"x{n}", arguments=piece, **({} if n else {"name": "read"})) for n, piece in enumerate(A)],
+        [call(id="x", name="read", arguments=piece) for piece in A],
+        [call(name="read", arguments=piece) for piece in (A[:5], A[5:])],
+        [call(index=0, id="x", name="read", arguments=piece) for piece in A],
+        [call(index=0, id="x", name=None, arguments=""), call(index=0, name="read"), call(index=0, arguments=A)],
+        [call(index=0, id="x", name="", arguments=A), call(index=0, name="read")],
+        [call(index=0, name="read"), call(index=0, arguments=A), call(index=0, id="x")],
+        [call(index=2, id="x", name="read"), call(index=1, arguments=A[:4]), call(index=1, arguments=A[4:])],
+        [call(index=0, id="x", name="read"), call(id="x", arguments=A)],
+        [call(index=0, id="x", name="read", arguments="{}"), call(index=0, arguments=A)],
+        [call(index=0, id="x", name="read", arguments="null"), call(index=0, arguments=A)],
+        [call(index=0, id="x", name="read", arguments=A), call(index=0, id="x", name="read", arguments=A)],
+        [call(index=0, id="x", name="read"), *(call(index=0, arguments=piece) for piece in (A[:6], A[6:], A))],
+        [call(index=0, id="x", name="read", arguments=A[:at]) for at in (3, 8, len(A))],
+        [call(index=0, id="x", name="read", arguments=A), call(index=0, id="x", name="read", arguments="")],
+        [{"function_call": {"name": "read", "arguments": ""}}, {"function_call": {"arguments": A}}],
+        [{"tool_calls": {"index": 0, "id": "x", "function": {"name": "read", "arguments": A}}}],
+        [{"tool_calls": [{"index": 0, "id": "x", "name": "read", "arguments": A}]}],
+        [call(index=0, id="x", name="read<|channel|>commentary", arguments=A)],
+        [call(index=0, id="x", name="functions.read:0", arguments=A)],
+        [call(index=0, id="x", name=" read\n", arguments=A)],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [0, 1])
+def test_one_call_is_one(deltas: list[Any], size: int) -> None:
+    found = read(stream(*deltas), size)
+    assert found.calls == ONE
+    assert [name for _, name in found.started] == ["read"]
+
+
+def test_the_id_that_comes_late_is_the_calls() -> None:
+    found = read(stream(call(index=0, name="read", arguments=A), call(index=0, id="late__thought__sig")))
+    assert found.started == (("late__thought__sig", "read"),)
+
+
+def test_arguments_as_an_object_and_none_at_all() -> None:
+    found = read(stream(call(index=0, id="x", name="read", arguments={"path": "a"}), call(index=1, id="y", name="ls")))
+    assert found.calls == [("read", A), ("ls", "")]
+
+
+def test_glued_arguments_are_no_call_that_runs() -> None:
+    (found,) = read(stream(call(index=0, id="x", name="read", arguments=A), call(index=0, arguments=B))).calls
+    assert found == ("read", A + B)
+
+
+def test_only_a_placeholder_is_an_argument() -> None:
+    assert read(stream(call(index=0, id="x", name="ls", arguments="{}"))).calls == [("ls", "{}")]
+
+
+def test_pieces_that_are_equal_are_genuine() -> None:
+    pieces = ['{"text": "', "\\n", "\\n", '"}']
+    deltas = [call(index=0, id="x", name="write", arguments=piece) for piece in pieces]
+    assert read(stream(*deltas)).calls == [("write", '{"text": "\\n\\n"}')]
+    assert read(stream({"content": "a"}, {"content": "\n"}, {"content": "\n"}, {"content": "b"})).text == "a\n\nb"
+
+
+def test_impossible_names_stay_as_they_came() -> None:
+    found = read(stream(call(index=0, id="x", name="multi_tool_use.parallel"), call(index=1, id="y", name="")))
+    assert [name for name, _ in found.calls] == ["multi_tool_use.parallel", ""]
+
+
+def test_unknown_members_are_kept_with_the_call() -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "QUJD"}}}
+    (found,) = read(stream(call(index=0, id="x", name="read", arguments=A, **signed, type="function"))).reader.calls
+    assert found.fields == signed
+    later = read(stream(call(index=0, id="x", name="read", arguments=A), call(index=0, **signed)))
+    assert later.reader.calls[0].fields == signed
+
+
+def test_there_is_a_limit() -> None:
+    with pytest.raises(ModelError, match="more than 256 tool calls"):
+        read(stream(*(call(index=n, id=str(n), name="read") for n in range(257))))

@@ -1,0 +1,278 @@
+"""Streams and whole answers in every form that a provider gives them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from agent_common.completions import Decompressor, EventSplitter
+from agent_common.errors import ModelError
+from agent_common.protocol import Usage
+from tests.e2e.providers.cases import corpus
+
+from .support import Answer, call, read, stream
+
+HELLO = stream({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"})
+READABLE = [
+    case for case in corpus() if case.response and case.id[0] in "ABCD" and case.id not in ("A06", "A07", "A18")
+]
+
+
+def seen(answer: Answer) -> Any:
+    reader = answer.reader
+    return (
+        answer.text,
+        answer.reasoning,
+        answer.calls,
+        answer.started,
+        reader.stop_reason,
+        reader.usage,
+        reader.fields,
+    )
+
+
+@pytest.mark.parametrize("case", READABLE, ids=[case.id for case in READABLE])
+def test_where_the_bytes_are_cut_makes_no_difference(case: Any) -> None:
+    body = "".join(case.answer.pieces).encode(case.answer.encoding)
+    whole = read(body)
+    assert all(seen(read(body, size)) == seen(whole) for size in (1, 2, 3, 7, 64))
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_any_line_end_and_any_field(end: bytes, size: int) -> None:
+    noise = b"\xef\xbb\xbf: comment\n\nid: 1\nretry: 5\nevent: message\n: OPENROUTER PROCESSING\n\ndata:\ndata: \n\n"
+    body = (noise + HELLO).replace(b"data: {", b"data:{").replace(b"\n", end)
+    assert read(body, size).text == "Hello"
+
+
+def test_an_event_over_several_lines_of_data() -> None:
+    event = json.dumps({"choices": [{"delta": {"content": "Hello"}, "finish_reason": "stop"}]}, indent=1)
+    body = b"".join(b"data: " + line.encode() + b"\n" for line in event.splitlines()) + b"\n"
+    assert read(body).text == read(body, 3).text == "Hello"
+
+
+def test_a_last_line_without_its_end_counts_and_a_part_of_one_does_not() -> None:
+    assert read(HELLO.rstrip()).text == "Hello"
+    cut = read(HELLO[: HELLO.index(b'"lo"')])
+    assert (cut.text, cut.reader.complete) == ("Hel", False)
+
+
+WHOLE = {
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Reading."}, "finish_reason": "stop"},
+        {"index": 1, "message": call(id="c", name="read", arguments="{}"), "finish_reason": "tool_calls"},
+    ],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 3},
+}
+
+
+@pytest.mark.parametrize("end", [b"", b"\n\ndata: [DONE]\n\n", b"\n[DONE]", b"  \n"])
+def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
+    for text in (json.dumps(WHOLE), json.dumps(WHOLE, indent=2)):
+        found = read(b" \n" + text.encode() + end, 11)
+        assert (found.text, found.calls) == ("Reading.", [("read", "{}")])
+        assert (found.reader.stop_reason, found.reader.usage) == ("tool-calls", Usage(input=7, output=3))
+
+
+def test_one_document_a_line() -> None:
+    lines = [line.removeprefix(b"data: ") for line in HELLO.split(b"\n") if line]
+    assert read(b"\n".join(lines)).text == "Hello"
+
+
+def test_a_message_at_the_end_of_a_stream_says_nothing_again() -> None:
+    last = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
+    body = HELLO.replace(b"data: [DONE]", b"data: " + json.dumps(last).encode())
+    assert read(body).text == "Hello"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"error": {"message": "it broke", "code": 400}}',
+        '{"error": "it broke"}',
+        '{"object": "error", "message": "it broke", "code": 400}',
+        '{"code": "InvalidParameter", "message": "it broke"}',
+        '{"detail": "it broke"}',
+        '{"errors": [{"message": "it broke"}]}',
+        '[{"error": {"code": 400, "message": "it broke", "status": "INVALID_ARGUMENT"}}]',
+        '{"choices": [], "error": {"code": 400, "message": "it broke"}}',
+        '{"choices": [{"delta": {}, "error": {"code": 400, "message": "it broke"}, "finish_reason": "error"}]}',
+        '{"choices": null, "base_resp": {"status_code": 1008, "status_msg": "it broke"}}',
+        '{"type": "error", "error": {"type": "overloaded_error", "message": "it broke"}}',
+    ],
+)
+@pytest.mark.parametrize("form", ["data: {}\n\ndata: [DONE]\n\n", "{}", "event: error\ndata: {}\n\n"])
+def test_an_error_is_found_wherever_it_stands(event: str, form: str) -> None:
+    with pytest.raises(ModelError, match="it broke"):
+        read(form.replace("{}", event, 1).encode())
+
+
+def test_an_event_named_error_is_one_whatever_it_holds() -> None:
+    with pytest.raises(ModelError, match="engine dead"):
+        read(b'event: error\ndata: {"reason": 1, "message": "engine dead"}\n\n')
+
+
+@pytest.mark.parametrize(
+    "event", ['{"type": "ping"}', '{"choices": []}', '{"choices": null}', '{"base_resp": {"status_code": 0}}']
+)
+def test_what_says_nothing_is_passed_over(event: str) -> None:
+    assert read(f"data: {event}\n\n".encode() + HELLO).text == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ([{"type": "text", "text": "4"}], "4", ""),
+        ({"type": "text", "text": "4"}, "4", ""),
+        (["4"], "4", ""),
+        ([{"type": "output_text", "text": "4"}], "4", ""),
+        ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "4"}], "4", "hm"),
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"text": "m"}]}, "4"], "4", "hm"),
+        ([{"type": "reasoning", "text": "hm"}, {"type": "text", "text": {"value": "4"}}], "4", "hm"),
+        ([{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, {"text": "4"}], "4", "hm"),
+        ([{"text": "hm", "thought": True}, {"text": "4"}], "4", "hm"),
+        ({"parts": [{"text": "4"}]}, "4", ""),
+        ([{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "4"}], "4", ""),
+        ([None, 3, {"type": "odd"}, [], "4"], "4", ""),
+    ],
+)
+def test_content_in_any_shape(content: Any, text: str, reasoning: str) -> None:
+    found = read(stream({"content": content}))
+    assert (found.text, found.reasoning) == (text, reasoning)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm"},
+        {"reasoning": "hm", "reasoning_content": "hm"},
+        {"reasoning": {"text": "hm"}},
+        {"reasoning_content": [{"type": "text", "text": "hm"}]},
+        {"thinking": "hm"},
+        {"reasoning_text": "hm"},
+        {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "hm", "index": 0}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}]},
+    ],
+)
+def test_reasoning_under_any_name_once(delta: dict[str, Any]) -> None:
+    found = read(stream(delta, {"content": "4"}))
+    assert (found.reasoning, found.text) == ("hm", "4")
+
+
+def test_a_refusal_is_what_the_model_says() -> None:
+    assert read(stream({"refusal": "I will not."})).text == "I will not."
+
+
+def test_members_of_the_message_are_kept_together() -> None:
+    found = read(
+        stream(
+            {"reasoning_details": [{"type": "reasoning.text", "text": "Let ", "index": 0}]},
+            {"reasoning_details": [{"type": "reasoning.text", "text": "me", "index": 0, "signature": None}]},
+            {"reasoning_details": [{"type": "reasoning.text", "signature": "sig", "index": 0}]},
+            {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "id": "r1", "index": 1}], "odd": None},
+            {"content": "4", "extra_content": {"google": {"thought_signature": "s"}}},
+        )
+    )
+    assert found.reader.fields == {
+        "reasoning_details": [
+            {"type": "reasoning.text", "text": "Let me", "index": 0, "signature": "sig"},
+            {"type": "reasoning.encrypted", "data": "x", "id": "r1", "index": 1},
+        ],
+        "extra_content": {"google": {"thought_signature": "s"}},
+    }
+
+
+def test_what_is_kept_has_a_limit() -> None:
+    found = read(stream({"content": "4", "small": "s", "large": "x" * 70_000}))
+    assert found.reader.fields == {"small": "s"}
+
+
+@pytest.mark.parametrize(
+    ("finish", "stop"),
+    [
+        ("end_turn", "stop"),
+        ("STOP", "stop"),
+        ("eos", "stop"),
+        ("max_tokens", "length"),
+        ("MAX_TOKENS", "length"),
+        ("model_length", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("sensitive", "content-filter"),
+        ("safety", "content-filter"),
+        ("tool_use", "tool-calls"),
+        ("banana", "other"),
+        (None, "stop"),
+    ],
+)
+def test_finish_reasons_are_read_by_their_meaning(finish: str | None, stop: str) -> None:
+    assert read(stream({"content": "4"}, finish=finish)).reader.stop_reason == stop
+
+
+@pytest.mark.parametrize(
+    "finish", ["error", "network_error", "abort", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL"]
+)
+@pytest.mark.parametrize("delta", [{"content": "The first"}, {}])
+def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match=finish) as caught:
+        read(stream(delta, finish=finish))
+    assert caught.value.transient
+
+
+def test_a_full_window_without_an_answer_is_an_overflow() -> None:
+    with pytest.raises(ModelError) as caught:
+        read(stream(finish="model_context_window_exceeded"))
+    assert caught.value.code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}},
+        {"choices": [{"delta": {}, "usage": {"prompt_tokens": 5, "completion_tokens": 2}}]},
+        {"choices": [{"delta": {"usage": {"prompt_tokens": 5, "completion_tokens": 2}}}]},
+        {"choices": [], "x_groq": {"usage": {"prompt_tokens": 5, "completion_tokens": 2}}},
+        {"usage": {"input_tokens": 5, "output_tokens": 2}},
+    ],
+)
+def test_usage_counts_where_it_stands_and_nothing_is_none(place: dict[str, Any]) -> None:
+    nothing = {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}
+    events = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in (place, nothing))
+    reader = read(HELLO.replace(b"data: [DONE]\n\n", events)).reader
+    assert (reader.usage, reader.report is not None) == (Usage(input=5, output=2), True)
+    assert read(HELLO.replace(b"data: [DONE]\n\n", b"data: " + json.dumps(nothing).encode())).reader.report is None
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress"),
+    [
+        ("gzip", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda body: zlib.compress(body, wbits=-15)),
+        ("identity", bytes),
+        ("", bytes),
+    ],
+)  # fmt: skip
+def test_a_compressed_body_is_read(coding: str, compress: Any) -> None:
+    body, plain = compress(HELLO * 100), Decompressor(coding)
+    assert b"".join(out for at in range(len(body)) for out in plain.feed(body[at : at + 1])) == HELLO * 100
+
+
+def test_a_body_that_cannot_be_read_is_refused_in_plain_words() -> None:
+    with pytest.raises(ModelError, match="compresses its answer as br") as caught:
+        Decompressor("br")
+    assert not caught.value.transient
+    with pytest.raises(ModelError, match="gzip answer cannot be read"):
+        list(Decompressor("gzip").feed(b"not gzip"))
+
+
+def test_a_line_has_a_limit() -> None:
+    with pytest.raises(ModelError, match="a line of more than"):
+        list(EventSplitter().feed(b"data: " + b"x" * 9 * 1024 * 1024))

@@ -1,0 +1,147 @@
+"""Reasoning and calls that a server has left in the text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent_common.completions import mend_arguments
+from agent_common.errors import ModelError
+
+from .support import read, stream
+
+READ = [("read", {"path": "a.txt"})]
+DS = [
+    f"<\uff5ctool\u2581{mark}\uff5c>"
+    for mark in ("calls\u2581begin", "call\u2581begin", "sep", "call\u2581end", "calls\u2581end")
+]
+
+
+def pieces(text: str, size: int) -> bytes:
+    return stream(*({"content": text[at : at + size]} for at in range(0, len(text), size)))
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "reasoning"),
+    [
+        ("<think>hm</think>4", "4", "hm"),
+        ("\n<think>\nhm\n</think>\n\n4", "4", "hm"),
+        ("hm\n</think>\n\n4", "4", "hm"),
+        ("<think></think>4", "4", ""),
+        ("<thought>hm</thought>4", "4", "hm"),
+        ("[THINK]hm[/THINK]4", "4", "hm"),
+        ("\u25c1think\u25b7hm\u25c1/think\u25b74", "4", "hm"),
+        ("<think>a</think><think>b</think>4", "4", "ab"),
+        ("<think>4", "4", "4"),
+        ("The tag `</think>` ends it.", "The tag `</think>` ends it.", ""),
+        ("```\na </think> b\n```", "```\na </think> b\n```", ""),
+        ("Write <think>x</think> so.", "Write <think>x</think> so.", ""),
+        ("a < b and <thinkpad>", "a < b and <thinkpad>", ""),
+        ("  indented", "  indented", ""),
+        ("<thin", "<thin", ""),
+        ("a </thi", "a </thi", ""),
+        (" \n\n ", "", ""),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_reasoning_in_the_content(said: str, text: str, reasoning: str, size: int) -> None:
+    found = read(pieces(said, size))
+    assert (found.text, found.reasoning.strip()) == (text, reasoning)
+
+
+def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_text() -> None:
+    found = read(pieces("hm </think>4", 2), thinking=True)
+    assert (found.text, found.reasoning.strip()) == ("4", "hm")
+    assert found.reader.began_inside_reasoning
+    plain = read(pieces("Just 4.", 2), thinking=True)
+    assert (plain.text, plain.reader.began_inside_reasoning) == ("Just 4.", False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '<tool_call>{"name": "read", "arguments": {"path": "a.txt"}}</tool_call>',
+        '<tool_call>\n{"name": "read", "arguments": "{\\"path\\": \\"a.txt\\"}"}\n</tool_call>\n',
+        "<tool_call>\n<function=read>\n<parameter=path>\na.txt\n</parameter>\n</function>\n</tool_call>",
+        "<function=read><parameter=path>a.txt</parameter></function>",
+        '<function=read>{"path": "a.txt"}</function>',
+        '<function=read={"path": "a.txt"}</function>',
+        "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n</tool_call>",
+        '<function_calls>\n<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke></function_calls>',
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
+        '{"path": "a.txt"}<|tool_call_end|><|tool_calls_section_end|>',
+        '<|channel|>commentary to=functions.read <|constrain|>json<|message|>{"path": "a.txt"}<|call|>',
+        'commentary to=functions.read json{"path": "a.txt"}',
+        '[TOOL_CALLS][{"name": "read", "arguments": {"path": "a.txt"}}]',
+        '[TOOL_CALLS]read[ARGS]{"path": "a.txt"}',
+        '<|python_tag|>{"name": "read", "parameters": {"path": "a.txt"}}',
+        '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]',
+        f'{DS[0]}{DS[1]}function{DS[2]}read\n```json\n{{"path": "a.txt"}}\n```{DS[3]}{DS[4]}',
+        f'{DS[0]}{DS[1]}read{DS[2]}{{"path": "a.txt"}}{DS[3]}{DS[4]}',
+    ],
+)
+@pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
+def test_a_call_that_is_written_as_text_is_a_call(said: str, before: str) -> None:
+    found = read(pieces(before + said, 4))
+    assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
+    assert (found.text, found.reader.stop_reason) == ("", "tool-calls")
+
+
+def test_two_written_calls_are_two() -> None:
+    one = '<tool_call>{"name": "read", "arguments": {"path": "%s"}}</tool_call>'
+    found = read(pieces(one % "a" + "\n" + one % "b", 9))
+    assert [json.loads(arguments)["path"] for _, arguments in found.calls] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Call it so: <tool_call>{"name": "read", "arguments": {}}</tool_call>',
+        '`<tool_call>{"name": "read", "arguments": {}}</tool_call>`',
+        "<toolbox> is a tag",
+    ],
+)
+def test_a_call_in_prose_is_text(said: str) -> None:
+    found = read(pieces(said, 5))
+    assert (found.text, found.calls) == (said, [])
+
+
+def test_a_written_call_without_tools_on_offer_is_text() -> None:
+    said = '<tool_call>{"name": "read", "arguments": {}}</tool_call>'
+    assert read(pieces(said, 5), tools=False).text == said
+
+
+@pytest.mark.parametrize(
+    "said", ['<tool_call>{"name": "rea', "<tool_call>what now?", '<tool_call>{"path": 1}</tool_call>']
+)
+def test_what_begins_as_a_call_and_is_none_is_asked_again(said: str) -> None:
+    with pytest.raises(ModelError, match="a call as text that cannot be read") as caught:
+        read(pieces(said, 5))
+    assert caught.value.transient
+
+
+def test_a_written_call_that_was_cut_off_is_not_run() -> None:
+    cut = read(stream({"content": '<tool_call>{"name": "rea'}, finish="length"))
+    assert (cut.calls, cut.reader.stop_reason) == ([], "length")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ('"{\\"path\\": \\"a\\"}"', {"path": "a"}),
+        ("null", {}),
+        ('""', {}),
+        ('{"a": "one\ntwo\t\\d \\u12"}', {"a": "one\ntwo\t\\d \\u12"}),
+        ('{"a": "C:\\\\x \\" \\n"}', {"a": 'C:\\x " \n'}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('{"a": 1', None),
+        ('{"a": 1}{"b": 2}', None),
+        ("[1]", None),
+        ("3", None),
+        ("path=a", None),
+        ('"just text"', None),
+    ],
+)
+def test_arguments_that_say_plainly_what_was_meant_are_mended(text: str, meant: object) -> None:
+    assert mend_arguments(text) == meant
