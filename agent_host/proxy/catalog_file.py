@@ -47,6 +47,7 @@ class _ModelEntry(_Entry):
     capabilities: list[str] | None = None
     caching: Caching | None = None
     reasoning_effort: Effort | None = None
+    fallbacks: list[str] = Field(default_factory=list)
 
 
 class _File(_Entry):
@@ -147,6 +148,7 @@ def _model(name: str, entry: _ModelEntry, kind: Kind | None) -> CatalogModel:
         entry.max_output_tokens,
         entry.pricing,
         effort=entry.reasoning_effort,
+        fallbacks=tuple(entry.fallbacks),
     )
     if kind == "anthropic":
         model = _claude(model)
@@ -177,6 +179,13 @@ def _unusable(catalog: HostCatalog) -> list[str]:
         f"MESH_MODELS: models.{model.name}.provider: there is no provider {model.provider!r}; there are {known}"
         for model in catalog.models.values()
         if model.provider not in catalog.providers
+    ]
+    names = ", ".join(sorted(catalog.models))
+    faults += [
+        f"MESH_MODELS: models.{model.name}.fallbacks: there is no other model {other!r}; there are {names}"
+        for model in catalog.models.values()
+        for other in model.fallbacks
+        if other == model.name or other not in catalog.models
     ]
     if faults:
         return faults

@@ -50,6 +50,9 @@ class CatalogModel:
     effort: Effort | None = None
     """How much the model thinks about requests that do not say; None leaves it to the provider."""
 
+    fallbacks: tuple[str, ...] = ()
+    """Names of the models that are asked in this order when this one cannot answer."""
+
     def card(self) -> dict[str, Any]:
         """Return the entry for `/v1/models`, with OpenAI's fields and ours."""
         card = ModelCard(
