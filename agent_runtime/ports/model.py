@@ -100,6 +100,8 @@ class Mesh(Protocol):
         self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
     ) -> list[list[float]]: ...
 
+    async def request(self, path: str, body: Any, meter: ModelMeter | None = None, /) -> dict[str, Any]: ...
+
 
 class Search(Protocol):
     """Web search."""
