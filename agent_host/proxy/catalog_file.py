@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_common.net import checked_bearer
-from agent_common.protocol import Caching, Pricing
+from agent_common.profiles import profile_of
+from agent_common.protocol import Caching, Pricing, Profile
 
 from ..errors import StartError
 from ..settings import HostSettings
@@ -25,6 +27,10 @@ class _Entry(BaseModel):
 
 
 class _Price(Pricing):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _ProfileEntry(Profile):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -43,6 +49,7 @@ class _ModelEntry(_Entry):
     pricing: _Price | None = None
     capabilities: list[str] = Field(default_factory=lambda: ["chat", "tools"])
     caching: Caching = "none"
+    profile: _ProfileEntry | None = None
 
 
 class _File(_Entry):
@@ -76,7 +83,12 @@ def _builtin(settings: HostSettings, providers: dict[str, ProviderSpec]) -> Host
     match settings.builtin_provider:
         case "openai":
             models = [
-                CatalogModel("default", "openai", settings.openai_model),
+                CatalogModel(
+                    "default",
+                    "openai",
+                    settings.openai_model,
+                    profile=_profile(providers["openai"], settings.openai_model),
+                ),
                 CatalogModel("embedding", "openai", "text-embedding-3-small", capabilities=("embeddings",)),
             ]
         case "demo":
@@ -103,7 +115,8 @@ def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> HostCatalog:
         faults = [f"MESH_MODELS: {path}: {_where(one['loc'])}: {one['msg']}" for one in error.errors()]
         raise StartError("\n".join(faults)) from None
     named = {name: _provider(name, entry) for name, entry in file.providers.items()}
-    return HostCatalog({name: _model(name, entry) for name, entry in file.models.items()}, {**builtin, **named})
+    providers = {**builtin, **named}
+    return HostCatalog({name: _model(name, entry, providers) for name, entry in file.models.items()}, providers)
 
 
 def _where(location: tuple[int | str, ...]) -> str:
@@ -124,7 +137,8 @@ def _provider(name: str, entry: _ProviderEntry) -> ProviderSpec:
     return replace(spec, set_by=entry.api_key_env or setting)
 
 
-def _model(name: str, entry: _ModelEntry) -> CatalogModel:
+def _model(name: str, entry: _ModelEntry, providers: Mapping[str, ProviderSpec]) -> CatalogModel:
+    spec = providers.get(entry.provider)
     return CatalogModel(
         name,
         entry.provider,
@@ -134,7 +148,16 @@ def _model(name: str, entry: _ModelEntry) -> CatalogModel:
         entry.pricing,
         tuple(entry.capabilities),
         entry.caching,
+        _profile(spec, entry.model or name).updated(entry.profile),
     )
+
+
+def _profile(spec: ProviderSpec | None, upstream: str) -> Profile:
+    """Return what the table says of a model, with what its provider's entry says."""
+    if spec is None or spec.kind != "openai":
+        return Profile()
+    known = profile_of(spec.base_url, upstream)
+    return known if spec.stream_usage else known.updated(Profile(stream_options=False))
 
 
 # ---------------------------------------------------------------- both

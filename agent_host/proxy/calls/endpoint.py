@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -23,7 +23,9 @@ from agent_common.clock import Clock
 from agent_common.completions import cost_of
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
+from agent_common.profiles import lesson_of
 from agent_common.protocol import Usage
+from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
 from ...errors import InvalidRequest, RequestError, TooMany
@@ -36,8 +38,9 @@ from ..providers import ProviderCall, Providers
 from .addresses import check_addresses
 from .fields import check_fields
 from .held import HeldAnswers, send_in_pieces
-from .relay import Relay
+from .relay import ModelRefusal, Relay
 
+log = logger(__name__)
 READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
@@ -72,6 +75,8 @@ class ModelProxy:
     """Bytes of answers in memory, by agent."""
     media: HostPatterns
     """Hosts whose addresses a provider may be asked to fetch."""
+    without_usage: set[str] = field(default_factory=set[str])
+    """Models that have refused `stream_options`."""
 
     @asynccontextmanager
     async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
@@ -103,15 +108,41 @@ class ModelProxy:
         check_fields(payload, model)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
-        hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
+        if self._takes_stream_options(model):
+            hide_usage = streamed and _force_usage(payload)
+        else:
+            hide_usage = False
+            payload.pop("stream_options", None)
         return model, ProviderCall(operation, to_json(payload), streamed, key), hide_usage
+
+    def _takes_stream_options(self, model: CatalogModel) -> bool:
+        known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage
+        return known and model.name not in self.without_usage
+
+    def learn_refusal(self, order: ModelCallOrder, refusal: ModelRefusal) -> ProviderCall | None:
+        """Return the call as the model takes it, if it has refused `stream_options`, which is added here. Other members
+        are the agent's own. Remembered for the model."""
+        lesson = lesson_of(refusal.status, refusal.report, order.model.profile)
+        if lesson is None or lesson.stream_options is not False or order.model.name in self.without_usage:
+            return None
+        self.without_usage.add(order.model.name)
+        log.warning(
+            "the model refuses stream_options; its usage is estimated from now on",
+            model=order.model.name,
+            error=refusal.report.message,
+            catalog=f"models.{order.model.name}.profile: {{stream_options: false}}",
+        )
+        payload = as_object(read_json(order.call.content, BODY_LIMITS))
+        payload.pop("stream_options", None)
+        return replace(order.call, content=to_json(payload))
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Make the call, send its answer, and record the call in any case."""
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         last: list[Message] = []
         try:
-            last = await relay.forward(self.providers.get(order.model.provider), order.call)
+            provider = self.providers.get(order.model.provider)
+            last = await relay.forward(provider, order.call, lambda refusal: self.learn_refusal(order, refusal))
         finally:
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             record = _record(order, relay, began_at, duration_ms)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_common.protocol import Caching, ModelCard, Pricing
+from agent_common.protocol import Caching, ModelCard, Pricing, Profile
 from agent_common.redaction import redacted_url
 
 from ...errors import InvalidRequest, NotFound
@@ -46,6 +46,8 @@ class CatalogModel:
     pricing: Pricing | None = None
     capabilities: tuple[str, ...] = ("chat", "tools")
     caching: Caching = "none"
+    profile: Profile = field(default_factory=Profile)
+    """Ways in which it differs from other models."""
 
     def card(self) -> dict[str, Any]:
         """Return the entry for `/v1/models`, with OpenAI's fields and ours."""
@@ -57,8 +59,16 @@ class CatalogModel:
             capabilities=list(self.capabilities),
             upstream=self.upstream,
             caching=self.caching,
+            provider=self.provider,
+            profile=self.profile,
         )
-        return {"object": "model", "created": 0, "owned_by": self.provider, **card.model_dump(mode="json")}
+        return {
+            "object": "model",
+            "created": 0,
+            "owned_by": self.provider,
+            **card.model_dump(mode="json"),
+            "profile": self.profile.stated(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
