@@ -12,7 +12,13 @@ MAX_MENDED = 4 * 1024 * 1024
 """Characters; longer arguments are refused as they are."""
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
-_DECODER = json.JSONDecoder(strict=False)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
 
 
 def mend_arguments(text: str) -> dict[str, Any] | None:

@@ -101,6 +101,7 @@ from .permission import (
     ToolContract,
 )
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
+from .profile import Profile
 from .schemas import json_schemas
 from .usage import Usage
 
@@ -162,6 +163,7 @@ __all__ = [
     "PermissionsUpdate",
     "Pricing",
     "Problem",
+    "Profile",
     "Program",
     "PromptReply",
     "QueuedMessage",

@@ -12,6 +12,7 @@ from .model import (
     ModelEvent,
     ModelMeter,
     ModelRequest,
+    ProviderFields,
     Retrying,
     Search,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "NoteContext",
     "NoteProvider",
     "OpenGate",
+    "ProviderFields",
     "ReasoningPiece",
     "Retrying",
     "Search",

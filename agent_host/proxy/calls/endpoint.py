@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -23,7 +23,9 @@ from agent_common.clock import Clock
 from agent_common.completions import cost_of
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
+from agent_common.profiles import lesson_of
 from agent_common.protocol import Usage
+from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
 from ...errors import InvalidRequest, RequestError, TooMany
@@ -38,8 +40,9 @@ from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .held import HeldAnswers, send_in_pieces
-from .relay import Relay
+from .relay import ModelRefusal, Relay
 
+log = logger(__name__)
 READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
@@ -75,6 +78,8 @@ class ModelProxy:
     """Hosts whose addresses a provider may be asked to fetch."""
     breaker: CircuitBreaker
     cache_watch: CacheWatch
+    without_usage: set[str] = field(default_factory=set[str])
+    """Models that have refused `stream_options`."""
 
     @asynccontextmanager
     async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
@@ -105,10 +110,31 @@ class ModelProxy:
             check_fields(payload, candidate)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
-        stream_usage = self.catalog.providers[model.provider].stream_usage
-        hide_usage = streamed and request_usage(payload, stream_usage=stream_usage)
+        hide_usage = streamed and request_usage(payload, stream_usage=self._takes_stream_options(model))
         call = for_model(ProviderCall(operation, to_json(payload), streamed, key), model)
         return Attempt(model, call, hide_usage, prefix_of(payload) if call.cached else None)
+
+    def _takes_stream_options(self, model: CatalogModel) -> bool:
+        known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage
+        return known and model.name not in self.without_usage
+
+    def learn_refusal(self, attempt: Attempt, refusal: ModelRefusal) -> ProviderCall | None:
+        """Return the call as the model takes it, if it has refused `stream_options`, which is added here. Other members
+        are the agent's own. Remembered for the model."""
+        model = attempt.model
+        lesson = lesson_of(refusal.status, refusal.report, model.profile)
+        if lesson is None or lesson.stream_options is not False or model.name in self.without_usage:
+            return None
+        self.without_usage.add(model.name)
+        log.warning(
+            "the model refuses stream_options; its usage is estimated from now on",
+            model=model.name,
+            error=refusal.report.message,
+            catalog=f"models.{model.name}.profile: {{stream_options: false}}",
+        )
+        payload = as_object(read_json(attempt.call.content, BODY_LIMITS))
+        payload.pop("stream_options", None)
+        return replace(attempt.call, content=to_json(payload))
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Make the call, of the model's fallbacks too while it cannot be answered, and send the answer."""
@@ -129,7 +155,7 @@ class ModelProxy:
             await send_in_pieces(send, message)
 
     async def _instead(self, first: Attempt, model: CatalogModel) -> Attempt:
-        stream_usage = self.catalog.providers[model.provider].stream_usage
+        stream_usage = self._takes_stream_options(model)
         return await run_by_size(len(first.call.content), partial(first.instead, model, stream_usage=stream_usage))
 
     async def _attempt(
@@ -138,7 +164,8 @@ class ModelProxy:
         """Ask one model, and record the call in any case. Return the last messages of the reply."""
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         try:
-            return await relay.forward(self.providers.get(attempt.model.provider), attempt.call)
+            provider = self.providers.get(attempt.model.provider)
+            return await relay.forward(provider, attempt.call, lambda refusal: self.learn_refusal(attempt, refusal))
         finally:
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             if relay.outcome.status != "client_gone":

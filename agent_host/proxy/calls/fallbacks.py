@@ -48,8 +48,6 @@ def request_usage(payload: dict[str, Any], *, stream_usage: bool, hidden: bool =
     asked = bool(options.get("include_usage")) and not hidden
     if stream_usage:
         payload["stream_options"] = {**options, "include_usage": True}
-    elif asked or (options and not hidden):
-        payload["stream_options"] = options  # the client's own wish, for the provider to judge
     return stream_usage and not asked
 
 

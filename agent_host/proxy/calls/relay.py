@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json, to_json
 from starlette.types import Message, Send
 
-from agent_common.completions import EventSplitter, error_in, find_report, from_event, from_response, read_error_body
+from agent_common.completions import (
+    ErrorReport,
+    EventSplitter,
+    error_in,
+    find_report,
+    from_event,
+    from_response,
+    read_error_body,
+)
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
 from agent_common.protocol import Usage
 
@@ -41,6 +50,7 @@ _TOKEN = re.compile(
     rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
 )
 _MOST_HELD_BACK = 256 * 1024
+_REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
 
 
@@ -59,6 +69,17 @@ class RelayOutcome:
     """Whether another model, or another attempt, may answer."""
     outage: bool = False
     """Whether the provider as a whole seems to be down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRefusal:
+    """A model's refusal of a request."""
+
+    status: int
+    report: ErrorReport
+
+
+Learn = Callable[[ModelRefusal], ProviderCall | None]
 
 
 class Relay:
@@ -95,16 +116,22 @@ class Relay:
         """Estimated number of tokens of the answer so far."""
         return self._usage_filter.tokens or self._size // 4
 
-    async def forward(self, provider: Provider, call: ProviderCall) -> list[Message]:
+    async def forward(self, provider: Provider, call: ProviderCall, learn: Learn) -> list[Message]:
+        """Make the call and pass its answer on. `learn` gives the call as the model takes it, if it has refused it."""
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
                 body = AnswerBody(answer)
                 if answer.status >= 300:
-                    return await self._forward_error(answer, body)
-                if await body.is_document():
+                    content = await self._read(answer, body)
+                    refusal = ModelRefusal(answer.status, read_error_body(content))
+                    if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
+                        return self._forward_error(answer, content)
+                elif await body.is_document():
                     return await self._whole(answer, body)
-                return await self._stream(answer, body)
+                else:
+                    return await self._stream(answer, body)
+            return await self.forward(provider, amended, learn)
         except ProviderFailed as error:
             return self._fail(error)
         finally:
@@ -208,10 +235,9 @@ class Relay:
         if not self.client_gone:
             self.outcome.status = status
 
-    async def _forward_error(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
+    def _forward_error(self, answer: ProviderAnswer, content: bytes) -> list[Message]:
         """Forward the provider's status and error body, and how long it asks to wait; a body that is not in OpenAI's
         shape is converted."""
-        content = await self._read(answer, body)
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
