@@ -39,6 +39,8 @@ from .http import MOST_HELD, BodyLimit, problems
 from .listener import Listener, RecordedResult
 from .listening_sockets import ListeningSockets
 from .proxy import (
+    CacheWatch,
+    CircuitBreaker,
     HostCatalog,
     ModelCallLedger,
     ModelProxy,
@@ -284,7 +286,11 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
     calls = ShareCounter(parts.budget.calls)
-    model_proxy = ModelProxy(guard, catalog, providers, ledger, clock, calls, state.held, settings.media)
+    breaker = state.breaker = CircuitBreaker(clock)
+    watch = state.cache_watch = CacheWatch(clock)
+    state.model_metrics = lambda: watch.render_metrics(breaker.resting())
+    services = (guard, catalog, providers, ledger, clock, calls, state.held, settings.media, breaker, watch)
+    model_proxy = ModelProxy(*services)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
     restorer.start()
     return made

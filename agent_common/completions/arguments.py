@@ -13,8 +13,14 @@ MAX_MENDED = 4 * 1024 * 1024
 """Characters; longer arguments are refused as they are."""
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
-_DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
 ARGUMENT_LIMITS = JsonLimits(max_bytes=4 * MAX_MENDED, max_values=50_000, refuse_ambiguous=False)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)  # noqa: TID251  the cost of the text is checked
 
 
 def mend_arguments(text: str) -> dict[str, Any] | None:

@@ -131,7 +131,7 @@ def _validation_fault(fault: Any) -> str:
 
 def named_fields(report: ErrorReport) -> set[str]:
     """Return the members of a request that validating servers name by their place."""
-    names = {report.param.partition(".")[0].partition("[")[0]} if report.param else set[str]()
+    names = set(re.findall(r"[A-Za-z_]\w*", report.param))
     for one in report.details:
         where = one.get("loc")
         if isinstance(where, list):

@@ -59,10 +59,10 @@ def _is_piece_of(last: dict[str, Any], entry: dict[str, Any]) -> bool:
     return not whole and entry.get("id") in (None, last.get("id"))
 
 
-def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that fit into MAX_KEPT_BYTES, the first ones first; none is cut, as it would be wrong then."""
+def bounded(fields: Mapping[str, Any], limit: int = MAX_KEPT_BYTES) -> dict[str, Any]:
+    """Return the members that fit into `limit` bytes, the first ones first; none is cut, as it would be wrong then."""
     kept: dict[str, Any] = {}
-    left = MAX_KEPT_BYTES
+    left = limit
     for name, value in fields.items():
         size = len(to_json({name: value}))
         if size <= left:

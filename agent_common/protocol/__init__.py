@@ -103,6 +103,7 @@ from .permission import (
     ToolContract,
 )
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
+from .profile import Profile
 from .schemas import json_schemas
 from .typed_decision import TypedDecision, how_to_decide, lacks_code, read_typed_decision
 from .usage import Usage
@@ -167,6 +168,7 @@ __all__ = [
     "PermissionsUpdate",
     "Pricing",
     "Problem",
+    "Profile",
     "Program",
     "PromptReply",
     "QueuedMessage",

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from .base import Inbound, Peer
+from .profile import Profile
 
 
 class Pricing(Peer):
@@ -35,6 +36,10 @@ class ModelCard(Peer):
     capabilities: list[str] = Field(default_factory=list)
     upstream: str | None = None
     """The provider's own name of the model, which determines its tokenizer; null if it is `id`."""
+    provider: str | None = None
+    """The mesh's name for the provider that answers; null for a plain endpoint."""
+    profile: Profile | None = None
+    """Ways in which the model differs from others; null if the list does not say."""
     caching: Caching = "none"
     """Except for `none`, the provider caches prompts and reports the tokens read from the cache."""
 

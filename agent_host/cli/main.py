@@ -15,6 +15,7 @@ from agent_conformance import conformance
 from ..settings import LOADER, load_settings
 from .backup import backup
 from .enrol import enrol
+from .models import models
 from .print_errors import print_errors
 from .tokens import token
 
@@ -70,25 +71,7 @@ def run(
     print(RunOnce(driver, image, name, timeout).run(task, data_dir))
 
 
-@app.command()
-@print_errors
-def models() -> None:
-    """Show the models an agent may name."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    from ..proxy import load_catalog
-
-    names = (Column(head, no_wrap=True) for head in ("model", "provider", "its name there"))
-    table = Table(*names, "context", "output", "$/M in", "$/M out", "capabilities")
-    for model in load_catalog(load_settings()).models.values():
-        prices = (model.pricing.input, model.pricing.output) if model.pricing else (None, None)
-        known = [model.context_limit, model.max_output_tokens, *prices]
-        shown = ["unknown" if value is None else f"{value:,}" for value in known]
-        table.add_row(model.name, model.provider, model.upstream, *shown, ", ".join(model.capabilities))
-    Console(soft_wrap=True).print(table)
-
-
+app.command()(print_errors(models))
 app.command()(print_errors(token))
 app.command()(print_errors(enrol))
 app.command()(print_errors(backup))

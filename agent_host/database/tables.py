@@ -55,6 +55,8 @@ model_calls = Table(
     Column("cache_write", BigInteger),
     Column("cost_usd", Float, comment="null: no usage, or a model without a known price"),
     Column("estimated", Boolean, nullable=False, server_default=false(), comment="the usage is an estimate"),
+    Column("asked_model", String(200), comment="the name the agent used; null: that of the model"),
+    Column("fallback_reason", Text, comment="why another model was asked; may be null"),
     Index("model_calls_by_agent", "agent_id", "id"),
 )
 

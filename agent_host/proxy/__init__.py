@@ -1,6 +1,8 @@
 """The model proxy: answers agents' model calls with the host's keys and records their usage. Also web search."""
 
+from .calls.cache_watch import CacheWatch
 from .calls.endpoint import ModelProxy
+from .calls.fallbacks import CircuitBreaker
 from .catalog.catalog import CatalogModel, HostCatalog
 from .catalog_file import load_catalog
 from .ledger.ledger import ModelCallLedger
@@ -9,7 +11,9 @@ from .routes import model_routes, router
 from .search import SearchProvider, SearchService, load_search
 
 __all__ = [
+    "CacheWatch",
     "CatalogModel",
+    "CircuitBreaker",
     "DemoMove",
     "HostCatalog",
     "ModelCallLedger",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_common.net import checked_bearer
-from agent_common.protocol import Caching, Pricing
+from agent_common.profiles import profile_of
+from agent_common.protocol import Caching, Pricing, Profile
 
 from ..errors import StartError
 from ..settings import HostSettings
@@ -28,6 +30,10 @@ class _Entry(BaseModel):
 
 
 class _Price(Pricing):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _ProfileEntry(Profile):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -48,6 +54,8 @@ class _ModelEntry(_Entry):
     caching: Caching | None = None
     reasoning_effort: Effort | None = None
     extra_fields: list[str] = Field(default_factory=list[str])
+    fallbacks: list[str] = Field(default_factory=list)
+    profile: _ProfileEntry | None = None
 
 
 class _File(_Entry):
@@ -86,7 +94,12 @@ def _builtin(settings: HostSettings, providers: dict[str, ProviderSpec]) -> Host
     match settings.builtin_provider:
         case "openai":
             models = [
-                CatalogModel("default", "openai", settings.openai_model),
+                CatalogModel(
+                    "default",
+                    "openai",
+                    settings.openai_model,
+                    profile=_profile(providers["openai"], settings.openai_model),
+                ),
                 CatalogModel("embedding", "openai", "text-embedding-3-small", capabilities=("embeddings",)),
             ]
         case "anthropic":
@@ -116,9 +129,7 @@ def _from_file(path: Path, builtin: dict[str, ProviderSpec]) -> HostCatalog:
         raise StartError("\n".join(faults)) from None
     named = {name: _provider(name, entry) for name, entry in file.providers.items()}
     providers = {**builtin, **named}
-    kinds: dict[str, Kind] = {name: spec.kind for name, spec in providers.items()}
-    models = {name: _model(name, entry, kinds.get(entry.provider)) for name, entry in file.models.items()}
-    return HostCatalog(models, providers)
+    return HostCatalog({name: _model(name, entry, providers) for name, entry in file.models.items()}, providers)
 
 
 def _where(location: tuple[int | str, ...]) -> str:
@@ -139,7 +150,8 @@ def _provider(name: str, entry: _ProviderEntry) -> ProviderSpec:
     return replace(spec, set_by=entry.api_key_env or setting)
 
 
-def _model(name: str, entry: _ModelEntry, kind: Kind | None) -> CatalogModel:
+def _model(name: str, entry: _ModelEntry, providers: Mapping[str, ProviderSpec]) -> CatalogModel:
+    spec = providers.get(entry.provider)
     model = CatalogModel(
         name,
         entry.provider,
@@ -149,11 +161,21 @@ def _model(name: str, entry: _ModelEntry, kind: Kind | None) -> CatalogModel:
         entry.pricing,
         extra_fields=tuple(entry.extra_fields),
         effort=entry.reasoning_effort,
+        fallbacks=tuple(entry.fallbacks),
+        profile=_profile(spec, entry.model or name).updated(entry.profile),
     )
-    if kind == "anthropic":
+    if spec is not None and spec.kind == "anthropic":
         model = _claude(model)
     capabilities = tuple(entry.capabilities) if entry.capabilities is not None else model.capabilities
     return replace(model, capabilities=capabilities, caching=entry.caching or model.caching)
+
+
+def _profile(spec: ProviderSpec | None, upstream: str) -> Profile:
+    """Return what the table says of a model, with what its provider's entry says."""
+    if spec is None or spec.kind != "openai":
+        return Profile()
+    known = profile_of(spec.base_url, upstream)
+    return known if spec.stream_usage else known.updated(Profile(stream_options=False))
 
 
 # ---------------------------------------------------------------- both
@@ -179,6 +201,13 @@ def _unusable(catalog: HostCatalog) -> list[str]:
         f"MESH_MODELS: models.{model.name}.provider: there is no provider {model.provider!r}; there are {known}"
         for model in catalog.models.values()
         if model.provider not in catalog.providers
+    ]
+    names = ", ".join(sorted(catalog.models))
+    faults += [
+        f"MESH_MODELS: models.{model.name}.fallbacks: there is no other model {other!r}; there are {names}"
+        for model in catalog.models.values()
+        for other in model.fallbacks
+        if other == model.name or other not in catalog.models
     ]
     if faults:
         return faults

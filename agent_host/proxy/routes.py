@@ -10,7 +10,9 @@ from starlette.routing import Route
 from ..access import identify, require_operator
 from ..database import HostDatabase
 from . import search
+from .calls.cache_watch import CacheWatch
 from .calls.endpoint import ModelEndpoint, ModelProxy
+from .calls.fallbacks import CircuitBreaker
 from .catalog.catalog import HostCatalog
 from .ledger.ledger import ModelCallLedger
 from .ledger.report import LedgerReport, read_report
@@ -51,4 +53,8 @@ async def usage(
     ledger: ModelCallLedger = request.app.state.ledger
     database: HostDatabase = request.app.state.database
     await ledger.flush()
-    return await database.run(lambda connection: read_report(connection, agent, limit))
+    report = await database.run(lambda connection: read_report(connection, agent, limit))
+    breaker: CircuitBreaker = request.app.state.breaker
+    resting = {name: round(seconds, 1) for name, seconds in breaker.resting().items()}
+    watch: CacheWatch = request.app.state.cache_watch
+    return report.model_copy(update={"resting_providers": resting, "cold_models": watch.cold_models})

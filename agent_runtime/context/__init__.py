@@ -5,6 +5,7 @@ from .load_view import CurrentTurn, read_view
 from .notes import METADATA_KEY as NOTES_KEY
 from .notes import bound_notes, format_time, notes_of, sent_note, serialize_notes
 from .prompt import PromptEnvironment, PromptInputs, digest, system_prompt
+from .provider_fields import as_provider_metadata, call_metadata, message_metadata
 from .provider_messages import (
     Step,
     ToolCallRecord,
@@ -37,13 +38,16 @@ __all__ = [
     "TokenCalibrations",
     "ToolCallRecord",
     "View",
+    "as_provider_metadata",
     "bound_notes",
+    "call_metadata",
     "cut_all",
     "cut_for",
     "denied_text",
     "digest",
     "error_envelope",
     "format_time",
+    "message_metadata",
     "notes_of",
     "read_view",
     "runtime_message_text",

@@ -5,6 +5,7 @@ Equal bytes in both cases keep the provider's prompt cache valid across a restar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +14,10 @@ from pydantic_core import to_json
 
 from agent_common.protocol import is_object
 
-from ..ports import Note
+from ..ports import Note, ProviderFields
 from ..sessions import INVALID_RESULT, NOTICE, RETRY, STEER, approval_id, approvals_shown, tool_name
 from .notes import notes_block
+from .provider_fields import kept_in
 from .sanitize import escape_result_json, escape_text, wrap_data
 
 PEOPLE_ONLY_METADATA = ("duration_ms", "transcript", "usage", "depth")
@@ -33,6 +35,8 @@ RESULT_SOURCES = {
 """Tool -> source of its results, and the argument that describes it further. Other tools are named as the source."""
 TRUSTED_RESULT_TOOLS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})
 """Tools whose results contain only text of the runtime or of the person who was asked."""
+INVALID_NAME = "invalid_name"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_SOURCE_CHARACTERS = 200
 """Maximum characters of such an argument."""
 
@@ -50,6 +54,8 @@ class ToolCallRecord:
     """Whether a person has approved it."""
     approved_for: tuple[str, ...] | None = None
     """The resources that it touched when the person was asked; None: not recorded."""
+    kept: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What is kept of its provider (`provider_fields`)."""
 
 
 @dataclass(slots=True)
@@ -62,6 +68,10 @@ class Step:
     """Messages to the model after the results, from the runtime or from a steering person."""
     rejected: bool = False
     """Whether it was a final answer that was not accepted; a notice says why."""
+    reasoning: str = ""
+    """The reasoning before the text; only the model that made it may be sent it."""
+    kept: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What is kept of its provider with the text or the reasoning."""
 
     @property
     def open_calls(self) -> list[ToolCallRecord]:
@@ -109,12 +119,17 @@ def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] =
     `kept_characters_of` gives the characters to show of a call's result; None: all.
     """
     messages: list[dict[str, Any]] = []
-    if step.text or step.calls:
+    text = step.text if step.text.strip() else ""  # providers refuse messages without a visible character
+    if text or step.calls:
         calls = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call.input)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": _sent_name(call.name), "arguments": _arguments(call.input)},
+            }
             for call in step.calls
         ]
-        assistant = {"role": "assistant", "content": step.text or None}
+        assistant = {"role": "assistant", "content": text or None}
         messages.append({**assistant, "tool_calls": calls} if calls else assistant)
     messages += [
         {"role": "tool", "tool_call_id": call.id, "content": _shortened(_result(call), kept_characters_of(call.id))}
@@ -122,6 +137,28 @@ def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] =
     ]
     messages += [{"role": "user", "content": notice} for notice in step.notices]
     return [to_json(message) for message in messages]
+
+
+def fields_of(step: Step) -> ProviderFields | None:
+    """Return all that a step keeps; None if it keeps nothing."""
+    carriers = [step.kept, *(call.kept for call in step.calls)]
+    models = [kept["model"] for kept in carriers if kept]
+    if not models:
+        return None
+    own = [kept if kept and kept["model"] == models[-1] else {} for kept in carriers]
+    none: dict[str, Any] = {}
+    message = next((kept for kept in own if "message" in kept or "reasoning" in kept), none)
+    member, members = message.get("reasoning"), message.get("message")
+    ids = {
+        call.id: kept["id"] for call, kept in zip(step.calls, own[1:], strict=True) if isinstance(kept.get("id"), str)
+    }
+    return ProviderFields(
+        models[-1],
+        members if is_object(members) else {},
+        (member, step.reasoning) if isinstance(member, str) and step.reasoning else None,
+        tuple(kept["call"] if is_object(kept.get("call")) else {} for kept in own[1:]),
+        ids,
+    )
 
 
 def steps_of(parts: Sequence[dict[str, Any]], reply_id: str = "") -> Iterator[Step]:
@@ -138,6 +175,10 @@ def steps_of(parts: Sequence[dict[str, Any]], reply_id: str = "") -> Iterator[St
             step = Step()
         elif kind == "text":
             step.text += part["text"]
+            step.kept = kept_in(part) or step.kept
+        elif kind == "reasoning":
+            step.reasoning += part["text"]
+            step.kept = kept_in(part) or step.kept
         elif kind == NOTICE:
             step.notices.append(runtime_message_text(part["data"]["text"]))
             step.rejected = step.rejected or part["data"].get("reason") == INVALID_RESULT
@@ -146,6 +187,7 @@ def steps_of(parts: Sequence[dict[str, Any]], reply_id: str = "") -> Iterator[St
                 step.notices.append(user_message_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
             call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part))
+            call.kept = kept_in(part)
             if reply_id and part["state"] == "approval-responded":
                 _mark_approved(call, reply_id, part["approval"], shown)
             step.calls.append(call)
@@ -176,6 +218,11 @@ def _sourced(call: ToolCallRecord, envelope: object) -> object:
     source = f"{kind} {what[:MAX_SOURCE_CHARACTERS]}" if isinstance(what, str) else kind
     head = {"type": envelope["type"]} if "type" in envelope else {}
     return {**head, "source": source, **envelope}
+
+
+def _sent_name(name: str) -> str:
+    """Return a name that every provider takes. A model may have called a tool that cannot exist."""
+    return name if _NAME.fullmatch(name) else INVALID_NAME
 
 
 def _arguments(value: Any) -> str:

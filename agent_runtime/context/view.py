@@ -13,10 +13,10 @@ from typing import Any
 from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own making
 
 from ..agents import DEFAULT
-from ..ports import Note, ToolSpec
+from ..ports import Note, ProviderFields, ToolSpec
 from ..sessions import Marker, Message, Shortened
 from .notes import notes_of, sent_note
-from .provider_messages import Step, serialize_step, serialize_summary, serialize_user_message, steps_of
+from .provider_messages import Step, fields_of, serialize_step, serialize_summary, serialize_user_message, steps_of
 from .sanitize import escape_json_texts, escape_result_json
 
 AGENT_SWITCH_TEXT = "from here on you act as agent {now}; what was said before was said by agent {was}"
@@ -61,6 +61,8 @@ class View:
         """The agent that was addressed last."""
         self._turn, self._step = "", 0
         self._shortened = {(one.message_id, one.call_id): one.kept for one in marker.shortened} if marker else {}
+        self.fields: dict[int, ProviderFields] = {}
+        """What providers gave with messages, by their index."""
         self.cut_points: list[CutPoint] = []
         """The points at which it can be cut, in order."""
         self.size = sum(map(len, self._messages))
@@ -87,6 +89,11 @@ class View:
     @property
     def messages(self) -> Sequence[bytes]:
         return self._messages
+
+    @property
+    def turn_start(self) -> int:
+        """Index of the message that began the current turn."""
+        return next((point.index for point in reversed(self.cut_points) if point.step == 0), 0)
 
     @property
     def last_answer(self) -> str | None:
@@ -164,11 +171,13 @@ class View:
         self._step += 1
         if self._marker is None or not self._marker.omits_step(self._turn, self._step):
             self.cut_points.append(CutPoint(len(self._messages), self._turn, self._step, self._agent))
+            if (step.text.strip() or step.calls) and (fields := fields_of(step)) is not None:
+                self.fields[len(self._messages)] = fields
             self._add(messages)
 
     def replace_with(self, other: View) -> None:
         """Take over the content of another view, so that all holders of this one see the compacted conversation."""
-        for name in ("_marker", "_messages", "_agent", "_turn", "_step", "_shortened", "cut_points", "size"):
+        for name in ("_marker", "_messages", "_agent", "_turn", "_step", "_shortened", "fields", "cut_points", "size"):
             setattr(self, name, getattr(other, name))
 
     def _kept_characters(self, call_id: str) -> int | None:

@@ -79,6 +79,11 @@ class ModelCatalog:
             await self.models(age)
         return self._cards.get(name)
 
+    async def fetch_once(self, name: str) -> None:
+        """Fetch the list of the mesh if it was never fetched, so that the model's provider and profile are known."""
+        if self._complete and self._fetched is None:
+            await self.card(name)
+
     async def require(self, name: str) -> None:
         """Raise InvalidRequest `unknown_model`, with the known names, if the model certainly does not exist."""
         if not self._complete:

@@ -24,6 +24,7 @@ from agent_common.protocol import ModelCard, is_object
 from ..errors import MeshUnavailable, ModelError
 from ..ports import ModelMeter, OpenGate, SideEffectGate
 from .catalog import ModelCatalog
+from .skill_requests import RefusedRequest, checked_body
 from .usage import with_cost
 
 TIMEOUT_SECONDS = 120.0
@@ -85,6 +86,22 @@ class MeshClient:
         with _answer_expected():
             return [entry["embedding"] for entry in raw["data"]]
 
+    async def request(self, path: str, body: Any, meter: ModelMeter | None = None, /) -> dict[str, Any]:
+        """Return the answer to a request of OpenAI's own form as `{status, body}`. Raises ToolFailure if the meter
+        refuses the call."""
+        try:
+            checked = checked_body(path, body, self._model)
+        except RefusedRequest as refusal:
+            error = {"message": str(refusal), "type": "invalid_request_error", "param": None, "code": "not_allowed"}
+            return {"status": 400, "body": {"error": error}}
+        if meter is not None:
+            await meter.check_budget(checked["model"])
+        status, answer = await self._exchange(f"/{path}", checked)
+        raw = await self._read(answer)
+        if status < 300:
+            await self._spend(raw, checked["model"], meter)
+        return {"status": status, "body": raw}
+
     async def close(self) -> None:
         await self._http.close()
 
@@ -93,14 +110,21 @@ class MeshClient:
         model = body["model"]
         if meter is not None:
             await meter.check_budget(model)
-        raw = await self._post(path, body)
+        status, answer = await self._exchange(path, body)
+        if not 200 <= status < 300:
+            message = read_error_body(answer).message
+            raise MeshUnavailable(f"the mesh at {self._url} refused: {status}: {message}")
+        raw = await self._read(answer)
+        await self._spend(raw, model, meter)
+        return raw
+
+    async def _spend(self, raw: Any, model: str, meter: ModelMeter | None) -> None:
         if meter is not None and is_object(raw) and (report := find_report(raw)) is not None:
             card = await self._catalog.card(model)
             meter.spend(with_cost(read_usage(report), card.pricing if card else None))
-        return raw
 
-    async def _post(self, path: str, body: dict[str, Any]) -> Any:
-        """The JSON of the answer. Raises MeshUnavailable."""
+    async def _exchange(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Return status and body of the answer. Raises MeshUnavailable if there is none."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await self._gate.wait_open()
@@ -108,12 +132,11 @@ class MeshClient:
             raise MeshUnavailable("the channel to the host is broken; model calls are suspended") from None
         try:
             async with self._http.request("POST", path, to_json(body)) as reply:
-                status, answer = reply.status, await reply.body(ANSWER_LIMITS.max_bytes + 1)
+                return reply.status, await reply.body(ANSWER_LIMITS.max_bytes + 1)
         except TransportFault as fault:
             raise MeshUnavailable(f"the mesh at {self._url} cannot be reached: {fault.message}") from fault
-        if not 200 <= status < 300:
-            message = read_error_body(answer).message
-            raise MeshUnavailable(f"the mesh at {self._url} refused: {status}: {message}")
+
+    async def _read(self, answer: bytes) -> Any:
         try:
             return await read_json_async(answer, ANSWER_LIMITS)
         except JsonRefused as refusal:

@@ -11,21 +11,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import Any
-
-from pydantic_core import to_json
 
 from agent_common.backoff import Backoff
-from agent_common.completions import CompletionReader, from_response, is_loading
+from agent_common.completions import CompletionReader, from_response, is_loading, read_error_body
 from agent_common.net import HttpPool, TransportFault
-from agent_common.protocol import Caching
+from agent_common.profiles import lesson_of
+from agent_common.protocol import Profile
 
 from ..errors import ModelError
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
 from .answer_stream import read_answer
 from .attempt_log import AttemptLog
-from .caching import cache_fields, with_cache_marks
 from .catalog import ModelCatalog
+from .model_profiles import ModelProfiles
+from .request_body import request_body
 from .usage import with_cost
 
 MAX_RETRY_SECONDS = 60.0
@@ -33,6 +32,8 @@ MAX_RETRY_SECONDS = 60.0
 FIRST_BYTE_FACTOR = 2.5
 LOADING_SECONDS = 180.0
 """For how long a model that its server is loading is waited for, whatever the number of attempts."""
+MAX_LESSONS = 4
+"""Refusals of one call that are answered by a request as they want it."""
 EMPTY_ANSWER = "the model's answer is empty"
 _BACKOFF = Backoff(first=0.5, most=16.0, jitter=0.5)
 _LOADING_BACKOFF = Backoff(first=1.0, most=5.0, jitter=0.5)
@@ -61,20 +62,20 @@ class ModelClient:
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
         idle, first = retry_policy.idle_seconds, retry_policy.first_byte_seconds
         self._http = HttpPool(url, wanted | headers, read_timeout=idle, first_timeout=first)
+        self._profiles = ModelProfiles(url, catalog)
         self._begin_inside_reasoning: dict[str, None] = {}
         """Models whose answers begin inside reasoning, without its mark, as far as they have shown it."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream a completion. It is retried, with backoff, only before the first token, because output is never
         withdrawn. An empty answer is repeated once."""
-        card = self._catalog.cards.get(request.model)
-        body = _body(request, card.caching if card is not None else "none")
+        await self._catalog.fetch_once(request.model)
         retries = _Retries(request.attempts or self._retry_policy.attempts)
         while True:
             retries.attempt += 1
             started, line = False, AttemptLog(request, retries.attempt)
             try:
-                async for event in self._once(request, body, line):
+                async for event in self._once(request, line):
                     if not started and isinstance(event, Completion) and retries.repeats_empty(event):
                         yield Retrying(retries.attempt, EMPTY_ANSWER, 0.0, event.usage)
                         break
@@ -82,6 +83,10 @@ class ModelClient:
                     yield event
                 else:
                     return
+            except _Learnt as lesson:
+                if not retries.repeats_lesson():
+                    raise lesson.error from None
+                line.log_failure(lesson.error, 0.0)
             except ModelError as error:
                 delay = None if started else retries.delay(error)
                 line.log_failure(error, delay)
@@ -93,34 +98,48 @@ class ModelClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, request: ModelRequest, body: bytes, line: AttemptLog) -> AsyncIterator[ModelEvent]:
+    async def _once(self, request: ModelRequest, line: AttemptLog) -> AsyncIterator[ModelEvent]:
+        card, profile = self._catalog.cards.get(request.model), self._profiles.profile(request.model)
+        maker = self._profiles.maker(request.model)
+        body = request_body(request, card.caching if card is not None else "none", maker, profile)
         thinking = request.model in self._begin_inside_reasoning
         reader = CompletionReader(len(body), thinking=thinking, tools=request.tools is not None)
         begun = False
         try:
-            async with self._http.request("POST", "/chat/completions", body) as reply:
+            path, idle = "/chat/completions", profile.idle_seconds
+            async with self._http.request("POST", path, body, read_timeout=idle) as reply:
                 begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)
                 if reply.status != 200:
-                    error = from_response(reply.status, reply.headers, await reply.body())
+                    refusal = await reply.body()
+                    error = from_response(reply.status, reply.headers, refusal)
+                    self._learn(request.model, profile, reply.status, refusal, error)
                     raise await self._explain_unknown_model(error, request.model)
                 async for event in read_answer(reply, reader):
                     yield event
         except TransportFault as fault:
             self._catalog.reachable = False
-            raise self._transport_error(fault, begun=begun) from fault
+            raise self._transport_error(fault, profile, begun=begun) from fault
         self._remember_reasoning(request.model, begins_inside=reader.began_inside_reasoning)
-        completion = self._priced(request, _completion(reader))
+        completion = self._priced(request, _completion(reader, maker))
         line.log_completion(completion)
         yield completion
 
-    def _transport_error(self, fault: TransportFault, *, begun: bool) -> ModelError:
+    def _learn(self, model: str, sent: Profile, status: int, refusal: bytes, error: ModelError) -> None:
+        """Remember what a refusal says of the model. Raises _Learnt if the request is worth repeating as it wants."""
+        lesson = lesson_of(status, read_error_body(refusal), sent)
+        if lesson is not None:
+            self._profiles.learn(model, lesson, error.message)
+            raise _Learnt(error)
+
+    def _transport_error(self, fault: TransportFault, profile: Profile, *, begun: bool) -> ModelError:
         """Return the error of a connection that failed. A provider that was silent from the beginning still works on
         the request, so that it is not repeated."""
         if not fault.timed_out:
             return ModelError(f"the model endpoint {self._url} cannot be reached: {fault.message}", transient=True)
-        seconds = self._retry_policy.idle_seconds if begun else self._retry_policy.first_byte_seconds
+        idle = max(self._retry_policy.idle_seconds, profile.idle_seconds or 0)
+        seconds = idle if begun else idle * FIRST_BYTE_FACTOR
         return ModelError(f"the model at {self._url} sent nothing for {seconds:g} s", transient=begun)
 
     def _remember_reasoning(self, model: str, *, begins_inside: bool) -> None:
@@ -153,7 +172,7 @@ class _Retries:
     def __init__(self, attempts: int) -> None:
         self.attempt = 0
         self._attempts = attempts
-        self._empty = self._loading = 0
+        self._empty = self._loading = self._lessons = 0
         self._began = time.monotonic()
 
     def repeats_empty(self, completion: Completion) -> bool:
@@ -162,6 +181,12 @@ class _Retries:
             return False
         self._empty += 1
         return self._empty == 1
+
+    def repeats_lesson(self) -> bool:
+        """Whether a request is repeated as its refusal has taught. That costs no attempt."""
+        self._lessons += 1
+        self.attempt -= 1
+        return self._lessons <= MAX_LESSONS
 
     def delay(self, error: ModelError) -> float | None:
         """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: there is
@@ -179,7 +204,15 @@ class _Retries:
         return _BACKOFF.pause(counted)
 
 
-def _completion(reader: CompletionReader) -> Completion:
+class _Learnt(Exception):
+    """A refusal has taught how the request is taken."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _completion(reader: CompletionReader, maker: str) -> Completion:
     return Completion(
         reader.stop_reason,
         reader.calls,
@@ -187,19 +220,7 @@ def _completion(reader: CompletionReader) -> Completion:
         reader.model,
         usage_reported=reader.report is not None,
         empty=reader.empty,
+        maker=maker,
+        fields=reader.fields,
+        reasoning_member=reader.reasoning_member,
     )
-
-
-def _body(request: ModelRequest, caching: Caching) -> bytes:
-    """Return the request as JSON, joined from parts that were serialized once."""
-    head: dict[str, Any] = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
-    if request.max_tokens is not None:
-        head["max_tokens"] = request.max_tokens
-    if request.temperature is not None:
-        head["temperature"] = request.temperature
-    head |= cache_fields(caching, request)
-    messages = with_cache_marks(request.messages) if caching == "breakpoints" else request.messages
-    pieces = [to_json(head)[:-1], b',"messages":[', b",".join(messages), b"]"]
-    if request.tools is not None:
-        pieces += [b',"tools":', request.tools, b',"tool_choice":"', request.tool_choice.encode(), b'"']
-    return b"".join((*pieces, b"}"))

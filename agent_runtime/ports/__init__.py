@@ -12,6 +12,7 @@ from .model import (
     ModelEvent,
     ModelMeter,
     ModelRequest,
+    ProviderFields,
     Retrying,
     Search,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "NoteProvider",
     "OpenGate",
     "OutsideText",
+    "ProviderFields",
     "ReasoningPiece",
     "Retrying",
     "Search",

@@ -11,6 +11,24 @@ from agent_common.protocol import ModelCard, SearchHit, Usage
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderFields:
+    """What a provider gave with one message, beyond what every model is sent, and wants to see again."""
+
+    model: str
+    """The model that made it: only this one is sent it."""
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Members of the message."""
+    reasoning: tuple[str, str] | None = None
+    """The member under which reasoning came, and its text."""
+    calls: Sequence[Mapping[str, Any]] = ()
+    """Members of each of its calls."""
+    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Ids of calls that are recorded under another one -> as they came."""
+    rendered: dict[tuple[bytes, bool], bytes] = field(default_factory=dict[tuple[bytes, bool], bytes], compare=False)
+    """Messages with these fields, as they were sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call. Messages and tools are serialized already, so that a long history is not processed again."""
 
@@ -28,6 +46,10 @@ class ModelRequest:
     temperature: float | None = None
     attempts: int | None = None
     """Attempts before a transient failure counts; None: the client's default."""
+    fields: Mapping[int, ProviderFields] = field(default_factory=dict[int, ProviderFields])
+    """What providers gave with messages, by their index."""
+    turn_start: int = 0
+    """Index of the message that began the current turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +75,12 @@ class Completion:
     """Whether the provider reported the usage; otherwise it is estimated."""
     empty: bool = False
     """Whether it has no visible text and no call."""
+    maker: str = ""
+    """The model and its provider, by a name that stays the same."""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Members of the message that we do not know."""
+    reasoning_member: str = ""
+    """The member under which its reasoning came; empty if it came in the text."""
 
 
 ModelEvent = Retrying | AnswerPiece | Completion
@@ -99,6 +127,8 @@ class Mesh(Protocol):
     async def embed(
         self, texts: Sequence[str], meter: ModelMeter | None = None, /, *, model: str | None = None
     ) -> list[list[float]]: ...
+
+    async def request(self, path: str, body: Any, meter: ModelMeter | None = None, /) -> dict[str, Any]: ...
 
 
 class Search(Protocol):

@@ -48,8 +48,8 @@ class Recorded:
 
     @property
     def tool_names(self) -> list[str]:
-        """Names of the offered tools."""
-        return [str(tool["function"]["name"]) for tool in _objects(self.fields.get("tools"))]
+        """Names of the offered tools, in OpenAI's shape or in Anthropic's."""
+        return [str(tool.get("function", tool)["name"]) for tool in _objects(self.fields.get("tools"))]
 
     @property
     def last_user_text(self) -> str:

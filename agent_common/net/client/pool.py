@@ -64,11 +64,17 @@ class HttpPool:
         self._first_seconds = read_timeout if first_timeout is None else first_timeout
         self._idle: list[HttpConnection] = []
 
-    def request(self, method: str, path: str, body: bytes | None = None) -> AbstractAsyncContextManager[HttpResponse]:
-        """Send a request. Leaving the block before the end of the body closes the connection. Raises TransportFault."""
+    def request(
+        self, method: str, path: str, body: bytes | None = None, *, read_timeout: float | None = None
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """Send a request. Leaving the block before the end of the body closes the connection. Raises TransportFault.
+
+        `read_timeout`: where it is longer than the pool's, both timeouts are longer by that factor.
+        """
+        factor = max(1.0, (read_timeout or 0.0) / self._idle_seconds)
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
-        return self.request_raw(head + (body or b""), self._idle_seconds, self._first_seconds)
+        return self.request_raw(head + (body or b""), self._idle_seconds * factor, self._first_seconds * factor)
 
     @asynccontextmanager
     async def request_raw(

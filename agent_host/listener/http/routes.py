@@ -129,8 +129,9 @@ async def audit(
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """Return the listener's metrics, for Prometheus."""
-    return Response(_listener(request).render_metrics(), media_type=_METRICS)
+    """Return the metrics of the listener and of model calls, for Prometheus."""
+    models = getattr(request.app.state, "model_metrics", str)  # a host that only listens calls no models
+    return Response(_listener(request).render_metrics() + models(), media_type=_METRICS)
 
 
 def _json_response(body: WorkRecord | AcceptedWork, status: int) -> Response:

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -23,7 +23,9 @@ from agent_common.clock import Clock
 from agent_common.completions import cost_of
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
+from agent_common.profiles import lesson_of
 from agent_common.protocol import Usage
+from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
 from ...errors import InvalidCall, RequestError, TooMany
@@ -34,28 +36,30 @@ from ..ledger.ledger import CallRecord, ModelCallLedger
 from ..ledger.lines import RefusalLog, log_call
 from ..providers import ProviderCall, Providers
 from .addresses import check_addresses
+from .cache_watch import CacheWatch, prefix_of
+from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .held import HeldAnswers, send_in_pieces
-from .relay import Relay
+from .relay import ModelRefusal, Relay
 
+log = logger(__name__)
 READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
 """The number of values allows for embeddings of token lists, which hold hundreds of thousands of tokens."""
 LONGEST_NAME = 256
 """Characters of a model's name."""
+_MOST_OF_A_REASON = 500
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCallOrder:
-    """A checked request: its caller, its model, and the call to make."""
+    """A checked request: its caller, and the call to make first."""
 
     caller: HostCaller
     request_id: str
-    model: CatalogModel
-    call: ProviderCall
-    hide_usage: bool
+    first: Attempt
     size: int
     """Size of the request in bytes."""
 
@@ -74,6 +78,10 @@ class ModelProxy:
     """Bytes of answers in memory, by agent."""
     media: HostPatterns
     """Hosts whose addresses a provider may be asked to fetch."""
+    breaker: CircuitBreaker
+    cache_watch: CacheWatch
+    without_usage: set[str] = field(default_factory=set[str])
+    """Models that have refused `stream_options`."""
 
     @asynccontextmanager
     async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
@@ -92,37 +100,83 @@ class ModelProxy:
         """Read and check a request. Raises RequestError if it is refused."""
         self.ledger.check_capacity()
         body, key = await request.body(), _idempotency_key(caller, request.headers)
-        model, call, hide_usage = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
-        return ModelCallOrder(caller, _request_id(request.headers), model, call, hide_usage, len(body))
+        first = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
+        return ModelCallOrder(caller, _request_id(request.headers), first, len(body))
 
-    def _parse_call(
-        self, body: bytes, operation: Operation, key: str | None
-    ) -> tuple[CatalogModel, ProviderCall, bool]:
-        """Return the model, the call, and whether to hide usage from the client. Raises RequestError."""
+    def _parse_call(self, body: bytes, operation: Operation, key: str | None) -> Attempt:
+        """Return the call that the request asks for. Raises RequestError."""
         payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
-        check_fields(payload, model, operation)
+        for candidate in candidates(self.catalog, model, operation):
+            check_fields(payload, candidate, operation)
         payload["model"] = model.upstream
         streamed = operation == "chat" and bool(payload.get("stream"))
-        hide_usage = streamed and self.catalog.providers[model.provider].stream_usage and _force_usage(payload)
-        cached = model.caching != "none"
-        call = ProviderCall(operation, to_json(payload), streamed, key, model.max_output_tokens, model.effort, cached)
-        return model, call, hide_usage
+        hide_usage = streamed and request_usage(payload, stream_usage=self._takes_stream_options(model))
+        call = for_model(ProviderCall(operation, to_json(payload), streamed, key), model)
+        return Attempt(model, call, hide_usage, prefix_of(payload) if call.cached else None)
+
+    def _takes_stream_options(self, model: CatalogModel) -> bool:
+        known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage
+        return known and model.name not in self.without_usage
+
+    def learn_refusal(self, attempt: Attempt, refusal: ModelRefusal) -> ProviderCall | None:
+        """Return the call as the model takes it, if it has refused `stream_options`, which is added here. Other members
+        are the agent's own. Remembered for the model."""
+        model = attempt.model
+        lesson = lesson_of(refusal.status, refusal.report, model.profile)
+        if lesson is None or lesson.stream_options is not False or model.name in self.without_usage:
+            return None
+        self.without_usage.add(model.name)
+        log.warning(
+            "the model refuses stream_options; its usage is estimated from now on",
+            model=model.name,
+            error=refusal.report.message,
+            catalog=f"models.{model.name}.profile: {{stream_options: false}}",
+        )
+        payload = as_object(read_json(attempt.call.content, BODY_LIMITS))
+        payload.pop("stream_options", None)
+        return replace(attempt.call, content=to_json(payload))
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
-        """Make the call, send its answer, and record the call in any case."""
-        began_at, began = self.clock.now_ms(), self.clock.monotonic()
+        """Make the call, of the model's fallbacks too while it cannot be answered, and send the answer."""
+        first = order.first
+        models = candidates(self.catalog, first.model, first.call.operation)
         last: list[Message] = []
-        try:
-            last = await relay.forward(self.providers.get(order.model.provider), order.call)
-        finally:
-            duration_ms = round((self.clock.monotonic() - began) * 1000)
-            record = _record(order, relay, began_at, duration_ms)
-            self.ledger.record(record)
-            log_call(record, relay.outcome.code, relay.outcome.error)
+        reason: str | None = None
+        for model in self.breaker.usable(models):
+            attempt = first if model is first.model else await self._instead(first, model)
+            if model is not first.model:
+                reason = reason or f"the provider {first.model.provider!r} rests after several outages"
+            relay.begin(attempt, reason, replaceable=model is not models[-1])
+            last = await self._attempt(order, attempt, relay, reason)
+            if not relay.may_be_replaced:
+                break
+            reason = f"{model.name}: {relay.outcome.error}"[:_MOST_OF_A_REASON]
         for message in last:
             await send_in_pieces(send, message)
+
+    async def _instead(self, first: Attempt, model: CatalogModel) -> Attempt:
+        stream_usage = self._takes_stream_options(model)
+        return await run_by_size(len(first.call.content), partial(first.instead, model, stream_usage=stream_usage))
+
+    async def _attempt(
+        self, order: ModelCallOrder, attempt: Attempt, relay: Relay, reason: str | None
+    ) -> list[Message]:
+        """Ask one model, and record the call in any case. Return the last messages of the reply."""
+        began_at, began = self.clock.now_ms(), self.clock.monotonic()
+        try:
+            provider = self.providers.get(attempt.model.provider)
+            return await relay.forward(provider, attempt.call, lambda refusal: self.learn_refusal(attempt, refusal))
+        finally:
+            duration_ms = round((self.clock.monotonic() - began) * 1000)
+            if relay.outcome.status != "client_gone":
+                self.breaker.note(attempt.model.provider, outage=relay.outcome.outage)
+            record = _record(order, attempt, relay, began_at, duration_ms, reason)
+            if record.usage is not None and not record.estimated and attempt.call.operation == "chat":
+                self.cache_watch.note(order.caller.agent_id, attempt.model, attempt.prefix, record.usage)
+            self.ledger.record(record)
+            log_call(record, relay.outcome.code, relay.outcome.error)
 
 
 class ModelEndpoint:
@@ -143,7 +197,7 @@ class ModelEndpoint:
                 self._refusals.log(caller.agent_id, error)
                 raise
             held = HeldAnswers(self._proxy.held, caller.agent_id)
-            relay = Relay(send, order.request_id, order.model.pricing, held, hide_usage=order.hide_usage)
+            relay = Relay(send, order.request_id, held)
             with closing(held):
                 async with anyio.create_task_group() as group:
                     group.start_soon(_cancel_on_disconnect, receive, relay, group.cancel_scope)
@@ -187,11 +241,6 @@ def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
     return payload
 
 
-def _force_usage(payload: dict[str, Any]) -> bool:
-    """Ask the provider for the usage of a stream. Returns True if the client did not ask for it."""
-    options: dict[str, Any] = payload.get("stream_options") or {}
-    payload["stream_options"] = {**options, "include_usage": True}
-    return not options.get("include_usage")
 
 
 def _request_id(headers: Mapping[str, str]) -> str:
@@ -205,32 +254,36 @@ def _idempotency_key(caller: HostCaller, headers: Mapping[str, str]) -> str | No
     return sha256(f"{caller.agent_id}\n{given}".encode()).hexdigest() if given else None
 
 
-def _record(order: ModelCallOrder, relay: Relay, began_at: int, duration_ms: int) -> CallRecord:
+def _record(
+    order: ModelCallOrder, attempt: Attempt, relay: Relay, began_at: int, duration_ms: int, reason: str | None
+) -> CallRecord:
     outcome = relay.outcome
     usage, estimated = outcome.usage, False
     answered = outcome.http_status is not None and outcome.http_status < 300
     if usage is None and (answered or outcome.status == "client_gone"):
-        usage, estimated = _estimate(order, relay.tokens), True
+        usage, estimated = _estimate(order.size, attempt.model, relay.tokens), True
     return CallRecord(
         request_id=order.request_id,
         agent_id=order.caller.agent_id,
-        operation=order.call.operation,
-        model=order.model.name,
-        provider=order.model.provider,
-        upstream_model=order.model.upstream,
-        streamed=order.call.streamed,
+        operation=attempt.call.operation,
+        model=attempt.model.name,
+        provider=attempt.model.provider,
+        upstream_model=attempt.model.upstream,
+        streamed=attempt.call.streamed,
         status=outcome.status,
         http_status=outcome.http_status,
         started_at=began_at,
         duration_ms=duration_ms,
         usage=usage,
         estimated=estimated,
+        asked_model=order.first.model.name if reason else None,
+        fallback_reason=reason,
     )
 
 
-def _estimate(order: ModelCallOrder, output: int) -> Usage:
+def _estimate(size: int, model: CatalogModel, output: int) -> Usage:
     """Estimate the usage of a call whose provider reported none, at four bytes of the request for a token."""
-    most = order.model.context_limit or order.size
-    usage = Usage(input=min(order.size // 4, most), output=output)
-    pricing = order.model.pricing
+    most = model.context_limit or size
+    usage = Usage(input=min(size // 4, most), output=output)
+    pricing = model.pricing
     return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  reads at most INLINE_BYTES
 from starlette.types import Message, Send
 
-from agent_common.completions import EventSplitter, error_in, find_report, from_event, from_response, read_error_body
+from agent_common.completions import (
+    ErrorReport,
+    EventSplitter,
+    error_in,
+    find_report,
+    from_event,
+    from_response,
+    read_error_body,
+)
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
-from agent_common.protocol import Pricing, Usage
+from agent_common.protocol import Usage
 
 from ...errors import ModelError, ProviderFailed
 from ...http import openai_error
@@ -18,6 +28,7 @@ from ..json_access import as_object
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
 from .answer_body import AnswerBody
+from .fallbacks import Attempt
 from .held import HeldAnswers
 from .usage import find_usage, priced_usage
 from .usage_filter import UsageFilter
@@ -33,6 +44,13 @@ _OPENAI_CODES = {
     "unknown_model": "model_not_found",
 }
 """What an error means -> OpenAI's code for it."""
+_LASTING = frozenset(("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"))
+_OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
+_TOKEN = re.compile(
+    rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
+)
+_MOST_HELD_BACK = 256 * 1024
+_REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
 
 
@@ -47,39 +65,73 @@ class RelayOutcome:
     """The error code that the client received, or None."""
     error: str | None = None
     """The error message, or None."""
+    transient: bool = False
+    """Whether another model, or another attempt, may answer."""
+    outage: bool = False
+    """Whether the provider as a whole seems to be down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRefusal:
+    """A model's refusal of a request."""
+
+    status: int
+    report: ErrorReport
+
+
+Learn = Callable[[ModelRefusal], ProviderCall | None]
 
 
 class Relay:
-    """Relays one call. `forward` returns the last messages unsent, so that the call's row is recorded before them."""
+    """Relays one call: `begin` and `forward` for each model that is asked. `forward` returns the last messages unsent,
+    so that the call's row is recorded before them."""
 
-    def __init__(
-        self, send: Send, request_id: str, pricing: Pricing | None, held: HeldAnswers, *, hide_usage: bool
-    ) -> None:
+    def __init__(self, send: Send, request_id: str, held: HeldAnswers) -> None:
         self._send, self._held = send, held
         self._request_id = request_id
-        self._pricing = pricing
-        self._usage_filter = UsageFilter(pricing, hidden=hide_usage)
-        self._streaming = False
-        self._size = 0
         self.client_gone = False
         """Set once the client has disconnected. The rest of the answer is then read only for its usage."""
         self.outcome = RelayOutcome()
+
+    def begin(self, attempt: Attempt, reason: str | None, *, replaceable: bool) -> None:
+        """Prepare for a model's answer. `reason`: why it is asked in place of another. An answer that is `replaceable`
+        is held back until its first token, so that another model can be asked before the client has seen anything."""
+        self._pricing = attempt.model.pricing
+        self._usage_filter = UsageFilter(self._pricing, hidden=attempt.hide_usage)
+        self._replaceable = replaceable
+        self._streaming = False
+        self._size = 0
+        self._fallback_headers = (
+            {} if reason is None else {"x-model": attempt.model.name, "x-fallback-reason": _header(reason)}
+        )
+        self.outcome = RelayOutcome()
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether the model has failed before the client saw anything, in a way that another may not."""
+        return self._replaceable and self.outcome.transient and not self._streaming and not self.client_gone
 
     @property
     def tokens(self) -> int:
         """Estimated number of tokens of the answer so far."""
         return self._usage_filter.tokens or self._size // 4
 
-    async def forward(self, provider: Provider, call: ProviderCall) -> list[Message]:
+    async def forward(self, provider: Provider, call: ProviderCall, learn: Learn) -> list[Message]:
+        """Make the call and pass its answer on. `learn` gives the call as the model takes it, if it has refused it."""
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
                 body = AnswerBody(answer)
                 if answer.status >= 300:
-                    return await self._forward_error(answer, body)
-                if await body.is_document():
+                    content = await self._read(answer, body)
+                    refusal = ModelRefusal(answer.status, read_error_body(content))
+                    if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
+                        return self._forward_error(answer, content)
+                elif await body.is_document():
                     return await self._whole(answer, body)
-                return await self._stream(answer, body)
+                else:
+                    return await self._stream(answer, body)
+            return await self.forward(provider, amended, learn)
         except ProviderFailed as error:
             return self._fail(error)
         finally:
@@ -87,15 +139,31 @@ class Relay:
 
     async def _stream(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
-        await self._send(self._start(answer.status, headers, answer))
-        self._streaming = True
+        start, held_back = self._start(answer.status, headers, answer), b""
+        if not self._replaceable:
+            await self._open(start)
         seen = self._usage_filter
         while data := await body.read(seen.complete, seen.answered):
-            if passed := seen.feed(data):
+            passed = held_back + seen.feed(data)
+            if not self._streaming and not _has_token(passed):
+                held_back = passed
+                continue
+            await self._open(start)
+            held_back = b""
+            if passed:
                 await self._send({"type": "http.response.body", "body": passed, "more_body": True})
-        rest = seen.finish()
+        rest = held_back + seen.finish()
         self._note(seen.error)
-        return [{"type": "http.response.body", "body": rest}]
+        if not self._streaming and seen.error is None and not seen.complete:
+            raise ProviderFailed("the provider's stream ended before its first token", code="provider_dropped")
+        end: Message = {"type": "http.response.body", "body": rest}
+        return [end] if self._streaming else [start, end]
+
+    async def _open(self, start: Message) -> None:
+        """Send the head of a stream, once."""
+        if not self._streaming:
+            self._streaming = True
+            await self._send(start)
 
     async def _whole(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
         content = await self._read(answer, body)
@@ -113,7 +181,13 @@ class Relay:
         """Note that the answer has ended: with an error inside it, or complete."""
         if error is not None:
             self.outcome.code, self.outcome.error = error.code, error.message
+            self._classify(error)
         self._set_status("complete" if error is None else "failed")
+
+    def _classify(self, error: ModelError, status: int = 200) -> None:
+        """Note whether another model may answer what this one has not. An account may also be empty."""
+        self.outcome.transient = error.transient or error.code == "model_quota"
+        self.outcome.outage = error.transient and error.code == "model_unavailable" and (status == 200 or status >= 500)
 
     def _add_cost(self, body: bytes, status: int) -> bytes:
         """Record the usage of an answer, and add its cost to the body. Returns one document: some gateways write the
@@ -161,21 +235,23 @@ class Relay:
         if not self.client_gone:
             self.outcome.status = status
 
-    async def _forward_error(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
+    def _forward_error(self, answer: ProviderAnswer, content: bytes) -> list[Message]:
         """Forward the provider's status and error body, and how long it asks to wait; a body that is not in OpenAI's
         shape is converted."""
-        content = await self._read(answer, body)
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
         self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
         meant = from_response(answer.status, answer.headers, content)
+        self._classify(meant, answer.status)
         if not _is_openai_error(content):
             content = _as_openai_error(answer.status, content, meant)
         return self._reply(answer.status, content, answer, meant.retry_after)
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
         self.outcome.code, self.outcome.error = error.code, error.message
+        self.outcome.transient = error.code not in _LASTING and error.status >= 500
+        self.outcome.outage = error.code in _OUTAGES
         if not self._streaming:
             self._set_status("failed")
             return self._reply(error.status, to_json(openai_error(error)))
@@ -194,9 +270,19 @@ class Relay:
     def _start(self, status: int, headers: dict[str, str], answer: ProviderAnswer | None) -> Message:
         passed = answer.headers.items() if answer else ()
         kept = {name: value for name, value in passed if name in _PASSED_HEADERS or name.startswith("x-ratelimit-")}
-        all_headers = {**headers, **kept, "x-request-id": self._request_id}
+        all_headers = {**headers, **kept, **self._fallback_headers, "x-request-id": self._request_id}
         pairs = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in all_headers.items()]
         return {"type": "http.response.start", "status": status, "headers": pairs}
+
+
+def _has_token(lines: bytes) -> bool:
+    """Whether a stream has begun to say something, or is too long to be held back."""
+    return len(lines) > _MOST_HELD_BACK or _TOKEN.search(lines) is not None
+
+
+def _header(text: str) -> str:
+    """Return a text as one line of a header."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()
 
 
 def _not_json(status: int, body: bytes) -> ProviderFailed:

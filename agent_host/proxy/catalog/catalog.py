@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_common.protocol import Caching, ModelCard, Pricing
+from agent_common.protocol import Caching, ModelCard, Pricing, Profile
 from agent_common.redaction import redacted_url
 
 from ...errors import InvalidCall, NotFound
@@ -51,6 +51,10 @@ class CatalogModel:
     """Fields of a call that are passed to the provider beside those of OpenAI's chat."""
     effort: Effort | None = None
     """How much the model thinks about requests that do not say; None leaves it to the provider."""
+    fallbacks: tuple[str, ...] = ()
+    """Names of the models that are asked in this order when this one cannot answer."""
+    profile: Profile = field(default_factory=Profile)
+    """Ways in which it differs from other models."""
 
     def card(self) -> dict[str, Any]:
         """Return the entry for `/v1/models`, with OpenAI's fields and ours."""
@@ -62,8 +66,16 @@ class CatalogModel:
             capabilities=list(self.capabilities),
             upstream=self.upstream,
             caching=self.caching,
+            provider=self.provider,
+            profile=self.profile,
         )
-        return {"object": "model", "created": 0, "owned_by": self.provider, **card.model_dump(mode="json")}
+        return {
+            "object": "model",
+            "created": 0,
+            "owned_by": self.provider,
+            **card.model_dump(mode="json"),
+            "profile": self.profile.stated(),
+        }
 
 
 @dataclass(frozen=True, slots=True)

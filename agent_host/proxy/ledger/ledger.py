@@ -48,6 +48,10 @@ class CallRecord:
     """None if the provider refused the call or could not be reached."""
     estimated: bool = False
     """Whether the usage is our estimate, because the provider did not report any before the call ended."""
+    asked_model: str | None = None
+    """The name that the agent used, if another model was asked in its place."""
+    fallback_reason: str | None = None
+    """Why another model was asked."""
 
     def row(self) -> dict[str, Any]:
         names = ("input", "output", "reasoning", "cache_read", "cache_write", "cost_usd")

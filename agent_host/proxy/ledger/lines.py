@@ -28,6 +28,8 @@ def log_call(call: CallRecord, code: str | None, error: str | None) -> None:
         "http_status": call.http_status,
         "input": call.usage.input if call.usage else None,
         "output": call.usage.output if call.usage else None,
+        "asked_model": call.asked_model,
+        "fallback_reason": call.fallback_reason,
         "seconds": call.duration_ms / 1000,
     }
     known = {name: value for name, value in facts.items() if value is not None}

@@ -22,6 +22,8 @@ class UsageSum(BaseModel):
     """Calls that failed, were dropped, or whose client disconnected."""
     usage: Usage
     """Sums over the calls whose provider reported usage; the cost is null if none of them has a known price."""
+    cache_hit_rate: float | None
+    """Share of the prompts' tokens that were read from the provider's cache; null without a prompt."""
     without_usage: int
     """Calls whose provider reported none."""
     without_price: int
@@ -47,6 +49,10 @@ class CallEntry(BaseModel):
     usage: Usage | None
     estimated: bool
     """Whether the usage is the host's estimate."""
+    asked_model: str | None
+    """The name that the agent used, if `model` was asked in its place."""
+    fallback_reason: str | None
+    """Why another model was asked."""
 
 
 class LedgerReport(BaseModel):
@@ -55,6 +61,10 @@ class LedgerReport(BaseModel):
     sums: list[UsageSum]
     recent: list[CallEntry]
     """The latest calls, newest first."""
+    cold_models: list[str] = []
+    """Models that read nothing from their cache, although they were sent the same beginning again and again."""
+    resting_providers: dict[str, float] = {}
+    """Providers that are not asked for now because of outages, and for how many seconds more."""
 
 
 def read_report(connection: Connection, agent: str | None, limit: int) -> LedgerReport:
@@ -92,7 +102,9 @@ def _sums() -> list[Any]:
 
 
 def _sum(row: RowMapping) -> UsageSum:
-    return UsageSum.model_validate({**row, "usage": _usage(row)})
+    prompt = row["input"] + row["cache_read"] + row["cache_write"]
+    rate = round(row["cache_read"] / prompt, 4) if prompt else None
+    return UsageSum.model_validate({**row, "usage": _usage(row), "cache_hit_rate": rate})
 
 
 def _entry(row: RowMapping) -> CallEntry:

@@ -14,6 +14,7 @@ from ...tools import RESERVED_TOOL_NAMES
 
 MAX_NAME_LENGTH = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_LETTER = re.compile(r"[A-Za-z]")
 _FINGERPRINT_LENGTH = 8
 """Length of the fingerprint that distinguishes tools whose names would be equal."""
 
@@ -24,8 +25,9 @@ def tool_name(server: str, tool: str, servers: Collection[str]) -> str:
     A valid name is used as it is. A fingerprint is added to a name that had to be changed, that is reserved by the
     product, or that looks like a tool of another server.
     """
+    head = _head(server)
     plain = f"{server}_{tool}"
-    fit = _UNSAFE.sub("_", plain)
+    fit = _UNSAFE.sub("_", f"{head}_{tool}")
     rivals = [other for other in servers if other != server and len(other) > len(server)]
     foreign = any(plain.startswith(f"{other}_") for other in rivals)
     if fit == plain and len(plain) <= MAX_NAME_LENGTH and not foreign and plain not in RESERVED_TOOL_NAMES:
@@ -41,4 +43,9 @@ def rule_name(server: str, tool: str) -> str:
 
 def name_prefixes(server: str) -> tuple[str, str]:
     """Return the prefixes of the names of all tools of a server."""
-    return f"{server}_", rule_name(server, "")
+    return f"{_head(server)}_", rule_name(server, "")
+
+
+def _head(server: str) -> str:
+    """Return what the names of a server's tools begin with: a letter, because some providers refuse any other."""
+    return server if _LETTER.match(server) else f"mcp_{server}"

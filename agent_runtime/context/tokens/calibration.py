@@ -64,6 +64,11 @@ class TokenCalibration:
         self._weight = min(self._weight + weight, MAX_WHOLE_WEIGHT if whole_request else MAX_WEIGHT)
         self._compared = self._compared or not whole_request
 
+    def learn_window(self, limit: int) -> None:
+        """Learn the window, and forget a factor that rests on prompts that were cut to it."""
+        self.limit = limit
+        self.factor, self._weight, self._doubt = 1.0, 0.0, None
+
 
 def near(one: float, other: float, times: float) -> bool:
     """Return whether neither number is more than `times` the other."""

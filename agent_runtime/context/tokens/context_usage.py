@@ -10,12 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_common.completions import OverflowReport, overflow_of
+from agent_common.telemetry import logger
 
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_json, estimate_text
 
 MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
 """A report outside these multiples of the expected tokens must come twice to be believed."""
+log = logger(__name__)
+CUT_SHARE, CUT_GROWTH, CUT_AGREEMENT = 0.6, 1.2, 1.05
+"""A request that has grown by CUT_GROWTH, of which the model counts as little as of the one before (CUT_AGREEMENT) and
+less than CUT_SHARE of the estimate, was cut."""
+MIN_CUT_WINDOW = 1024
+"""Tokens; no window is smaller."""
 AGREEMENT_RATIO = 1.15
 """Two such reports agree if they differ by less than this factor."""
 SHOWN_SCHEMA_SHARE = 0.7
@@ -53,6 +60,8 @@ class ContextUsage:
         self._schemas = 0.0
         """Estimated tokens of the tools' schemas, without the factor."""
         self._base: _Base | None = None
+        self._reported: tuple[float, int] | None = None
+        """Estimated and reported tokens of the last request."""
         self._doubt: float | None = None
         """Reported tokens per estimated one, of a report that is not believed yet."""
 
@@ -91,6 +100,10 @@ class ContextUsage:
         if not 0 < messages_sent < len(self._sums):
             return
         estimated = self._sums[messages_sent] + self._schemas
+        before, self._reported = self._reported, (estimated, prompt_tokens)
+        if before is not None and _was_cut(before, self._reported):
+            self._learn_cut(prompt_tokens)
+            return
         if not MIN_FACTOR * estimated <= prompt_tokens <= MAX_FACTOR * estimated:
             return
         if not self._believes(estimated, prompt_tokens):
@@ -116,6 +129,17 @@ class ContextUsage:
         return report
 
     # -- helpers
+
+    def _learn_cut(self, prompt_tokens: int) -> None:
+        """Learn the window of a model that drops the beginning of a prompt and says nothing."""
+        if self.calibration.limit is None or prompt_tokens < self.calibration.limit:
+            self.calibration.learn_window(prompt_tokens)
+            log.warning(
+                "the model's window is smaller than thought: it has dropped a part of the prompt",
+                model=self.calibration.model,
+                window=prompt_tokens,
+            )
+        self._base = self._doubt = None
 
     def _is_prefix(self, base: _Base) -> bool:
         """Return whether the counted request is still the beginning of what is sent."""
@@ -149,3 +173,11 @@ class ContextUsage:
             self._sums.append(self._sums[-1] + estimate(message))
         if messages:
             self._first, self._last = messages[0], messages[-1]
+
+
+def _was_cut(before: tuple[float, int], now: tuple[float, int]) -> bool:
+    """Return whether a prompt was cut: it has grown, and what the model counts of it has not and is far below it."""
+    (estimated_before, reported_before), (estimated, reported) = before, now
+    grew = estimated >= estimated_before * CUT_GROWTH
+    stuck = MIN_CUT_WINDOW <= reported <= reported_before * CUT_AGREEMENT
+    return grew and stuck and reported < estimated * CUT_SHARE

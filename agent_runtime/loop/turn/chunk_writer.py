@@ -68,12 +68,13 @@ class ChunkWriter:
         closing, self._reasoning = self.close_text(), self._new_id("reasoning")
         return [*closing, c.ReasoningStart(id=self._reasoning), c.ReasoningDelta(id=self._reasoning, delta=piece)]
 
-    def close_text(self) -> list[c.Chunk]:
+    def close_text(self, metadata: dict[str, Any] | None = None) -> list[c.Chunk]:
+        """Close the open text or reasoning, with the metadata that its part keeps."""
         chunks: list[c.Chunk] = []
         if self._text is not None:
-            chunks.append(c.TextEnd(id=self._text))
+            chunks.append(c.TextEnd(id=self._text, providerMetadata=metadata))
         if self._reasoning is not None:
-            chunks.append(c.ReasoningEnd(id=self._reasoning))
+            chunks.append(c.ReasoningEnd(id=self._reasoning, providerMetadata=metadata))
         self._text = self._reasoning = None
         return chunks
 
@@ -93,15 +94,26 @@ class ChunkWriter:
         self._calls[call_id] = (name, False)
         return [*self.close_text(), c.ToolInputStart(toolCallId=call_id, toolName=name, **self._kind(name))]
 
-    def call_ready(self, call_id: str, name: str, arguments: object) -> list[c.Chunk]:
+    def call_ready(
+        self, call_id: str, name: str, arguments: object, metadata: dict[str, Any] | None = None
+    ) -> list[c.Chunk]:
         self._calls[call_id] = (name, True)
-        return [c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, **self._kind(name))]
+        kind = self._kind(name)
+        return [
+            c.ToolInputAvailable(toolCallId=call_id, toolName=name, input=arguments, providerMetadata=metadata, **kind)
+        ]
 
-    def call_refused(self, call_id: str, name: str, arguments: object, why: str) -> list[c.Chunk]:
+    def call_refused(
+        self, call_id: str, name: str, arguments: object, why: str, metadata: dict[str, Any] | None = None
+    ) -> list[c.Chunk]:
         """Report a call that did not run, because its input is invalid or it is not allowed."""
         self._calls.pop(call_id, None)
         kind = self._kind(name)
-        return [c.ToolInputError(toolCallId=call_id, toolName=name, input=arguments, errorText=why, **kind)]
+        return [
+            c.ToolInputError(
+                toolCallId=call_id, toolName=name, input=arguments, errorText=why, providerMetadata=metadata, **kind
+            )
+        ]
 
     def call_done(self, call_id: str, output: object) -> list[c.Chunk]:
         name, _ = self._calls.pop(call_id)

@@ -11,7 +11,14 @@ from agent_common.completions import AnswerPiece
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 
-from ...context import Step, ToolCallRecord, error_envelope
+from ...context import (
+    Step,
+    ToolCallRecord,
+    as_provider_metadata,
+    call_metadata,
+    error_envelope,
+    message_metadata,
+)
 from ...errors import InvalidRequest, MeshUnavailable, ModelError
 from ...ports import (
     CallPiece,
@@ -22,6 +29,7 @@ from ...ports import (
     Retrying,
     TextPiece,
     TextWasReasoning,
+    ToolCall,
     ToolResult,
 )
 from ...sessions import RETRY, STEP_COUNT
@@ -49,6 +57,7 @@ class _PartialAnswer:
     """The received part of one answer."""
 
     pieces: list[str] = field(default_factory=list[str])
+    reasoning: list[str] = field(default_factory=list[str])
     call_ids: dict[str, str] = field(default_factory=dict[str, str])
     """Tool call ids of the provider -> ids that are unique in this turn."""
     received_characters: int = 0
@@ -148,7 +157,7 @@ class ModelCall:
                 if isinstance(event, Completion):
                     if event.usage_reported:
                         self.deps.context_budget.record_usage(messages_sent, event.usage)
-                    step.text = "".join(answer.pieces)
+                    step.text, step.reasoning = "".join(answer.pieces), "".join(answer.reasoning)
                     async for chunk in self._finish_model_call(step, event, answer, tools_allowed=tools_allowed):
                         yield chunk
                 else:
@@ -181,6 +190,7 @@ class ModelCall:
                 answer.received_characters += len(text)
                 return self.writer.text(text)
             case ReasoningPiece(text):
+                answer.reasoning.append(text)
                 answer.received_characters += len(text)
                 return self.writer.reasoning(text)
             case CallStarted(call_id, name):
@@ -199,6 +209,7 @@ class ModelCall:
         """Mark the text so far in the record so that readers leave it out, and say it again as reasoning."""
         text = "".join(answer.pieces).strip()
         answer.pieces.clear()
+        answer.reasoning = [text]
         mark = c.DataChunk(type=RETRY, data={"attempt": self.budget.retries, "error": TEXT_WAS_REASONING})
         return [*self.writer.close_text(), mark, *self.writer.reasoning(text), *self.writer.close_text()]
 
@@ -214,28 +225,41 @@ class ModelCall:
         if turn.request.model_chosen_by == "message" and turn.budget.steps == 1:  # a call with its choice has succeeded
             turn.session.model = turn.model
         self.answer_end = completion.stop_reason
-        for chunk in self.writer.close_text():
+        if not completion.calls:  # the part that is open last keeps what concerns the whole message
+            step.kept = message_metadata(completion, {})
+        for chunk in self.writer.close_text(as_provider_metadata(step.kept)):
             yield chunk
         for call in completion.calls:
-            call_id = answer.call_ids[call.id]
-            arguments = await parse_arguments(call, cut_off=completion.stop_reason == "length")
-            if not tools_allowed:
-                arguments = "tools are off: this was the last step"
-            if isinstance(arguments, str):  # why the call is refused
-                error = arguments
-                step.calls.append(ToolCallRecord(call_id, call.name, call.arguments, error_envelope(error)))
-                if tools_allowed:
-                    invalid = ToolResult("error", error_text=error, metadata={"kind": "invalid"})
-                    self.deps.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
-                chunks = self.writer.call_refused(call_id, call.name, call.arguments, error)
-            else:
-                step.calls.append(ToolCallRecord(call_id, call.name, arguments))
-                chunks = self.writer.call_ready(call_id, call.name, arguments)
-            for chunk in chunks:
+            record = await self._record_call(completion, call, answer.call_ids[call.id], tools_allowed=tools_allowed)
+            if call is completion.calls[0]:
+                record.kept |= message_metadata(completion, record.kept)
+            step.calls.append(record)
+            for chunk in self._chunks_of_call(record):
                 yield chunk
         # With this chunk the model call counts as complete: a resumed turn repeats a call without it.
         metadata = {"usage": turn.budget.usage.model_dump(), **turn.reply_metadata(), STEP_COUNT: turn.budget.steps}
         yield c.MessageMetadata(messageMetadata=metadata)
+
+    async def _record_call(
+        self, completion: Completion, call: ToolCall, call_id: str, *, tools_allowed: bool
+    ) -> ToolCallRecord:
+        """Return the record of a call. One that may not run has its arguments as text, and the error as its output."""
+        kept = call_metadata(completion, call, call_id)
+        arguments = await parse_arguments(call, cut_off=completion.stop_reason == "length")
+        if not tools_allowed:
+            arguments = "tools are off: this was the last step"
+        if not isinstance(arguments, str):
+            return ToolCallRecord(call_id, call.name, arguments, kept=kept)
+        if tools_allowed:
+            invalid = ToolResult("error", error_text=arguments, metadata={"kind": "invalid"})
+            self.deps.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
+        return ToolCallRecord(call_id, call.name, call.arguments, error_envelope(arguments), kept=kept)
+
+    def _chunks_of_call(self, call: ToolCallRecord) -> list[c.Chunk]:
+        metadata = as_provider_metadata(call.kept)
+        if call.output is None:
+            return self.writer.call_ready(call.id, call.name, call.input, metadata)
+        return self.writer.call_refused(call.id, call.name, call.input, call.output["error_text"], metadata)
 
     def _request(self, *, tools_allowed: bool) -> ModelRequest:
         """Return the request. Without tools allowed it still has the tool list, with `tool_choice` none, so that the
@@ -243,6 +267,8 @@ class ModelCall:
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
+            fields=self.deps.view.fields,
+            turn_start=self.deps.view.turn_start,
             tools=self.deps.tools.schemas,
             tool_choice="auto" if tools_allowed else "none",
             max_tokens=self.budget.output_cap(),

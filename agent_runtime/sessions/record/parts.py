@@ -85,6 +85,8 @@ class MessageParts:
                 part = self._open.pop(chunk.id)
                 part.flush_pending()
                 part.data["state"] = "done"
+                if chunk.providerMetadata:
+                    part.data["providerMetadata"] = chunk.providerMetadata
             case c.StartStep():
                 part = self._add({"type": "step-start"})
             case c.DataChunk() if not chunk.transient:
@@ -128,6 +130,8 @@ class MessageParts:
             part = self._add({**kind, "toolCallId": chunk.toolCallId}, key)
         if chunk.providerExecuted:
             part.data["providerExecuted"] = True
+        if chunk.providerMetadata:
+            part.data["callProviderMetadata"] = chunk.providerMetadata
         part.data |= {"state": state, **more}
         return part
 

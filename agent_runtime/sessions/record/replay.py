@@ -38,11 +38,11 @@ def _part(part: dict[str, Any], chunk_id: str) -> Iterator[c.Chunk]:
         case "text":
             yield c.TextStart(id=chunk_id)
             yield c.TextDelta(id=chunk_id, delta=part["text"])
-            yield c.TextEnd(id=chunk_id)
+            yield c.TextEnd(id=chunk_id, providerMetadata=part.get("providerMetadata"))
         case "reasoning":
             yield c.ReasoningStart(id=chunk_id)
             yield c.ReasoningDelta(id=chunk_id, delta=part["text"])
-            yield c.ReasoningEnd(id=chunk_id)
+            yield c.ReasoningEnd(id=chunk_id, providerMetadata=part.get("providerMetadata"))
         case kind if kind.startswith("data-"):
             yield c.DataChunk(type=kind, data=part["data"], id=part.get("id"))
         case _:
@@ -56,7 +56,12 @@ def _tool(part: dict[str, Any]) -> Iterator[c.Chunk]:
     dynamic = True if part["type"] == "dynamic-tool" else None
     here = part.get("providerExecuted")
     yield c.ToolInputAvailable(
-        toolCallId=call, toolName=name, input=part.get("input", {}), dynamic=dynamic, providerExecuted=here
+        toolCallId=call,
+        toolName=name,
+        input=part.get("input", {}),
+        dynamic=dynamic,
+        providerExecuted=here,
+        providerMetadata=part.get("callProviderMetadata"),
     )
     if "approval" in part and part["state"] in ("approval-requested", "output-denied"):  # the others are settled
         yield c.ToolApprovalRequest(approvalId=part["approval"]["id"], toolCallId=call)

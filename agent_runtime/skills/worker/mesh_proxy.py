@@ -12,6 +12,8 @@ from ..workers.protocol import Message
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from openai import AsyncOpenAI, OpenAI
+
 
 class Asking:
     """Requests to the server and the futures of their answers."""
@@ -57,6 +59,12 @@ class AsyncMesh:
         """Pages of the web, best first: `title`, `url`, `snippet`. As web_search of the agent that calls the skill."""
         return await self._ask("search", {"query": query, **options})
 
+    def openai(self) -> AsyncOpenAI:
+        """A client of the package `openai` whose requests the mesh answers."""
+        from .openai_client import open_async
+
+        return open_async(self._asking.ask)
+
     async def _ask(self, what: str, arguments: Mapping[str, Any]) -> Any:
         import asyncio
 
@@ -87,6 +95,12 @@ class BlockingMesh:
         """Pages of the web, best first: `title`, `url`, `snippet`. As web_search of the agent that calls the skill."""
         return self._asking.ask("search", {"query": query, **options}).result()
 
+    def openai(self) -> OpenAI:
+        """A client of the package `openai` whose requests the mesh answers."""
+        from .openai_client import open_blocking
+
+        return open_blocking(self._asking.ask)
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def missing(*_: Any, **__: Any) -> NoReturn:
             raise _not_offered(name)
@@ -95,7 +109,7 @@ class BlockingMesh:
 
 
 def _not_offered(name: str) -> MeshUnavailable:
-    return MeshUnavailable(f"this host does not offer {name}; there are: chat, embed, search")
+    return MeshUnavailable(f"this host does not offer {name}; there are: chat, embed, openai, search")
 
 
 def _unless_private(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

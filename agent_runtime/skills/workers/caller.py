@@ -46,6 +46,10 @@ class CallOrigin:
         """Answer `mesh_client.embed`. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.embed(texts, self._model_calls, **options)
 
+    async def openai(self, path: str, body: Any) -> Any:
+        """Answer a request of `mesh_client.openai()`. Raises MeshUnavailable and ToolFailure."""
+        return await self._mesh.request(path, body, self._model_calls)
+
     async def search(self, **arguments: Any) -> Any:
         """Answer `mesh_client.search`. Raises MeshUnavailable."""
         if self._search is None or self._context is None:

@@ -275,7 +275,8 @@ class WorkerProcess:
         await self._write(line)
 
     async def _call_mesh(self, what: Any, arguments: Any) -> Any:
-        offers = {"chat": self._caller.chat, "embed": self._caller.embed, "search": self._caller.search}
+        caller = self._caller
+        offers = {"chat": caller.chat, "embed": caller.embed, "openai": caller.openai, "search": caller.search}
         offer: Any = offers.get(what) if isinstance(what, str) else None
         if offer is None:
             raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")

@@ -7,7 +7,6 @@ case has a model and a session of its own.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,8 +30,6 @@ ONE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 AGENTS: dict[str, dict[str, Any]] = {"twice": {"max_steps": 2}, "once": {"max_steps": 1}, "bare": {"tools": []}}
 READ = Call("read", {"path": "a.txt"})
 BLANK = Say(pieces=("\n\n",), calls=(READ,))
-PENDING = frozenset(re.findall(r"\w+", "B15 C04 C06 C07 E20 F01 F02 F04 F07 F08 F14 F15"))
-"""Cases that do not hold yet."""
 
 
 @pytest.fixture(scope="module")
@@ -182,15 +179,10 @@ def steps_of(case: Case) -> tuple[list[Any], Any]:
     return [case.answer], Say("again" if "retried_once" in case.want else "done", usage=ONE)
 
 
-def params(cases: list[Case]) -> list[Any]:
-    pending = pytest.mark.xfail(strict=True, reason="does not hold yet")
-    return [pytest.param(case, id=case.id, marks=[pending] if case.id in PENDING else []) for case in cases]
-
-
 ANSWERS = [case for case in CASES.values() if case.response and case.id not in LISTED]
 
 
-@pytest.mark.parametrize("case", params(ANSWERS))
+@pytest.mark.parametrize("case", ANSWERS, ids=[case.id for case in ANSWERS])
 def test_an_answer_is_read_as_it_was_meant(runtime: Runtime, case: Case) -> None:
     script = runtime.provider.script
     script.replace(*steps_of(case))
@@ -270,7 +262,7 @@ WITH_CALLS = ("F04", "F06", "F07", "F08", "F15")
 REQUESTS = [case for case in CASES.values() if case.request_rule and case.id not in NAMES]
 
 
-@pytest.mark.parametrize("case", params(REQUESTS))
+@pytest.mark.parametrize("case", REQUESTS, ids=[case.id for case in REQUESTS])
 def test_a_request_is_sent_as_a_strict_provider_takes_it(runtime: Runtime, case: Case) -> None:
     told = ASKED[case.id](runtime, case, fresh(case.id))
     assert told.status == 200, told.reply

@@ -62,6 +62,8 @@ def test_a_whole_answer(agent: httpx.Client, provider: ScriptedProvider, host: H
         "duration_ms": row["duration_ms"],
         "usage": BUCKETS,
         "estimated": False,
+        "asked_model": None,
+        "fallback_reason": None,
     }
     assert row["started_at"] > 1_700_000_000_000
 
@@ -182,6 +184,8 @@ def test_the_models_are_listed(agent: httpx.Client) -> None:
         "capabilities": ["chat", "tools"],
         "upstream": "big-1",
         "caching": "none",
+        "profile": {},
+        "provider": "upstream",
     }
     assert agent.get("/v1/models/default").json() == listed["data"][0]
 

@@ -71,6 +71,17 @@ class Mesh:
     ) -> list[list[float]]:
         raise MeshUnavailable("no embeddings here")
 
+    async def request(self, path: str, body: Any, meter: object = None, /) -> dict[str, Any]:
+        self.asked.append((path, body))
+        if path == "embeddings":
+            raise MeshUnavailable("no embeddings here")
+        if body["messages"][0]["content"] == "too much":
+            return {"status": 429, "body": {"error": {"message": "slow down", "type": "rate_limit_error"}}}
+        message = {"role": "assistant", "content": "hello"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        shell = {"id": "c1", "object": "chat.completion", "created": 1, "model": body["model"]}
+        return {"status": 200, "body": {**shell, "choices": [choice]}}
+
 
 class School:
     """A host of skills over a house."""

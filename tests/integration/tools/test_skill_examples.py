@@ -45,18 +45,20 @@ async def pack(box: Box, day: Annotated[date, "When"], files: list[Path] | None 
 
 
 async def test_the_examples_of_the_page_work(school: School) -> None:
-    assert len(EXAMPLES) == 3
-    host = await school.teach(**{f"page{number}": code for number, code in enumerate(EXAMPLES)})
+    assert len(EXAMPLES) == 4
+    host = await school.teach(load_seconds=60, **{f"page{number}": code for number, code in enumerate(EXAMPLES)})
     assert {(one.name, one.state) for one in host.states()} == {
         ("word_count", "active"),
         ("your_tool", "active"),
         ("summarise", "active"),
+        ("titles", "active"),
     }
     await school.house.call("write", path="notes.md", content="one two three\n")
     assert await school.value("word_count", path="notes.md") == {"words": 3}
     assert await school.value("word_count", path="notes.md", at_least=4) == {"words": 1}
     assert await school.value("your_tool", param1="x") == {"result": "value"}
     assert await school.value("summarise", text="x") == "1 messages"
+    assert await school.value("titles", text="x") == ["hello"]
     wrong = await school.call("word_count", path=1)
     assert wrong.error_text == "path: must be of type string, not 1"
 

@@ -54,6 +54,52 @@ async def test_no_folder_is_no_skills(school: School) -> None:
     assert (host.tools(), host.states()) == ((), ())
 
 
+OPENAI = """
+import asyncio
+import openai
+
+ASK = [{"role": "user", "content": "hi"}]
+
+@skill(name="many", description="d")
+async def many(*, mesh_client):
+    client = mesh_client.openai()
+    answers = await asyncio.gather(*(client.chat.completions.create(model="default", messages=ASK) for _ in range(3)))
+    return [answer.choices[0].message.content for answer in answers]
+
+@skill(name="plain", description="d")
+def plain(*, mesh_client):
+    return mesh_client.openai().chat.completions.create(model="default", messages=ASK).choices[0].message.content
+
+@skill(name="refused", description="d")
+async def refused(*, mesh_client):
+    client = mesh_client.openai()
+    errors = []
+    for make in (
+        lambda: client.chat.completions.create(model="default", messages=[{"role": "user", "content": "too much"}]),
+        lambda: client.embeddings.create(model="default", input="x"),
+    ):
+        try:
+            await make()
+        except openai.APIStatusError as error:
+            errors.append([type(error).__name__, error.status_code, error.body["message"]])
+    return errors
+"""
+
+
+async def test_a_skill_has_a_client_of_the_package_openai(school: School) -> None:
+    await school.teach(load_seconds=60, openai_skills=OPENAI)
+    assert await school.value("many") == ["hello"] * 3
+    assert await school.value("plain") == "hello"
+    assert school.mesh.asked[0] == (
+        "chat/completions",
+        {"model": "default", "messages": [{"role": "user", "content": "hi"}]},
+    )
+    assert await school.value("refused") == [
+        ["RateLimitError", 429, "slow down"],
+        ["InternalServerError", 503, "no embeddings here"],
+    ]
+
+
 MESH = """
 import asyncio
 @skill(name="many", description="d")
@@ -102,7 +148,7 @@ async def test_the_mesh_is_reached_through_the_server_and_not_too_often_at_once(
     assert await school.value("embed") == ["MeshUnavailable", "no embeddings here"]
     for name, told in [
         ("broken", "the mesh call failed (ZeroDivisionError)"),
-        ("raw", "this host does not offer models; there are: chat, embed, search"),
+        ("raw", "this host does not offer models; there are: chat, embed, openai, search"),
         ("no_arguments", "the mesh call failed (TypeError)"),
     ]:
         result = await school.call(name)

@@ -23,6 +23,7 @@ SERVERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", fullmatch=True)
         ("spawn", "agent", r"spawn_agent_[0-9a-f]{8}"),
         ("git", "hub_search", r"git_hub_search_[0-9a-f]{8}"),
         ("git_hub", "search", "git_hub_search"),
+        ("21st", "magic", r"mcp_21st_magic_[0-9a-f]{8}"),
     ],
 )
 def test_names(server: str, tool: str, name: str) -> None:
@@ -33,9 +34,9 @@ def test_names(server: str, tool: str, name: str) -> None:
 def test_they_fit_and_differ_and_do_not_hang_on_the_order(tools: set[tuple[str, str]], random: object) -> None:
     servers = {server for server, _ in tools}
     named = {one: tool_name(*one, servers) for one in tools}
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in named.values())
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", name) for name in named.values())
     assert len(set(named.values())) == len(tools)
     for one, name in named.items():
-        assert name.startswith(one[0])
+        assert name.startswith((one[0], f"mcp_{one[0]}"))
         assert tool_name(*one, sorted(servers, reverse=True)) == name
         assert rule_name(*one).startswith(name_prefixes(one[0])[1])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
+from agent_common.profiles import profile_of
 from agent_common.protocol import Pricing
+from agent_host.cli.main import app
 from agent_host.errors import InvalidRequest, NotFound, StartError
 from agent_host.proxy import HostCatalog, load_catalog
+from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.settings import HostSettings
 
 
@@ -208,3 +213,60 @@ def test_cards_are_what_the_guest_reads() -> None:
     read = ModelList.model_validate({"data": cards})
     assert [card.id for card in read.data] == ["default", "embedding"]
     assert read.data[0].pricing is not None
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "models.md"
+
+
+def test_the_table_of_providers_in_the_docs_is_what_is_known() -> None:
+    """Each row with a base URL is a catalog that loads, and what it says is known is what an agent is told."""
+    expected = {
+        "OpenAI, Azure": {"output_limit": "max_completion_tokens", "call_ids": "short", "description_limit": 1024},
+        "Mistral": {"call_ids": "nine", "user_after_tool": False, "stream_options": False},
+        "Ollama": {"idle_seconds": 600.0},
+    }
+    rows = re.findall(r"^\| ([^|]+) \| `base_url: (\S+)`", DOCS.read_text(), re.MULTILINE)
+    assert len(rows) >= 8
+    for name, url in rows:
+        provider = ProviderSpec("p", "openai", url.replace("HOST", "10.0.0.7"), "key")
+        known = profile_of(provider.base_url, "large-2").stated()
+        wanted = next((known for head, known in expected.items() if name.startswith(head)), {})
+        assert wanted.items() <= known.items(), name
+
+
+def test_a_profile_of_the_catalog_overrides_the_table(tmp_path: Path) -> None:
+    example = re.findall(r"```yaml\n(models:.*?)```", DOCS.read_text(), re.DOTALL)[0]
+    catalog = from_yaml(tmp_path, "providers: {hosted: {base_url: 'https://api.mistral.ai/v1'}}\n" + example)
+    card = catalog.find("default").card()
+    assert card["profile"] == {
+        "output_limit": "max_completion_tokens", "stream_options": False, "call_ids": "short", "user_after_tool": False,
+        "reasoning": "always",
+    }  # fmt: skip
+    assert card["provider"] == "hosted"
+    plain = "providers: {p: {base_url: 'http://h/v1', stream_usage: false}}\nmodels: {default: {provider: p}}"
+    assert from_yaml(tmp_path, plain).find("default").profile.stream_options is False
+
+
+@pytest.mark.parametrize("profile", ["{output_limit: some}", "{colour: red}", "{idle_seconds: 0}"])
+def test_a_wrong_profile_stops_the_start(tmp_path: Path, profile: str) -> None:
+    named = faults(tmp_path, f"models: {{default: {{provider: demo, profile: {profile}}}}}")
+    assert "models.default.profile" in named
+
+
+def test_one_model_is_shown_with_its_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(
+        "providers: {m: {base_url: 'https://api.mistral.ai/v1'}}\nmodels: {default: {provider: m, model: large}}"
+    )
+    monkeypatch.setenv("MESH_MODELS", str(path))
+    shown = CliRunner().invoke(app, ["models", "default"])
+    assert shown.exit_code == 0, shown.output
+    for line in (
+        "provider: m  # https://api.mistral.ai/v1",
+        "model: large",
+        "call_ids: nine",
+        "user_after_tool: false",
+    ):
+        assert line in shown.output
+    unknown = CliRunner().invoke(app, ["models", "gpt-9"])
+    assert unknown.exit_code != 0

@@ -63,6 +63,9 @@ class Embedder:
             raise MeshUnavailable("the mesh refused: 400")
         return [self.vector(text) for text in texts]
 
+    async def request(self, path: str, body: Any, meter: object = None, /) -> dict[str, Any]:
+        raise NotImplementedError
+
     def vector(self, text: str) -> list[float]:
         found = [float(any(word in text.lower() for word in concept)) for concept in CONCEPTS]
         return [*found, 0.1, *[0.0] * self.more]

@@ -46,6 +46,48 @@ async def test_chat_and_embeddings() -> None:
     assert sent[1].fields["model"] == "vectors"
 
 
+async def test_a_request_in_openais_own_form_is_passed_on_and_answered_whole() -> None:
+    tool = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
+    with ScriptedProvider([Say("hello"), Fail(429, "slow down")]) as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            answer = await client.request("chat/completions", {"messages": ASK, "tools": [tool], "stream": False})
+            refused = await client.request("chat/completions", {"messages": ASK, "model": "big"})
+            vectors = await client.request("embeddings", {"input": "a", "model": "vectors"})
+        sent = provider.requests
+    assert answer["status"] == 200
+    assert answer["body"]["choices"][0]["message"]["content"] == "hello"
+    assert sent[0].fields == {"model": "default", "messages": ASK, "tools": [tool], "stream": False}
+    assert sent[0].headers["authorization"] == "Bearer t"
+    assert (refused["status"], refused["body"]["error"]["message"]) == (429, "slow down")
+    assert len(vectors["body"]["data"]) == 1
+
+
+FETCHED = {"type": "image_url", "image_url": {"url": "https://example.com"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("models", {}, "/models: a skill may ask for"),
+        ("chat/completions", None, "messages: is required"),
+        ("chat/completions", {"messages": ASK, "stream": True}, "stream: a skill gets whole answers"),
+        ("chat/completions", {"messages": ASK, "web_search_options": {}}, "web_search_options: a skill may send"),
+        ("chat/completions", {"messages": ASK, "tools": [{"type": "mcp"}]}, "tools: must be a list of tools of"),
+        ("chat/completions", {"messages": [{"role": "user", "content": [FETCHED]}]}, "messages[0].content: a skill"),
+        ("chat/completions", {"messages": [{"role": "user", "content": "x", "audio": {}}]}, "messages[0]: must be"),
+        ("chat/completions", {"messages": "x"}, "messages: must be a list"),
+        ("embeddings", {"input": []}, "input: is required"),
+    ],
+)
+async def test_what_a_skill_may_not_ask_in_openais_form_is_named_and_not_sent(path: str, body: Any, words: str) -> None:
+    with ScriptedProvider([]) as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            answer = await client.request(path, body)
+        assert provider.requests == []
+    assert answer["status"] == 400
+    assert answer["body"]["error"]["message"].startswith(words)
+
+
 @pytest.mark.parametrize(
     "body", ["{}", "[]", '{"choices": []}', '{"choices": [{"message": null}]}', '{"choices": 3}', "not json", '"text"']
 )

@@ -154,8 +154,8 @@ def test_what_the_mesh_refuses_reaches_the_skill(line: Line, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "told"),
     [
-        ("publish", "unavailable", "this host does not offer publish; there are: chat, embed, search"),
-        ("publish_plainly", "unavailable", "this host does not offer publish; there are: chat, embed, search"),
+        ("publish", "unavailable", "this host does not offer publish; there are: chat, embed, openai, search"),
+        ("publish_plainly", "unavailable", "this host does not offer publish; there are: chat, embed, openai, search"),
         ("poke", "backend", "plug_in.py line 29 in poke: AttributeError: _token"),
         ("poke_async", "backend", "plug_in.py line 33 in poke_async: AttributeError: _token"),
         ("fail", "backend", "plug_in.py line 37 in fail: KeyError: 'name'"),

@@ -1,0 +1,80 @@
+"""Learn a model's profile from the requests that it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..completions import ErrorReport, named_fields
+from ..protocol import Profile
+
+_REFUSED_STATUSES = (400, 404, 422)
+_REFUSAL = re.compile(
+    r"unsupported|not supported|not permitted|not allowed|unrecognized|unknown|unexpected|extra|unavailable"
+    r"|does not support|doesn't support|must either|deprecated|cannot be|can't be|no longer",
+    re.IGNORECASE,
+)
+_REFUSED_CODES = frozenset(("unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"))
+_PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "stream_options": lambda _: {"stream_options": False},
+    "max_tokens": lambda words: {
+        "output_limit": "max_completion_tokens" if "max_completion_tokens" in words else "none"
+    },
+    "max_completion_tokens": lambda _: {"output_limit": "max_tokens"},
+    "tool_choice": lambda _: {"tool_choice_none": False},
+    "temperature": lambda _: {"temperature": False},
+    "prompt_cache_key": lambda _: {"prompt_cache_key": False},
+    "reasoning_content": lambda _: {"reasoning": "never", "reasoning_required": False},
+    "reasoning_details": lambda _: {"reasoning": "never"},
+    "reasoning": lambda _: {"reasoning": "never"},
+}
+"""Member of a request -> what its refusal says of the model."""
+_WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
+    (re.compile(wording, re.IGNORECASE | re.DOTALL), changes)
+    for wording, changes in (
+        (r"reasoning_content\W.{0,80}(?:must be passed|is required|missing|must be provided)", {
+            "reasoning": "always", "reasoning_required": True,
+        }),
+        (r"(?:missing|requires?|must (?:have|include)).{0,60}reasoning_content", {
+            "reasoning": "always", "reasoning_required": True,
+        }),
+        (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {
+            "user_after_tool": False,
+        }),
+        (r"roles must alternate|alternate between user|consecutive user|multiple user messages in a row", {
+            "two_users": False, "user_after_tool": False,
+        }),
+        (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9", {"call_ids": "nine"}),
+        (r"(?:tool_calls?\S*\.id|tool_call_id|call_id)\b.{0,120}(?:too long|maximum length|pattern|at most)", {
+            "call_ids": "short",
+        }),
+        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools", {
+            "tools_with_calls": True,
+        }),
+        (r"content\W.{0,60}(?:null|none|nil)\b|(?:null|none)\b.{0,40}\bcontent\b", {"null_content": False}),
+    )
+)  # fmt: skip
+
+
+def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None:
+    """Return what a refusal says of the model beyond the profile by which the request was `sent`; None: nothing."""
+    if status not in _REFUSED_STATUSES:
+        return None
+    learnt = Profile.model_validate(_changes(report))
+    news = {name: value for name, value in learnt.stated().items() if getattr(sent, name) != value}
+    return Profile.model_validate(news) if news else None
+
+
+def _changes(report: ErrorReport) -> dict[str, Any]:
+    words = report.message
+    for pattern, changes in _WORDINGS:
+        if pattern.search(words):
+            return changes
+    if _REFUSAL.search(words) is None and not report.codes & _REFUSED_CODES:
+        return {}  # it is about a value
+    named = named_fields(report)
+    for name, changes_of in _PARAMETERS.items():
+        if name in named or re.search(rf"(?<![\w.]){name}\b", words) is not None:
+            return changes_of(words)
+    return {}

@@ -1,0 +1,178 @@
+"""What one model is sent of a session: what it gave goes back to it alone, and what it refuses is rewritten."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent_common.protocol import Profile
+from agent_runtime.context import Step, ToolCallRecord, View
+from agent_runtime.context.provider_messages import serialize_step
+from agent_runtime.mesh.dialect import messages_for, tools_for
+from agent_runtime.ports import ModelRequest
+
+SIGNED = {"extra_content": {"google": {"thought_signature": "QUJD"}}}
+LONG_ID = "call_5f1c__thought__" + "QUJD" * 40
+DONE = {"type": "output", "data": "text", "metadata": {}}
+
+
+def view_of(*steps: Step) -> View:
+    view = View("prompt")
+    view.add_user([{"type": "text", "text": "go"}], message_id="m1")
+    for step in steps:
+        view.add_step(step)
+    return view
+
+
+def called(call_id: str = "call_1", kept: dict[str, Any] | None = None, **step: Any) -> Step:
+    call = ToolCallRecord(call_id, "read", {"path": "a"}, DONE, kept=kept or {})
+    return Step(calls=[call], **step)
+
+
+def sent(view: View, maker: str = "g/gemini", **profile: Any) -> list[dict[str, Any]]:
+    return [json.loads(message) for message in raw(view, maker, **profile)]
+
+
+def raw(view: View, maker: str = "g/gemini", **profile: Any) -> Sequence[bytes]:
+    request = ModelRequest("m", view.messages, fields=view.fields, turn_start=view.turn_start)
+    return messages_for(request, maker, Profile(**profile))
+
+
+def test_what_a_model_gave_with_a_call_goes_back_to_it_alone() -> None:
+    view = view_of(called(kept={"model": "g/gemini", "call": SIGNED}))
+    (call,) = sent(view)[2]["tool_calls"]
+    assert call["extra_content"] == SIGNED["extra_content"]
+    assert raw(view, "other/gemini") == view.messages
+    assert b"QUJD" not in b"".join(view.messages)
+
+
+def test_an_id_that_was_too_long_for_the_record_goes_back_with_its_result() -> None:
+    view = view_of(called(kept={"model": "g/gemini", "id": LONG_ID}))
+    _, _, assistant, result = sent(view)
+    assert assistant["tool_calls"][0]["id"] == result["tool_call_id"] == LONG_ID
+    assert sent(view, "other")[3]["tool_call_id"] == "call_1"
+
+
+@pytest.mark.parametrize(
+    ("policy", "with_reasoning"), [(None, [0, 1]), ("always", [0, 1]), ("turn", [1]), ("never", [])]
+)
+def test_reasoning_goes_back_as_the_profile_says(policy: Any, with_reasoning: list[int]) -> None:
+    kept = {"model": "g/gemini", "reasoning": "reasoning_content", "message": {"reasoning_details": [{"text": "hm"}]}}
+    view = view_of(called(kept=kept | {"call": SIGNED}, reasoning="hm"))
+    view.add_user([{"type": "text", "text": "and"}], message_id="m2")
+    view.add_step(called("call_2", kept=kept | {"call": SIGNED}, reasoning="hm"))
+    messages = [message for message in sent(view, reasoning=policy) if message["role"] == "assistant"]
+    for member in ("reasoning_content", "reasoning_details"):
+        assert [at for at, message in enumerate(messages) if message.get(member)] == with_reasoning
+    assert all(message["tool_calls"][0]["extra_content"] for message in messages)
+
+
+def test_each_message_has_reasoning_for_a_model_that_gave_some_and_none_for_others() -> None:
+    plain, thought = (
+        called("call_1"),
+        called("call_2", {"model": "d/ds", "reasoning": "reasoning_content"}, reasoning="hm"),
+    )
+    view = view_of(plain, thought, Step(text="done"))
+    given = [message.get("reasoning_content") for message in sent(view, "d/ds") if message["role"] == "assistant"]
+    assert given == ["", "hm", ""]
+    blank = [m.get("reasoning_content") for m in sent(view, "d/ds", reasoning_blank=" ") if m["role"] == "assistant"]
+    assert blank == [" ", "hm", " "]
+    assert not any("reasoning_content" in message for message in sent(view, "other"))
+
+
+def test_reasoning_that_came_as_content_goes_back_as_content() -> None:
+    view = view_of(Step(text="4", reasoning="hm", kept={"model": "m/mistral", "reasoning": "content"}))
+    thinking, text = sent(view, "m/mistral")[2]["content"]
+    assert (thinking["thinking"][0]["text"], text) == ("hm", {"type": "text", "text": "4"})
+
+
+def test_the_beginning_of_a_prompt_stays_the_same() -> None:
+    view = view_of(called(kept={"model": "g/gemini", "call": SIGNED, "reasoning": "reasoning_content"}, reasoning="hm"))
+    rules: dict[str, Any] = {"call_ids": "nine", "user_after_tool": False, "two_users": False, "null_content": False}
+    before: Sequence[bytes] = []
+    for turn in range(3):
+        for profile in ({}, rules):
+            first, second = raw(view, **profile), raw(view, **profile)
+            assert list(first) == list(second)
+        messages = raw(view, **rules)
+        assert list(messages[: len(before)]) == list(before)
+        before = messages
+        view.add_step(called(f"call_{turn + 2}", {"model": "g/gemini", "call": SIGNED}, notices=["hurry"]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "shape"),
+    [
+        ("nine", "call_0", r"[A-Za-z0-9]{9}"),
+        ("nine", "abcDEF123", "abcDEF123"),
+        ("short", "c" * 46, r"call_[A-Za-z0-9]{24}"),
+        ("short", "call_0", "call_0"),
+        ("short", "a.b c", r"call_[A-Za-z0-9]{24}"),
+    ],
+)
+def test_ids_are_rewritten_where_they_are_refused_the_same_in_call_and_result(
+    rule: Any, given: str, shape: str
+) -> None:
+    messages = sent(view_of(called(given)), call_ids=rule)
+    call_id = messages[2]["tool_calls"][0]["id"]
+    assert re.fullmatch(shape, call_id)
+    assert messages[3]["tool_call_id"] == call_id
+    assert sent(view_of(called(given)), call_ids=rule) == messages
+
+
+def test_the_order_of_roles_that_strict_models_take() -> None:
+    view = view_of(called(notices=["last step", "hello"]))
+    roles = [message["role"] for message in sent(view, user_after_tool=False, two_users=False)]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert sent(view, two_users=False)[-1]["content"] == "last step\n\nhello"
+
+
+def test_null_beside_calls_is_an_empty_text_where_it_is_refused() -> None:
+    assert sent(view_of(called()))[2]["content"] is None
+    assert sent(view_of(called()), null_content=False)[2]["content"] == ""
+
+
+def test_blank_messages_and_impossible_names_are_sent_to_nobody() -> None:
+    assert serialize_step(Step(text=" \n\n")) == []
+    call = ToolCallRecord("c", "multi_tool_use.parallel", {}, DONE)
+    assistant = json.loads(serialize_step(Step(text="\n", calls=[call, ToolCallRecord("d", "", {}, DONE)]))[0])
+    assert assistant["content"] is None
+    assert [made["function"]["name"] for made in assistant["tool_calls"]] == ["invalid_name", "invalid_name"]
+
+
+def test_tools_as_the_model_takes_them() -> None:
+    view = view_of(called())
+    bare = ModelRequest("m", view.messages)
+    assert tools_for(bare, Profile()) is None
+    declared = json.loads(tools_for(bare, Profile(tools_with_calls=True)) or b"")
+    assert [tool["function"]["name"] for tool in declared] == ["read"]
+    tools = json.dumps([{"type": "function", "function": {"name": "read", "description": "d" * 2000}}]).encode()
+    (short,) = json.loads(tools_for(ModelRequest("m", [], tools), Profile(description_limit=1024)) or b"")
+    assert len(short["function"]["description"]) == 1024
+    assert tools_for(ModelRequest("m", [], tools), Profile()) is tools
+
+
+def test_nothing_of_an_import_is_believed() -> None:
+    odd: list[Any] = [
+        {"model": 3},
+        {"model": "m", "call": [1], "id": 4, "message": "x", "reasoning": 5},
+        [],
+        {"call": {}},
+    ]
+    parts = [
+        {"type": "step-start"},
+        *(
+            {
+                "type": "tool-read", "toolCallId": f"c{at}", "state": "output-available", "input": {}, "output": DONE,
+                "callProviderMetadata": {"kept": kept},
+            }
+            for at, kept in enumerate(odd)
+        ),
+    ]  # fmt: skip
+    view = view_of()
+    view.add_reply(parts)
+    assert len(sent(view, "m")) == 2 + 1 + len(odd)

@@ -1,0 +1,94 @@
+"""What is known of models, and what their refusals teach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic_core import to_json
+
+from agent_common.completions import read_error_body
+from agent_common.profiles import lesson_of, profile_of
+from agent_common.protocol import Profile
+
+OPENAI, OTHER = "https://api.openai.com/v1", "https://gateway.example.com/v1"
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "known"),
+    [
+        (OPENAI, "gpt-4.1", {"output_limit": "max_completion_tokens", "call_ids": "short"}),
+        (OTHER, "openai/gpt-5-mini", {"output_limit": "max_completion_tokens", "temperature": False}),
+        (OTHER, "o3-mini", {"output_limit": "max_completion_tokens"}),
+        ("https://x.openai.azure.com/openai/v1", "mine", {"output_limit": "max_completion_tokens"}),
+        ("https://api.mistral.ai/v1", "any", {"call_ids": "nine", "user_after_tool": False, "stream_options": False}),
+        ("http://10.0.0.7:8000/v1", "mistralai/Devstral-Small", {"call_ids": "nine", "stream_options": None}),
+        ("https://api.deepseek.com", "deepseek-v4", {"reasoning_required": True}),
+        (OTHER, "moonshotai/kimi-k2", {"reasoning_blank": " "}),
+        ("http://localhost:11434/v1", "qwen3", {"idle_seconds": 600}),
+        (OTHER, "large-2", {}),
+        ("https://api.openai.com.evil.example/v1", "large-2", {}),
+    ],
+)
+def test_the_table(url: str, model: str, known: dict[str, Any]) -> None:
+    found = profile_of(url, model)
+    assert {name: getattr(found, name) for name in known} == known
+    assert known or found == Profile()
+
+
+def openai(message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
+
+
+@pytest.mark.parametrize(
+    ("body", "lesson"),
+    [
+        (openai("Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
+                "max_tokens", "unsupported_parameter"), {"output_limit": "max_completion_tokens"}),
+        (openai("Unrecognized request argument supplied: max_completion_tokens"), {"output_limit": "max_tokens"}),
+        (openai("Unsupported value: 'temperature' does not support 0.2 with this model.", "temperature"),
+         {"temperature": False}),
+        ({"object": "error", "message": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "X"}]},
+         {"stream_options": False}),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "prompt_cache_key"], "msg": "Extra inputs"}]},
+         {"prompt_cache_key": False}),
+        (openai("[{'loc': ('body',), 'msg': 'Value error, `tool_choice` must either be a named tool or \"auto\".'}]"),
+         {"tool_choice_none": False}),
+        (openai("The `reasoning_content` in the thinking mode must be passed back to the API."),
+         {"reasoning": "always", "reasoning_required": True}),
+        (openai("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"),
+         {"reasoning": "always", "reasoning_required": True}),
+        (openai("Extra inputs are not permitted: messages.1.reasoning_content", "messages.1.reasoning_content"),
+         {"reasoning": "never", "reasoning_required": False}),
+        (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
+        (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
+         {"user_after_tool": False, "two_users": False}),
+        (openai("Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."), {"call_ids": "nine"}),
+        (openai("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
+                "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
+        (openai('litellm.BadRequestError: BedrockException - {"message":"The toolConfig field must be defined when'
+                ' using toolUse and toolResult content blocks."}'), {"tools_with_calls": True}),
+    ],
+)  # fmt: skip
+def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], lesson: dict[str, Any]) -> None:
+    report = read_error_body(to_json(body))
+    found = lesson_of(400, report, Profile())
+    assert found is not None
+    assert found.stated() == lesson
+    assert lesson_of(400, report, Profile(**lesson)) is None, "what is known already is not learned again"
+    assert lesson_of(429, report, Profile()) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 8192 tokens, and max_tokens is 4096.",
+        "tools[1].function.description: string too long",
+        "max_tokens must be at least 1",
+        "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
+        "Incorrect API key provided",
+        "The model `x` does not exist",
+    ],
+)
+def test_other_refusals_teach_nothing(message: str) -> None:
+    assert lesson_of(400, read_error_body(to_json(openai(message))), Profile()) is None
