@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast
 
 from pydantic_core import from_json  # noqa: TID251  reads small events only
@@ -18,7 +18,7 @@ from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_o
 from .events import DONE, MAX_LINE_BYTES
 from .finish_reasons import FAILED, OVERFLOW, StopReason, stop_reason
 from .kept import bounded, merge_fields
-from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, ToolCall
+from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import find_report, read_usage
 from .written_calls import NotCalls, read_written_calls
@@ -74,11 +74,33 @@ class CompletionReader:
         self._calls = CallAssembler()
         self._spoken = self._streamed = False
 
-    def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterator[AnswerPiece]:
-        """Yield what an event says; `name` is the event's own. Raises ModelError if it is an error."""
+    def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterable[AnswerPiece]:
+        """Return what an event says; `name` is the event's own. Raises ModelError if it is an error."""
         if event is None:
             self.done = True
-            return
+            return ()
+        text = None if name else self._plain_text(event)
+        return self._event(event, name) if text is None else (TextPiece(text),)
+
+    def _plain_text(self, event: dict[str, Any]) -> str | None:
+        """Return the text of an event that has nothing else, as nearly all have: hundreds in an answer."""
+        try:
+            (choice,) = event["choices"]
+            delta = choice["delta"]
+            text = delta["content"]
+            plain = choice["finish_reason"] is None and (len(delta) == 1 or delta.keys() <= _COMMON)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        if not plain or type(text) is not str or event.get("usage") or "error" in event or "error" in choice:
+            return None
+        if "usage" in choice or not self._text.passes(text):
+            return None
+        self._spoken = self._streamed = True
+        self.received += len(text)
+        self.progress += 1
+        return text
+
+    def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
         if error := failures.error_in(event, name):
             raise failures.from_event(error)
         if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
@@ -154,18 +176,14 @@ class CompletionReader:
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str):
             self.finish_reason = reason
-        content = delta.get("content")
-        if type(content) is str and delta.keys() <= _COMMON:  # nearly all
-            if content:
-                self.progress += 1
-                yield from self._text_pieces(content)
-        else:
+        content = delta.get("content", "")
+        if content != "" or not delta.keys() <= _COMMON:
             yield from self._delta(delta)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
             self.report = report
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[AnswerPiece]:
-        self.progress += 1
+        self.progress += any(delta.values())
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         if unknown:
             merge_fields(self._fields, unknown)

@@ -59,12 +59,17 @@ class TextChannel:
         """What may be calls in a model's own notation; empty if there are none."""
         return self._held if self._state == "call" else ""
 
+    def passes(self, piece: str) -> bool:
+        """Return whether a piece is text and nothing else, as nearly all are. It counts as said then."""
+        plain = self._state == "text" and not self._held and "<" not in piece and "[" not in piece
+        if not plain or "\u25c1" in piece:
+            return False
+        if piece:
+            self._spoken.append(piece)
+        return bool(piece)
+
     def feed(self, piece: str) -> Iterator[TextEvent]:
         """Yield what is certain with this piece."""
-        if self._state == "text" and not self._held and "<" not in piece and "[" not in piece and "\u25c1" not in piece:
-            self._spoken.append(piece)  # nearly all
-            yield TextPiece(piece)
-            return
         piece, self._held = self._held + piece, ""
         while piece:
             match self._state:

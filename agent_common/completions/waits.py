@@ -14,7 +14,7 @@ from .error_bodies import ErrorReport
 
 _WORDS = re.compile(
     r"(?:try again|retry|wait|available)\b[^.\d]{0,40}?(?:in|after|for|within)?\s*(\d+(?:\.\d+)?)\s*"
-    r"(milliseconds|ms|minutes|min|m|hours|h|seconds|secs|sec|s)\b(?:\s*(\d+(?:\.\d+)?)\s*s\b)?",
+    r"(milliseconds|ms|minutes|min|m|hours|h|seconds|secs|sec|s)(?![A-Za-z])(?:\s*(\d+(?:\.\d+)?)\s*s\b)?",
     re.IGNORECASE,
 )
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")

@@ -36,8 +36,8 @@ class ModelCard(Peer):
     capabilities: list[str] = Field(default_factory=list)
     upstream: str | None = None
     """The provider's own name of the model, which determines its tokenizer; null if it is `id`."""
-    provider: str | None = None
-    """The mesh's name for the provider that answers; null for a plain endpoint."""
+    owned_by: str | None = None
+    """Beside `upstream` the mesh's name for the provider that answers."""
     profile: Profile | None = None
     """Ways in which the model differs from others; null if the list does not say."""
     caching: Caching = "none"

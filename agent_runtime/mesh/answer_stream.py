@@ -37,6 +37,8 @@ async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIte
     _require_answer(reader, body.splitter)
     for piece in reader.finish():
         yield piece
+    if reader.nothing or (reader.empty and reader.finish_reason is None):
+        raise ModelError("the model's answer holds nothing", transient=True)
     if reader.done:
         await body.drain()
 
@@ -89,5 +91,3 @@ def _require_answer(reader: CompletionReader, splitter: EventSplitter) -> None:
             words = splitter.other[:_QUOTED].decode("utf-8", "replace").strip()
             raise ModelError(f"the model endpoint answered with something that is not a completion: {words!r}")
         raise ModelError("the model's answer ended too early", transient=True)
-    if reader.nothing:
-        raise ModelError("the model's answer holds nothing", transient=True)

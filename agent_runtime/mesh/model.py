@@ -16,7 +16,7 @@ from agent_common.backoff import Backoff
 from agent_common.completions import CompletionReader, from_response, is_loading, read_error_body
 from agent_common.net import HttpPool, TransportFault
 from agent_common.profiles import lesson_of
-from agent_common.protocol import Profile
+from agent_common.protocol import Profile, Usage
 
 from ..errors import ModelError
 from ..ports import Completion, ModelEvent, ModelRequest, Retrying
@@ -68,9 +68,10 @@ class ModelClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream a completion. It is retried, with backoff, only before the first token, because output is never
-        withdrawn. An empty answer is repeated once."""
+        withdrawn. An empty answer is repeated once, and counts if the repetition fails."""
         await self._catalog.fetch_once(request.model)
         retries = _Retries(request.attempts or self._retry_policy.attempts)
+        empty: Completion | None = None
         while True:
             retries.attempt += 1
             started, line = False, AttemptLog(request, retries.attempt)
@@ -78,6 +79,7 @@ class ModelClient:
                 async for event in self._once(request, line):
                     if not started and isinstance(event, Completion) and retries.repeats_empty(event):
                         yield Retrying(retries.attempt, EMPTY_ANSWER, 0.0, event.usage)
+                        empty = replace(event, usage=Usage())
                         break
                     started = True
                     yield event
@@ -90,6 +92,9 @@ class ModelClient:
             except ModelError as error:
                 delay = None if started else retries.delay(error)
                 line.log_failure(error, delay)
+                if empty is not None and not started:  # it is an answer, if a poor one
+                    yield empty
+                    return
                 if delay is None:
                     raise
                 yield Retrying(retries.attempt, error.message, delay)

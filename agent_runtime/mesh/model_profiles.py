@@ -31,7 +31,7 @@ class ModelProfiles:
     def maker(self, model: str) -> str:
         """Return a name of the model and its provider that stays the same, so that what it gave goes back to it."""
         card = self._catalog.cards.get(model)
-        provider = card.provider if card is not None and card.provider else None
+        provider = card.owned_by if card is not None and card.upstream else None
         return f"{provider or urlsplit(self._url).netloc.rpartition('@')[2]}/{_upstream(card, model)}"
 
     def learn(self, model: str, lesson: Profile, why: str) -> None:

@@ -66,16 +66,11 @@ class CatalogModel:
             capabilities=list(self.capabilities),
             upstream=self.upstream,
             caching=self.caching,
-            provider=self.provider,
-            profile=self.profile,
+            owned_by=self.provider,
         )
-        return {
-            "object": "model",
-            "created": 0,
-            "owned_by": self.provider,
-            **card.model_dump(mode="json"),
-            "profile": self.profile.stated(),
-        }
+        profile = self.profile.stated()
+        shown = card.model_dump(mode="json", exclude={"profile"}) | ({"profile": profile} if profile else {})
+        return {"object": "model", "created": 0, **shown}
 
 
 @dataclass(frozen=True, slots=True)

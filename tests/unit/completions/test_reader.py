@@ -166,6 +166,17 @@ def test_reasoning_under_any_name_once(delta: dict[str, Any]) -> None:
     assert (found.reasoning, found.text) == ("hm", "4")
 
 
+def test_only_what_says_something_is_progress() -> None:
+    """By that a finished answer whose provider goes on sending empty events comes to its end."""
+    reader = read(HELLO).reader
+    before = reader.progress
+    for delta in ({}, {"content": ""}, {"content": None}, {"role": "assistant", "content": ""} | {"role": ""}):
+        list(reader.feed({"choices": [{"delta": delta}]}))
+    assert reader.progress == before
+    list(reader.feed({"choices": [{"delta": {"content": "more"}}]}))
+    assert reader.progress == before + 1
+
+
 def test_a_refusal_is_what_the_model_says() -> None:
     assert read(stream({"refusal": "I will not."})).text == "I will not."
 

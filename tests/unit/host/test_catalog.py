@@ -242,7 +242,7 @@ def test_a_profile_of_the_catalog_overrides_the_table(tmp_path: Path) -> None:
         "output_limit": "max_completion_tokens", "stream_options": False, "call_ids": "short", "user_after_tool": False,
         "reasoning": "always",
     }  # fmt: skip
-    assert card["provider"] == "hosted"
+    assert card["owned_by"] == "hosted"
     plain = "providers: {p: {base_url: 'http://h/v1', stream_usage: false}}\nmodels: {default: {provider: p}}"
     assert from_yaml(tmp_path, plain).find("default").profile.stream_options is False
 

@@ -111,3 +111,84 @@ def test_odd_usage_is_never_negative() -> None:
 @pytest.mark.parametrize("told", ["inf", "1e999", "-inf"])
 def test_a_time_to_wait_that_is_no_time_is_none(told: str) -> None:
     assert from_response(429, {"retry-after": told}, b"").retry_after is None
+
+
+RAW = '{"error": {"message": "This model\'s maximum context length is 65536 tokens. However, you requested 70212."}}'
+
+
+def told(message: str, **more: object) -> dict[str, object]:
+    return {"error": {"message": message, **more}}
+
+
+def too_long(param: str) -> dict[str, object]:
+    return told("string too long", param=param, code="string_above_max_length")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "transient"),
+    [
+        *((status, b"<html>gateway</html>", "model_unavailable", True) for status in (*range(520, 526), 527)),
+        *((status, b"", "model_unavailable", False) for status in (501, 505)),
+        (400, told("Provider returned error", code=400, metadata={"raw": RAW}), "context_overflow", False),
+        (400, too_long("messages[3].content"), "context_overflow", False),
+        (400, too_long("tools[1].function.name"), "model_config", False),
+        (400, too_long("messages[2].tool_calls[0].id"), "model_config", False),
+        (413, told("Request too large: tokens per minute (TPM): Limit 6000, got 8000"), "model_rate_limited", True),
+        (400, told("Failed to call a function.", code="tool_use_failed"), "model_unavailable", True),
+        (400, told("Failed to parse tool call arguments as JSON"), "model_unavailable", True),
+        (403, told("Your input was flagged", metadata={"reasons": ["violence"]}), "content_refused", False),
+        (400, told("The response was filtered", code="content_filter"), "content_refused", False),
+        (400, {"code": "data_inspection_failed", "message": "inappropriate"}, "content_refused", False),
+        (403, told("no access to this model"), "model_auth", False),
+        (429, [told("Quota", details=[{"violations": [{"quotaId": "RequestsPerDayFree"}]}])], "model_quota", False),
+        (429, told("Rate limit reached. Please try again in 1m2s."), "model_rate_limited", True),
+        (400, told("the engine is currently overloaded, try again later"), "model_unavailable", True),
+    ],
+)
+def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: str, transient: bool) -> None:
+    error = from_response(status, {}, body if isinstance(body, bytes) else to_json(body))
+    assert (error.code, error.transient) == (code, transient), error.message
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "transient"),
+    [
+        ({"code": 400, "message": "bad"}, "model_config", False),
+        ({"code": 401, "message": "bad"}, "model_auth", False),
+        ({"code": 402, "message": "This request requires more credits"}, "model_quota", False),
+        ({"code": "413", "message": "too large"}, "context_overflow", False),
+        ({"code": 429, "message": "slow down"}, "model_rate_limited", True),
+        ({"code": 502, "message": "upstream"}, "model_unavailable", True),
+        ({"type": "invalid_request_error", "message": "bad"}, "model_config", False),
+        ({"code": "InvalidParameter", "message": "bad"}, "model_config", False),
+        ({"type": "overloaded_error", "message": "Overloaded"}, "model_unavailable", True),
+        ({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "model_rate_limited", True),
+        ({"base_resp": {"status_code": 1039, "status_msg": "token limit per minute"}}, "model_rate_limited", True),
+        ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "model_auth", False),
+        ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "model_quota", False),
+        ("engine dead", "model_unavailable", True),
+    ],
+)
+def test_an_error_with_status_200_means_what_it_would_with_its_own(error: object, code: str, transient: bool) -> None:
+    found = from_event(error)
+    assert (found.code, found.transient) == (code, transient), found.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"retry-after-ms": "1500"}, {}, 1.5),
+        ({}, [{"error": {"code": 429, "message": "m", "details": [{"retryDelay": "17.42s"}]}}], 17.42),
+        ({}, {"error": {"message": "m", "metadata": {"headers": {"Retry-After": "9"}}}}, 9),
+        ({}, {"error": {"message": "m", "retry_after": 4}}, 4),
+        ({}, {"error": {"message": "Please try again in 6m0s."}}, 360),
+        ({}, {"error": {"message": "Please retry in 17.42s."}}, 17.42),
+        ({}, {"error": {"message": "Try again after 250ms"}}, 0.25),
+        ({}, {"error": {"message": "Retry after 30 seconds"}}, 30),
+        ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"}, {}, 360),
+        ({"retry-after": "2"}, {"error": {"message": "try again in 9s"}}, 2),
+        ({}, {"error": {"message": "slow down"}}, None),
+    ],
+)
+def test_how_long_to_wait_may_stand_anywhere(headers: dict[str, str], body: object, seconds: float | None) -> None:
+    assert from_response(429, headers, to_json(body)).retry_after == pytest.approx(seconds)

@@ -28,7 +28,7 @@ from agent_runtime.ports import (
     TextPiece,
     ToolCall,
 )
-from agent_testing import Call, Drop, Fail, Garbage, Hang, ManualClock, Say, ScriptedProvider, Step
+from agent_testing import Call, Drop, Fail, Garbage, Hang, ManualClock, Raw, Say, ScriptedProvider, Step
 
 REQUEST = ModelRequest("default", [b'{"role":"user","content":"hi"}'])
 
@@ -306,3 +306,71 @@ async def test_a_call_is_priced_by_the_catalog_or_by_the_provider() -> None:
 
 async def test_an_unknown_finish_reason_is_other() -> None:
     assert completion(await events(Say("a", finish_reason="banana"))).stop_reason == "other"
+
+
+async def test_an_empty_answer_is_repeated_once_and_paid_for_twice() -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    found = await events(Say("", usage=usage), Say("fine"))
+    assert [event.usage for event in found if isinstance(event, Retrying)] == [Usage(input=10, output=1)]
+    assert found[1] == TextPiece("fine")
+    for second in (Say(""), Fail(500)):
+        done = completion(await events(Say("", usage=usage), second, attempts=4))
+        assert (done.empty, done.stop_reason) == (True, "stop")
+
+
+async def test_a_model_that_is_being_loaded_is_waited_for_whatever_the_attempts() -> None:
+    loading = Fail(503, "Loading model")
+    found = await events(loading, loading, loading, Say("4"), attempts=1)
+    assert [event.message for event in found if isinstance(event, Retrying)] == [
+        "the model endpoint answered 503: Loading model"
+    ] * 3
+    assert completion(found).stop_reason == "stop"
+
+
+async def test_what_is_broken_on_its_way_is_tried_a_second_time_and_no_third() -> None:
+    with ScriptedProvider(otherwise=Garbage(stream('{"choices": [{"delta": {"conte'))) as provider:
+        async with client_of(provider.url, attempts=4) as (client, _):
+            with pytest.raises(ModelError, match="is not JSON"):
+                await collect(client)
+        assert len(provider.completions) == 2
+
+
+async def test_a_first_byte_may_take_longer_than_a_gap_and_is_not_waited_for_twice() -> None:
+    found = await events(Say("4", wait=0.4), idle=0.3)
+    assert found[0] == TextPiece("4")
+    with ScriptedProvider(otherwise=Hang(0)) as provider:
+        async with client_of(provider.url, attempts=3, idle=0.05) as (client, _):
+            with pytest.raises(ModelError, match=r"sent nothing for 0\.125 s"):
+                await collect(client)
+        assert len(provider.completions) == 1
+
+
+async def test_a_finish_reason_ends_an_answer_whose_body_goes_on_for_ever() -> None:
+    pieces = (stream(delta(content="whole"), STOP, end=""),)
+    found = await events(Raw(pieces, heartbeat=": ping\n\n", heartbeat_seconds=0.2))
+    assert found[0] == TextPiece("whole")
+    late = Raw((*pieces, stream('{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}')), delay=1.0)
+    assert completion(await events(late)).usage == Usage(input=3, output=2)
+
+
+async def test_a_refusal_that_teaches_costs_no_attempt_and_is_remembered() -> None:
+    refusal = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    request = replace(REQUEST, max_tokens=50)
+    with ScriptedProvider(otherwise=Say("fine")) as provider:
+        provider.script.refuse(lambda body: "max_tokens" in body, Fail(400, refusal, code="unsupported_parameter"))
+        async with client_of(provider.url) as (client, _):
+            for _ in range(2):
+                assert (await collect(client, request))[0] == TextPiece("fine")
+        names = [
+            sorted({"max_tokens", "max_completion_tokens"} & asked.fields.keys()) for asked in provider.completions
+        ]
+    assert names == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
+
+
+async def test_a_refusal_that_does_not_end_is_told() -> None:
+    with ScriptedProvider(otherwise=Fail(400, "stream_options is not supported")) as provider:
+        async with client_of(provider.url) as (client, _):
+            with pytest.raises(ModelError, match="stream_options is not supported") as caught:
+                await collect(client)
+        assert len(provider.completions) == 2
+    assert caught.value.code == "model_config"

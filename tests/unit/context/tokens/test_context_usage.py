@@ -248,3 +248,28 @@ def test_each_message_is_measured_once() -> None:
         messages.append(answered(number))
         gauge.occupancy(messages, TOOLS)
     assert time.process_time() - began < first / 5
+
+
+def test_a_prompt_that_was_cut_shows_the_window_and_is_not_learned_from() -> None:
+    """The prompt grows, and what the model counts of it does not."""
+    calibration = TokenCalibration("m")
+    usage = ContextUsage(calibration)
+    messages = [message("user", "word " * 6000)]
+    usage.occupancy(messages)
+    usage.record_count(1, 2051)
+    assert calibration.limit is None, "another tokenizer could count so"
+    messages.append(message("user", "word " * 6000))
+    usage.occupancy(messages)
+    usage.record_count(2, 2051)
+    assert (calibration.limit, calibration.factor) == (2051, 1.0)
+
+
+@pytest.mark.parametrize("reported", [(6000, 12000), (3000, 6000), (900, 900), (6000, 11000)])
+def test_counts_that_grow_with_the_prompt_show_no_window(reported: tuple[int, int]) -> None:
+    calibration = TokenCalibration("m")
+    usage, messages = ContextUsage(calibration), [message("user", "word " * 6000)]
+    for count in reported:
+        usage.occupancy(messages)
+        usage.record_count(len(messages), count)
+        messages.append(message("user", "word " * 6000))
+    assert calibration.limit is None
