@@ -54,5 +54,6 @@ def _mended_string(found: re.Match[str]) -> str:
 
 
 def _without_fence(text: str) -> str:
-    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)
-    return fenced[1] if fenced else text
+    if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
+        return text
+    return text[3:-3].removeprefix("json").strip()

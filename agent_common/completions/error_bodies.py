@@ -30,7 +30,7 @@ _INNER_MEMBERS = (
 _REASON_MEMBERS = ("reason", "reasons", "quotaId", "quotaMetric")
 _MAX_DEPTH = 8
 _EMPTY_REASONS = ("provider returned error", "upstream error", "bad request", "internal error", "unknown error")
-_FIELDS = re.compile(r"loc\W+\(?\[?((?:\s*['\"]\w+['\"],?)+)")
+_FIELDS = re.compile(r"loc\W{1,10}?((?:\s{0,4}['\"]\w{1,100}['\"],?){1,20})")
 
 
 @dataclass(frozen=True, slots=True)

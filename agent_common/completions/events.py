@@ -7,7 +7,6 @@ is given as soon as its line is complete, because many providers leave out the b
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator
 from typing import Literal
@@ -22,7 +21,6 @@ MAX_PIECE = 1024 * 1024
 """Bytes that are decompressed at a time."""
 _QUOTED = 300
 _BOM = b"\xef\xbb\xbf"
-_END_MARK = re.compile(rb"\s*(?:data:\s*)?\[DONE\]\s*\Z")
 DONE = b"[DONE]"
 
 
@@ -117,7 +115,9 @@ class EventSplitter:
 
 def _documents(body: bytes) -> Iterator[bytes]:
     """Yield the documents in a body: mostly one, behind which some gateways write the mark that ends a stream."""
-    body = _END_MARK.sub(b"", body).strip()
+    body = body.strip()
+    if body.endswith(DONE):
+        body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
     if _is_json(body) or b"\n" not in body:
         yield body
     else:  # one document a line

@@ -17,7 +17,7 @@ _WORDS = re.compile(
     r"(milliseconds|ms|minutes|min|m|hours|h|seconds|secs|sec|s)(?![A-Za-z])(?:\s*(\d+(?:\.\d+)?)\s*s\b)?",
     re.IGNORECASE,
 )
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_DURATION = re.compile(r"(\d{1,12}+(?:\.\d{1,12}+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "milliseconds": 0.001, "m": 60, "min": 60, "minutes": 60, "h": 3600, "hours": 3600}
 _MEMBERS = {"retrydelay": 1.0, "retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 _RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")

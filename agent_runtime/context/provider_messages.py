@@ -186,12 +186,16 @@ def steps_of(parts: Sequence[dict[str, Any]], reply_id: str = "") -> Iterator[St
             if part["data"]["parts"]:
                 step.notices.append(user_message_text(part["data"]["parts"]))
         elif (name := tool_name(part)) is not None:
-            call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part))
-            call.kept = kept_in(part)
-            if reply_id and part["state"] == "approval-responded":
-                _mark_approved(call, reply_id, part["approval"], shown)
-            step.calls.append(call)
+            step.calls.append(_call_of(part, name, reply_id, shown))
     yield step
+
+
+def _call_of(part: dict[str, Any], name: str, reply_id: str, shown: dict[str, dict[str, Any]]) -> ToolCallRecord:
+    call = ToolCallRecord(part["toolCallId"], name, part.get("input", {}), _output(part))
+    call.kept = kept_in(part)
+    if reply_id and part["state"] == "approval-responded":
+        _mark_approved(call, reply_id, part["approval"], shown)
+    return call
 
 
 def _mark_approved(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  our own messages
 
 from agent_common.protocol import Profile
 

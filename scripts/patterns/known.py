@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _OWN_PROCESS = "reads a plugin's docstring, in the plugin's own worker, which has a deadline"
 BOUNDED = {
+    "agent_common/completions/written_calls.py _PARAMETERS": "is used by `match` at one position only",
     "agent_runtime/skills/worker/schema/docstring.py _GOOGLE_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _SPHINX_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _TITLE": _OWN_PROCESS,
@@ -15,8 +16,12 @@ BOUNDED = {
     "frontends/text/split.py _BLANK_LINES": "is used by `match` at one position only",
 }
 MADE_WHILE_RUNNING = {
+    "agent_common/profiles/learning.py _WORDINGS": "texts of this file",
+    "agent_common/profiles/learning.py f'(?<![\\\\w.]){name}\\\\b'": "names of this file",
+    "agent_common/profiles/table.py entry.host": "texts of this file",
+    "agent_common/profiles/table.py entry.model": "texts of this file",
     "agent_common/protocol/authority/globs.py piece": "a glob that is compiled piece by piece, without a repeat in one",
-    "agent_runtime/context/tokens/overflow.py wording.replace('#', '(\\\\d[\\\\d,]{0,14})')": "texts of this file",
+    "agent_common/completions/overflow.py wording.replace('#', '(\\\\d[\\\\d,]{0,14})')": "texts of this file",
     "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
     "agent_runtime/tools/files/search_worker.py fnmatch.translate(part)": (

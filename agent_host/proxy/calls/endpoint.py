@@ -241,8 +241,6 @@ def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
     return payload
 
 
-
-
 def _request_id(headers: Mapping[str, str]) -> str:
     given = headers.get("x-request-id", "")
     return given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  reads calls that the proxy has checked
 
 from agent_common.clock import Clock
 
