@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_common.errors import StartError
 from agent_common.net import Endpoint
-from agent_common.protocol.work import Offer, verify_mac
+from agent_common.protocol.work import Offer, compute_host_mac, verify_mac
 from agent_testing.channel import (
     Dialect,
     ExpectationFailed,
@@ -226,6 +226,11 @@ class TesterHost:
         welcome |= {"epoch": self._epoch, "heartbeat_s": 3600, "max_line": 1 << 20, **more}
         if challenge:
             welcome["challenge"] = challenge
+        if self.options.key is not None and session.offer is not None and "mac" not in welcome:
+            sid, name = session.offer.sid, self.options.agent_id
+            welcome["mac"] = compute_host_mac(
+                self.options.key, challenge=challenge, sid=sid, agent_id=name, epoch=welcome["epoch"]
+            )
         session.welcome = welcome
         link.ctl_allowed = True
         await link.send(welcome)

@@ -48,6 +48,18 @@ async def attaches_before_other_frames(host: TesterHost) -> str:
     return "attach came first"
 
 
+@CONTROL.rule("A52", "3", "An agent with a key leaves a host that has not proved that it has the key, too.")
+async def wants_the_hosts_proof(host: TesterHost) -> str:
+    if host.options.key is None:
+        raise NotApplicable("needs the workspace's key: give it with --key-file")
+    session = await _negotiated_session(host, mac="0" * 64)
+    host.agent_resumes = True
+    await host.drop()
+    if session.resume is not None:
+        raise RuleBroken("a welcome with a wrong MAC was taken")
+    return f"left ({session.link.peer_ended or 'no resume'})"
+
+
 @CONTROL.rule("A42", "2.3", "A ping is answered with a pong of the same number.")
 async def answers_ping(host: TesterHost) -> str:
     link, request = (await host.ensure_session(ctl=True)).link, host.new_request()

@@ -50,14 +50,26 @@ async def one_result(host: TesterHost) -> str:
     return "one result"
 
 
-@WORK.rule("A14", "2.3", "Where the offer is not answered, there is work all the same, without control frames.")
+@WORK.rule(
+    "A14", "2.3", "Where the offer is not answered, there is work without control frames, but not for a key's owner."
+)
 async def without_extensions(host: TesterHost) -> str:
     session = await host.new_session(ignore_offer=True)
     if session.offer is None:
         raise NotApplicable("the agent offers no extensions")
-    await host.run_request(session.link, host.new_request())
+    if host.options.key is None:
+        await host.run_request(session.link, host.new_request())
+        await host.drop()
+        return "completed"
+    request = host.new_request()
+    await session.link.send(request)
+    taken = await session.link.wait_for(
+        lambda frame: frame.get("request_id") == request["request_id"], host.options.quiet_seconds
+    )
     await host.drop()
-    return "completed"
+    if taken is not None:
+        raise RuleBroken("the agent has a key, and took work from a host that has not proved that it has it, too")
+    return "none, as the host has not proved who it is"
 
 
 @WORK.rule("A13", "2.3", "After welcome the agent bears the identity that it was given.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_common.protocol.work import FrameFault, ResumeOk, new_sid, read_frame
+from agent_common.protocol.work import FrameFault, ResumeOk, new_sid, read_frame, verify_host_mac
 from agent_testing.channel import ExpectationFailed, Frame, PeerConnection, is_ctl, is_request
 
 from ..guest import TesterAttachment, TesterGuest
@@ -150,6 +150,23 @@ async def unproven_displaces_nothing(guest: TesterGuest) -> str:
         raise RuleBroken(f"the session was ended ({first.link.peer_ended})")
     await guest.run_request(first.link)
     return "the session continues"
+
+
+@CONTROL.rule("L48", "3", "A welcome with a challenge has the host's own proof that it has the key.")
+async def proves_itself(guest: TesterGuest) -> str:
+    attachment = await _attach_with_challenge(guest)
+    welcome, key = attachment.welcome or {}, guest.options.key or b""
+    proved = verify_host_mac(
+        welcome.get("mac"),
+        key,
+        challenge=str(welcome["challenge"]),
+        sid=attachment.sid,
+        agent_id=str(welcome.get("agent_id")),
+        epoch=attachment.epoch,
+    )
+    if not proved:
+        raise RuleBroken(f"its mac is {welcome.get('mac')!r}")
+    return "its MAC is right"
 
 
 async def _attach_with_challenge(guest: TesterGuest) -> TesterAttachment:

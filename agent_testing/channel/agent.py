@@ -26,6 +26,7 @@ from agent_common.protocol.work import (
     Drain,
     FrameFault,
     Lines,
+    Nack,
     Offer,
     Ping,
     ResultStatus,
@@ -40,6 +41,7 @@ from agent_common.protocol.work import (
     payload_hash,
     read_frame,
     read_loose_request,
+    verify_host_mac,
 )
 
 from .connection import PeerConnection
@@ -215,6 +217,8 @@ class StubAgent:
             self.start(read_loose_request(frame, now=now(), constraints_version=self.version))
             return
         match found := read_frame(frame):
+            case _ if self.key is not None and self.welcome is None and not isinstance(found, Welcome | Nack):
+                self.refuse_host()
             case WorkRequest():
                 if self.welcome is None and not self.resumed:
                     self._apply_verdicts({})  # the host does not know the extensions
@@ -250,7 +254,15 @@ class StubAgent:
             case _:
                 pass
 
+    def is_proof(self, welcome: Welcome, key: bytes) -> bool:
+        """Return whether the host has proved that it has the key."""
+        name, epoch = welcome.agent_id, welcome.epoch
+        return verify_host_mac(welcome.mac, key, challenge=welcome.challenge, sid=self.sid, agent_id=name, epoch=epoch)
+
     def _on_welcome(self, welcome: Welcome) -> None:
+        if self.key is not None and not self.is_proof(welcome, self.key):
+            self.refuse_host()
+            return
         self.welcome, self.known_as, self.epoch = welcome, welcome.agent_id, welcome.epoch
         if welcome.challenge and self.key is not None:
             agent_id, epoch = welcome.agent_id, welcome.epoch
@@ -258,6 +270,11 @@ class StubAgent:
             self.send({"ctl": "attach", "sid": self.sid, "mac": mac})
         self.resume()
         self._heartbeat = asyncio.get_running_loop().create_task(self._send_pings(welcome.heartbeat_s))
+
+    def refuse_host(self) -> None:
+        """Leave a host that has not proved that it has the key."""
+        if self.link is not None:
+            self.link.hang_up("the host has not proved that it has the key")
 
     def resume(self) -> None:
         """Send `resume` with the requests that are still in the ledger."""

@@ -29,6 +29,7 @@ from agent_common.protocol.work import (
     Welcome,
     WorkRequest,
     WorkResult,
+    compute_host_mac,
     new_challenge,
     read_frame,
     read_loose_result,
@@ -162,6 +163,11 @@ class StubSession:
             challenge=self.challenge,
             task_results=self.offer is not None and self.offer.task_results,
         )
+        if listener.key is not None and self.offer is not None:
+            mac = compute_host_mac(
+                listener.key, challenge=self.challenge, sid=self.offer.sid, agent_id=name, epoch=self.epoch
+            )
+            welcome = welcome.model_copy(update={"mac": mac})
         self.send({"ctl": "welcome", **welcome.model_dump(exclude_none=True)})
         self._heartbeat = asyncio.get_running_loop().create_task(self._send_pings())
 

@@ -197,7 +197,7 @@ class ForwardProxy:
                 head = request.forwarded()
                 self._count_bytes(record, len(head))
                 upstream.writer.write(head)
-            await self._pipe(client, upstream, record)
+            await self._pipe(client, upstream, record, None if request.url is None else request.body_bytes)
         finally:
             upstream.close()
 
@@ -248,18 +248,23 @@ class ForwardProxy:
             record.verdict = "failed"
             raise _Refused(502, error.message) from error
 
-    async def _pipe(self, client: ByteStream, upstream: ByteStream, record: ConnectionRecord) -> None:
-        """Copy data in both directions until the host has sent everything, a connection breaks, or both are idle."""
+    async def _pipe(self, client: ByteStream, upstream: ByteStream, record: ConnectionRecord, body: int | None) -> None:
+        """Copy data in both directions until the host has sent everything, a connection breaks, or both are idle.
+        `body`: how much is sent to the host at most; None: everything."""
         idle = asyncio.timeout(self._limits.idle_seconds)
 
         def moved() -> None:
             idle.reschedule(asyncio.get_running_loop().time() + self._limits.idle_seconds)
 
         async def up() -> None:
+            left = body
             while data := await client.reader.read(PIECE):
-                self._count_bytes(record, len(data))
-                await self._forward(upstream, data)
-                moved()
+                if left is not None:
+                    data, left = data[:left], left - len(data[:left])
+                if data:
+                    self._count_bytes(record, len(data))
+                    await self._forward(upstream, data)
+                    moved()
             with contextlib.suppress(OSError):
                 upstream.writer.write_eof()
 

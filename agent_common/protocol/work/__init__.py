@@ -1,7 +1,17 @@
 """The frames of the mediation channel (docs/protocols/mediation.md): their shapes, how to distinguish them, and how to
 split a byte stream into them. Both ends use this package, which has no sockets and no clock."""
 
-from .attach import EPOCH_ZERO, Offer, api_challenge, compute_mac, new_challenge, new_sid, verify_mac
+from .attach import (
+    EPOCH_ZERO,
+    Offer,
+    api_challenge,
+    compute_host_mac,
+    compute_mac,
+    new_challenge,
+    new_sid,
+    verify_host_mac,
+    verify_mac,
+)
 from .control import (
     CONTROLS,
     Ack,
@@ -101,6 +111,7 @@ __all__ = [
     "WorkResult",
     "WorkUsage",
     "api_challenge",
+    "compute_host_mac",
     "compute_mac",
     "decode",
     "encode",
@@ -114,6 +125,7 @@ __all__ = [
     "read_loose_signal",
     "to_loose",
     "to_rfc3339",
+    "verify_host_mac",
     "verify_mac",
     "work_schemas",
 ]

@@ -1,4 +1,4 @@
-"""How the two ends agree on the protocol's extensions, and how a guest proves which workspace it is."""
+"""How the two ends agree on the protocol's extensions, and how guest and host prove who they are."""
 
 from __future__ import annotations
 
@@ -82,6 +82,21 @@ def verify_mac(mac: str, key: bytes, *, challenge: str, sid: str, agent_id: str,
     if not key.strip():
         return False
     expected = compute_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
+    return hmac.compare_digest(mac.encode("utf-8", "replace"), expected.encode())
+
+
+def compute_host_mac(key: bytes, *, challenge: str | None, sid: str, agent_id: str, epoch: int) -> str:
+    """Return the MAC by which a `welcome` proves that the host has the workspace's key. Its first line is not that of
+    `compute_mac`: no answer of a guest is ever a host's proof."""
+    text = f"med/1 host\n{challenge or ''}\n{sid}\n{agent_id}\n{epoch}"
+    return hmac.new(key.strip(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def verify_host_mac(mac: str | None, key: bytes, *, challenge: str | None, sid: str, agent_id: str, epoch: int) -> bool:
+    """Check a host's proof in constant time. Returns False for an empty key, which proves nothing."""
+    if mac is None or not key.strip():
+        return False
+    expected = compute_host_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
     return hmac.compare_digest(mac.encode("utf-8", "replace"), expected.encode())
 
 

@@ -44,6 +44,8 @@ class Welcome(Control):
     """Must be answered with `attach` before the host accepts other frames; null means that no proof is needed."""
     task_results: bool = Field(default=False, exclude_if=lambda taken: not taken)
     """Whether the host takes `task_result`, which the guest has offered."""
+    mac: Short | None = None
+    """The host's proof that it has the workspace's key; null means that it has none."""
 
 
 class Attach(Control):

@@ -11,6 +11,7 @@ from agent_common.protocol.work import (
     Nack,
     Offer,
     Welcome,
+    compute_host_mac,
     new_challenge,
     verify_mac,
 )
@@ -59,7 +60,7 @@ class AttachClaim:
         return cls(channel, epoch, offer, new_challenge() if channel.auth == "hmac" else None)
 
     def welcome(self, limits: ListenerLimits) -> Welcome:
-        """Return the host's greeting, with the challenge if there is one."""
+        """Return the host's greeting, with the challenge and the host's own proof if there is a key."""
         return Welcome(
             workspace=self.channel.workspace,
             agent_id=self.channel.workspace,
@@ -68,7 +69,15 @@ class AttachClaim:
             max_line=limits.max_line,
             challenge=self.challenge,
             task_results=self.offer is not None and self.offer.task_results,
+            mac=self._proof(),
         )
+
+    def _proof(self) -> str | None:
+        """Return the host's proof that it has the workspace's key, bound to the agent's connection."""
+        name, key = self.channel.workspace, self.channel.key
+        if not key or self.offer is None:
+            return None
+        return compute_host_mac(key, challenge=self.challenge, sid=self.offer.sid, agent_id=name, epoch=self.epoch)
 
     def verify(self, attach: Attach) -> None:
         """Check the answer to the challenge; there is only one try. Raises AttachRefused if it is wrong, or if the

@@ -37,6 +37,7 @@ from agent_common.protocol.work import (
     read_frame,
     read_loose_request,
     to_rfc3339,
+    verify_host_mac,
 )
 from agent_common.telemetry import logger
 
@@ -64,6 +65,7 @@ MIN_HEARTBEAT_SECONDS = 1.0
 """Lower limit of the heartbeat interval that a host may ask for."""
 MAX_PENDING_CONSTRAINTS = 8
 """Maximum constraints that wait to be applied."""
+_NO_PROOF = "the host has not proved that it has this agent's key (AGENT_MEDIATION_KEY_FILE)"
 FENCED = frozenset({"superseded", "fenced"})
 """Codes by which the host rejects the older of two copies."""
 
@@ -103,7 +105,7 @@ class ChannelAttachment:
         self._spawn(self._end_greeting_in_time(), "attach")
         try:
             async for value in self.connection.frames():
-                if not self.attached:
+                if not self._identity.has_key:
                     self._mark_attached()
                 await self._receive(value)
             return self.connection.break_reason or "the host has closed the connection"
@@ -153,7 +155,13 @@ class ChannelAttachment:
             self.send_signal("constraints_outdated", error=fault[:1000])
 
     async def _end_greeting_in_time(self) -> None:
-        """Regard the host as attached after a moment: without our extensions it sends nothing until it has work."""
+        """Regard the host as attached after a moment: without our extensions it sends nothing until it has work. One
+        that must prove who it is has to greet us instead."""
+        if self._identity.has_key:
+            await asyncio.sleep(WELCOME_SECONDS)
+            if self.welcome is None:
+                self.connection.abort(_NO_PROOF)
+                return
         await asyncio.sleep(ATTACHED_SECONDS)
         self._mark_attached()
         if self.welcome is None and self._offer.epoch and not self._identity.loose:
@@ -204,6 +212,8 @@ class ChannelAttachment:
         return read_frame(value)
 
     async def _dispatch(self, frame: WorkFrame) -> None:
+        if self.welcome is None and self._identity.has_key and not isinstance(frame, Welcome | Nack):
+            raise ChannelLost(_NO_PROOF)
         match frame:
             case WorkRequest():
                 await self._handle_work(frame)
@@ -252,6 +262,8 @@ class ChannelAttachment:
     async def _handle_welcome(self, welcome: Welcome) -> None:
         if self.welcome is not None:
             raise ChannelLost("the host has sent a second welcome")
+        if self._identity.has_key:
+            await self._check_proof(welcome)
         self.welcome = welcome
         self._spawn(self._send_heartbeats(max(MIN_HEARTBEAT_SECONDS, welcome.heartbeat_s)), "heartbeat")
         self.connection.max_line = welcome.max_line
@@ -264,6 +276,14 @@ class ChannelAttachment:
         # first.
         await asyncio.wait([kept])
         self.connection.send(await self._work_service.resume_frame())
+
+    async def _check_proof(self, welcome: Welcome) -> None:
+        """Raise ChannelLost unless the host has proved that it has our key."""
+        key = await asyncio.to_thread(self._identity.read_key)
+        sid, agent_id, epoch = self._offer.sid, welcome.agent_id, welcome.epoch
+        if not verify_host_mac(welcome.mac, key, challenge=welcome.challenge, sid=sid, agent_id=agent_id, epoch=epoch):
+            raise ChannelLost(_NO_PROOF)
+        self._mark_attached()
 
     async def _compute_mac(self, welcome: Welcome, challenge: str) -> str:
         """Answer a challenge with the workspace's key. Raises ChannelLost if there is none."""

@@ -22,6 +22,11 @@ class Identity:
     secrets: tuple[str, ...] = ()
     """Texts that must never be sent, besides the key."""
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the host must prove that it has our key. The loose dialect has no greeting to do it in."""
+        return self.key_file is not None and not self.loose
+
     def redactor(self) -> Redactor:
         """Return a redactor for the secrets and the current key; an unreadable key is left out."""
         try:

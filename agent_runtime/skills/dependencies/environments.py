@@ -43,6 +43,7 @@ NAME_LENGTH = 16
 Policy = Literal["off", "people", "all"]
 
 log = logger(__name__)
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,20 @@ class PackageIndex:
 
     async def open(self, host: str, port: int) -> ByteStream:
         """Connect to the index, wherever it is, or to a public host that it refers to. Raises ToolFailure."""
-        own = self.url is not None and canonical_host(urlsplit(self.url).hostname or "") == host
-        rules = ANY_ADDRESS if own else AddressPolicy()
+        rules = ANY_ADDRESS if self._is_own(host, port) else AddressPolicy()
         if self.egress_url is not None:
             upstream: Upstream = ProxyUpstream(self.egress_url, self.egress_token, rules)
         else:
             upstream = DirectUpstream(rules)
         return await upstream.open(host, port)
+
+    def _is_own(self, host: str, port: int) -> bool:
+        """Whether it is the index itself, whose address may be any. Other programs of its machine are not: it may send
+        uv there by a redirect or a link."""
+        if self.url is None:
+            return False
+        own = urlsplit(self.url)
+        return canonical_host(own.hostname or "") == host and (own.port or _PORTS[own.scheme]) == port
 
 
 class Environments:
@@ -127,7 +135,6 @@ class Environments:
         argv = (
             *(_find_uv(), "pip", "install", "--quiet", "--no-progress", "--no-config", "--only-binary", ":all:"),
             *("--python", sys.executable, "--target", str(target), "--link-mode", "copy"),
-            *(("--default-index", self._index.url) if self._index.url else ()),
             *("--", *requirements),
         )
         async with AsyncExitStack() as stack:
@@ -139,12 +146,18 @@ class Environments:
             sandbox_spec = SandboxSpec(
                 new,
                 writable=(new,),
-                env={"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1"},
+                env=self._uv_environment(new),
                 limits=SandboxLimits(processes=64, file_size=ENVIRONMENT_BYTES),
                 quotas=(Quota.for_size(new, ENVIRONMENT_BYTES, "the environment of a skill"),),
                 network=socket,
             )
             return await self._confinement.run(argv, sandbox_spec, timeout=INSTALL_SECONDS)
+
+    def _uv_environment(self, new: Path) -> dict[str, str]:
+        """Return the variables of uv. The index is one, and no argument: it may hold a password, and every user of the
+        machine may read arguments."""
+        index = {"UV_DEFAULT_INDEX": self._index.url} if self._index.url else {}
+        return {"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1", **index}
 
 
 async def _allow_any_host(_host: str, _port: int, _agent: str) -> str | None:

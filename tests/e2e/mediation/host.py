@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agent_common.protocol.work import Offer, new_challenge, verify_mac
+from agent_common.protocol.work import Offer, compute_host_mac, new_challenge, verify_mac
 
 PATIENCE = 60.0
 CLOCK = "2026-11-22T02:00:00Z"
@@ -93,6 +93,9 @@ class Peer:
         assert offer is not None
         asked = {"challenge": new_challenge()} if challenge else {}
         identity = {"workspace": "ws", "agent_id": "ws-1", "epoch": epoch}
+        asked["mac"] = compute_host_mac(
+            KEY, challenge=asked.get("challenge"), sid=offer.sid, agent_id="ws-1", epoch=epoch
+        )
         self.send({"ctl": "welcome", "v": 1, **identity, "heartbeat_s": 15, "max_line": 1 << 20, **asked, **fields})
         if challenge:
             proof = self.until(ctl="attach")

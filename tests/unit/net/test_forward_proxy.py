@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from collections.abc import AsyncGenerator
@@ -103,6 +104,25 @@ async def test_a_body_goes_up_and_many_bytes_come_down() -> None:
     async with web({"/": echo}) as site, proxy() as it:
         head = f"POST {site.url()} HTTP/1.1\r\ncontent-length: 2000000\r\n\r\n".encode()
         assert len(await it.say(head + bytes(2_000_000))) > 2_000_000
+
+
+@pytest.mark.parametrize("body", [b"", b"four"])
+async def test_what_follows_a_request_goes_nowhere(body: bytes) -> None:
+    read: list[bytes] = []
+
+    async def until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(TimeoutError):  # a host waits for as long as it likes
+            async with asyncio.timeout(0.5):
+                while data := await reader.read(1 << 16):
+                    read.append(data)
+        writer.write(HELLO)
+
+    async with web({"/": until_closed}) as site, proxy(admit=only_a) as it:
+        head = f"POST {site.url()} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        assert b"hello" in await it.say(head + body + b"GET http://evil.test/ HTTP/1.1\r\nhost: evil.test\r\n\r\n")
+        notes = await it.noted()
+    assert b"".join(read) == body
+    assert notes[0].host == "a.test"
 
 
 async def test_only_admitted_hosts_and_only_for_who_is_known() -> None:

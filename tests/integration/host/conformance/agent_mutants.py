@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent_common.net import open_endpoint, parse_endpoint
-from agent_common.protocol.work import FrameFault, FrameTooLarge, Lines, UnknownControl, WorkRequest, payload_hash
+from agent_common.protocol.work import (
+    FrameFault,
+    FrameTooLarge,
+    Lines,
+    UnknownControl,
+    Welcome,
+    WorkRequest,
+    payload_hash,
+)
 from agent_common.protocol.work import read_frame as read_strictly
 from agent_testing import StubAgent
 from agent_testing.channel import Frame, StubEntry, is_ack, is_ctl, is_request, is_result, is_signal, signal_frame
@@ -201,6 +209,11 @@ class NeedsWelcome(StubAgent):
             super().on_frame(frame)
 
 
+class BelievesHosts(StubAgent):
+    def is_proof(self, welcome: Welcome, key: bytes) -> bool:
+        return True
+
+
 class IgnoresVersion(StubAgent):
     def refusal(self, request: WorkRequest) -> str | None:
         return super().refusal(request.model_copy(update={"constraints_version": self.version}))
@@ -389,6 +402,7 @@ OVERRIDDEN: dict[str, type[StubAgent]] = {
     "blank_lines": BlankLines,
     "one_sid": OneSid,
     "needs_welcome": NeedsWelcome,
+    "believes_hosts": BelievesHosts,
     "ignores_version": IgnoresVersion,
     "starts_again": StartsAgain,
     "runs_again": RunsAgain,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,7 +88,12 @@ class Runs:
 
 
 def try_agents(folder: Path) -> Runs:
-    return Runs(lambda fault, socket: try_agent(socket, fault), folder)
+    def judge(fault: str, socket: Path) -> Coroutine[Any, Any, list[Finding]]:
+        if fault != "needs_welcome":
+            return try_agent(socket, fault)
+        return try_agent(socket, fault, options=replace(OPTIONS, key=None), key=None)  # with a key all need one
+
+    return Runs(judge, folder)
 
 
 def try_listeners(folder: Path) -> Runs:

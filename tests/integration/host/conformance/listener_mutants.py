@@ -27,6 +27,7 @@ SENT: dict[str, Change] = {
     "bad_welcome": lambda frame: (
         {key: frame[key] for key in frame if key != "workspace"} if is_ctl(frame, "welcome") else frame
     ),
+    "no_proof": edit(lambda frame: is_ctl(frame, "welcome"), mac="0" * 64),
     "no_ack": drop(lambda frame: is_ctl(frame, "ack")),
     "no_task_ack": drop(lambda frame: is_ctl(frame, "task_ack")),
     "takes_any_result": edit(lambda frame: is_ctl(frame, "welcome"), task_results=True),

@@ -62,6 +62,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "progress_stands": ("A49",),
     "ignores_forget": ("A50",),
     "ignores_cancel_verdict": ("A51",),
+    "believes_hosts": ("A52",),
     "no_push": ("A53",),
     "rewrites_payload": ("A53",),
     "believes_hashes": ("A54",),

@@ -57,6 +57,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "blank_lines": ("L45",),
     "takes_any_result": ("L46",),
     "no_task_ack": ("L47",),
+    "no_proof": ("L48",),
 }
 """Fault -> the rule that it breaks, and those that must fall with it."""
 
