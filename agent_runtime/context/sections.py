@@ -40,7 +40,7 @@ def instructions_section(found: Instructions) -> str:
     texts = [escape_data(file.text.strip()) for file in found.files]
     shares = _shares([(file.source, len(text)) for file, text in zip(found.files, texts, strict=True)])
     shown = [
-        wrap_escaped("file", _fitted(file, text, share), name=file.name, source=file.source)
+        wrap_escaped("file", _fitted(file, text, share), name=file.name, source=file.source, **_author(file))
         for file, text, share in zip(found.files, texts, shares, strict=True)
     ]
     if found.nested:
@@ -100,7 +100,11 @@ def _shares(sizes: Sequence[tuple[str, int]]) -> list[int]:
 
 def file_section(file: BootstrapFile, cap: int) -> str:
     """Return a file of the home as data."""
-    return wrap_escaped("file", _fitted(file, escape_data(file.text.strip()), cap), name=file.name)
+    return wrap_escaped("file", _fitted(file, escape_data(file.text.strip()), cap), name=file.name, **_author(file))
+
+
+def _author(file: BootstrapFile) -> dict[str, str]:
+    return {"author": file.author} if file.author else {}
 
 
 def _fitted(file: BootstrapFile, text: str, cap: int) -> str:

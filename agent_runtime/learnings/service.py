@@ -20,7 +20,7 @@ from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
 from ..ports import Clock, Correction, ToolContext, ToolResult
-from ..workspace import SafePath
+from ..workspace import PromptFileAuthors, SafePath
 from .notes import CorrectionNote, FailureNote, failure_note, to_entry
 from .notes_file import MAX_FILE_BYTES, NotesFile
 from .section import render_section
@@ -75,9 +75,15 @@ class LearningService:
     """Implements ports.Learnings. Call `start` once, and `close` after the last turn."""
 
     def __init__(
-        self, workspace: Path, clock: Clock, redactor: Redactor | None = None, *, pause: float = GATHER_SECONDS
+        self,
+        workspace: Path,
+        clock: Clock,
+        redactor: Redactor | None = None,
+        *,
+        pause: float = GATHER_SECONDS,
+        authors: PromptFileAuthors | None = None,
     ) -> None:
-        """`redactor` removes secrets from the notes."""
+        """`redactor` removes secrets from the notes; `authors` knows whether an agent has written a file."""
 
         def queue(name: str, head: str) -> _NotesQueue:
             return _NotesQueue(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
@@ -87,6 +93,8 @@ class LearningService:
         self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
         self._files = (NotesFile(), NotesFile())
+        self._authors = authors
+        self._by_agents: tuple[bool, bool] = (False, False)
         self._sections: dict[str, str] = {}
         """Principal -> its section, valid until one of the files changes."""
         self._task: asyncio.Task[None] | None = None
@@ -126,13 +134,17 @@ class LearningService:
     def render_section(self, principal: str) -> str:
         """Return the prompt's section for a principal; empty if there are no notes. Reads changed files."""
         read = (_read_if_changed(self._corrections), _read_if_changed(self._errors))
-        if read != self._files:
-            self._files, self._sections = read, {}
+        by_agents = (self._is_by_agent(self._corrections), self._is_by_agent(self._errors))
+        if read != self._files or by_agents != self._by_agents:
+            self._files, self._by_agents, self._sections = read, by_agents, {}
         if principal not in self._sections:
             if len(self._sections) >= MAX_SECTIONS:
                 self._sections.clear()
-            self._sections[principal] = render_section(*read, principal)
+            self._sections[principal] = render_section(*read, principal, by_agents=by_agents)
         return self._sections[principal]
+
+    def _is_by_agent(self, queue: _NotesQueue) -> bool:
+        return self._authors is not None and self._authors.was_written_by_agent(queue.safe_path.path)
 
     # -- the task that writes the files
 
@@ -196,7 +208,8 @@ class LearningService:
         changed = notes_file.render().encode(errors="surrogateescape")
         if len(changed) > MAX_FILE_BYTES:
             raise _too_large_error(queue.safe_path)
-        queue.safe_path.write_atomically(changed)
+        with self._authors.own_write(queue.safe_path.path) if self._authors is not None else contextlib.nullcontext():
+            queue.safe_path.write_atomically(changed)
 
 
 class NoLearnings:

@@ -41,6 +41,8 @@ class DeferredTools(Protocol):
 class EgressMeter(Protocol):
     """Counts the bytes that a tool sends out of the workspace."""
 
+    sent_bytes: int
+
     @property
     def limited(self) -> bool:
         """Whether there is a limit, so that nothing uncounted may be sent."""

@@ -68,7 +68,7 @@ class AgentToolsBuilder:
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
         own = self._own_tools(library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
-        gate = ToolGate(timeout=settings.tool_timeout, watchdog=watchdog)
+        gate = ToolGate(timeout=settings.tool_timeout, watchdog=watchdog, authors=self.storage.authors)
         skills = self._skills(mesh, skill_search(gate, own))
         await skills.start()
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
@@ -125,7 +125,11 @@ class AgentToolsBuilder:
     def _library(self) -> SkillLibrary:
         space = QuotaCheck(self.confinement, self._sandbox_limits)
         return SkillLibrary(
-            self.home.workspace, _user_home(), self.settings.skill_paths or (), require_space=space.require_space
+            self.home.workspace,
+            _user_home(),
+            self.settings.skill_paths or (),
+            require_space=space.require_space,
+            authors=self.storage.authors,
         )
 
     def _connectors(self) -> ConnectorManager:

@@ -10,7 +10,6 @@ from agent_common.telemetry import logger, redact_lines
 
 from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
-from ..learnings import LearningService
 from ..loop import (
     Admission,
     AuthorityResolver,
@@ -114,7 +113,7 @@ class Runtime:
             price_check=PriceCheck(catalog),
             authority=authority,
             agent_tools=agent_tools,
-            learnings=storage.learnings,
+            storage=storage,
             windows=windows,
             confinement=confinement,
             gate=gate,
@@ -200,13 +199,15 @@ class Runtime:
         price_check: PriceCheck,
         authority: AuthorityResolver,
         agent_tools: AgentTools,
-        learnings: LearningService,
+        storage: StorageServices,
         windows: ModelWindows,
         confinement: Confinement,
         gate: ChannelGate,
     ) -> LoopServices:
         settings, home, clock = self.settings, self.home, self.clock
-        prompts = SessionPromptBuilder(settings, home, clock, authority, agent_tools, learnings, confinement.name)
+        prompts = SessionPromptBuilder(
+            settings, home, clock, authority, agent_tools, storage.learnings, storage.authors, confinement.name
+        )
         ids, events = Ids(clock), self.app_state.events
         admission = self._admission = Admission(
             self.database,
@@ -227,7 +228,7 @@ class Runtime:
             authority_resolver=authority,
             live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
             admission=admission,
-            learnings=learnings,
+            learnings=storage.learnings,
             side_effect_gate=gate,
             parallel_tools=settings.max_parallel_tools,
             price_check=price_check,

@@ -12,7 +12,7 @@ from ..ports import Clock
 from ..sandbox import ConfinementName
 from ..sessions import AgentPrompt
 from ..settings import Settings
-from ..workspace import Home, read_bootstrap_files, read_instructions
+from ..workspace import Home, PromptFileAuthors, read_bootstrap_files, read_instructions
 from .agent_tools import AgentTools
 
 _NETWORK: dict[ConfinementName, str] = {
@@ -32,19 +32,20 @@ class SessionPromptBuilder:
     authority_resolver: AuthorityResolver
     agent_tools: AgentTools
     learnings: LearningService
+    authors: PromptFileAuthors
     confinement: ConfinementName
 
     def __call__(self, manifest: Manifest, principal: str) -> AgentPrompt:
         authority = self.authority_resolver.resolve_standalone(manifest)
         names = tuple(spec.name for spec in self.agent_tools.tools.snapshot(authority=authority).specs)
-        directions = read_instructions(self.home)
+        directions = read_instructions(self.home, principal, self.authors)
         packages = self.agent_tools.skill_library.offered(authority, names)
         material = PromptInputs(
             agent_id=self.settings.id,
             role=self.settings.role,
             agent=(manifest.name, manifest.prompt),
             instructions=directions,
-            files=read_bootstrap_files(self.home, principal),
+            files=read_bootstrap_files(self.home, principal, self.authors),
             learnings=self.learnings.render_section(principal),
             skills=[(package.name, package.description) for package in packages],
             servers=self.agent_tools.connectors.offered(authority) if "tool_search" in names else (),

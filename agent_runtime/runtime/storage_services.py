@@ -11,7 +11,16 @@ from ..ports import Clock, Mesh
 from ..sandbox import Confinement
 from ..settings import Settings
 from ..store import Database
-from ..workspace import MAX_BACKUP_BYTES, OWN_BACKUPS, FileBackups, FileService, Home, PathLocks, WriteQuota
+from ..workspace import (
+    MAX_BACKUP_BYTES,
+    OWN_BACKUPS,
+    FileBackups,
+    FileService,
+    Home,
+    PathLocks,
+    PromptFileAuthors,
+    WriteQuota,
+)
 from .secrets import redactor
 
 
@@ -38,6 +47,7 @@ class StorageServices:
     learnings: LearningService
     daily_log: DailyLogWriter
     memory: MemoryService
+    authors: PromptFileAuthors
 
     @classmethod
     def start(
@@ -55,8 +65,9 @@ class StorageServices:
         max_backups = min(MAX_BACKUP_BYTES, workspace_bytes // 10)
         locks, backups = PathLocks(), FileBackups(clock, max_bytes=max_backups, root=home.records)
         write_quota = WriteQuota(confinement, home.workspace, workspace_bytes)
-        file_service = FileService(home, locks, backups, FileBackups(clock, max_bytes=OWN_BACKUPS), write_quota)
-        learnings = register_closable(LearningService(home.records, clock, cleaner))
+        authors, own_backups = PromptFileAuthors(home, clock), FileBackups(clock, max_bytes=OWN_BACKUPS)
+        file_service = FileService(home, locks, backups, own_backups, write_quota, authors)
+        learnings = register_closable(LearningService(home.records, clock, cleaner, authors=authors))
         daily_log = register_closable(
             DailyLogWriter(
                 home, clock, locks, write_quota.require_space, days=settings.daily_log_days, redactor=cleaner
@@ -67,4 +78,4 @@ class StorageServices:
         memory = register_closable(MemoryService(database, home, clock, cleaner, embeddings=meaning))
         for keeper in (learnings, daily_log, memory):
             keeper.start()
-        return cls(locks, backups, file_service, learnings, daily_log, memory)
+        return cls(locks, backups, file_service, learnings, daily_log, memory, authors)

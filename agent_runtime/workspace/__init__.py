@@ -17,6 +17,7 @@ from .principal_paths import (
     personal_folder,
     resolve_for_principal,
 )
+from .prompt_files.authorship import PACKAGE_FILE, PACKAGE_FOLDERS, PromptFileAuthors, Writer, is_instructions
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
@@ -26,6 +27,8 @@ __all__ = [
     "MAX_BACKUP_BYTES",
     "OPERATOR",
     "OWN_BACKUPS",
+    "PACKAGE_FILE",
+    "PACKAGE_FOLDERS",
     "PERSONAL_NAMES",
     "PRINCIPALS_FOLDER",
     "PROMPT_CAPS",
@@ -40,12 +43,15 @@ __all__ = [
     "OpenedFile",
     "PathLocks",
     "Preconditions",
+    "PromptFileAuthors",
     "SafePath",
     "StoredFile",
     "WriteQuota",
+    "Writer",
     "create_output_file",
     "decode_text",
     "folder_of_copies",
+    "is_instructions",
     "make_personal_folder",
     "originals",
     "personal_folder",

@@ -14,7 +14,7 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...ports import LoadedSkill, ToolContext
-from ...workspace import SafePath
+from ...workspace import PromptFileAuthors, SafePath
 from . import front_matter, scanner
 from .files import MAX_COPY_BYTES, PackageFiles, copy_files, list_package_files
 from .scanner import SKILL_FILE, PackageScanner, SkillPackage
@@ -62,9 +62,12 @@ class SkillLibrary:
         extra_folders: Sequence[Path] = (),
         *,
         require_space: RequireSpace | None = None,
+        authors: PromptFileAuthors | None = None,
     ) -> None:
         """`home` is the user's home folder, None for no such source; `extra_folders` hold further packages;
-        `require_space` enforces the size limit of scratch folders."""
+        `require_space` enforces the size limit of scratch folders; `authors` knows which packages no person has
+        reviewed."""
+        self._authors = authors
         self._workspace, self._home, self._extra_folders, self._require_space = (
             workspace,
             home,
@@ -84,7 +87,10 @@ class SkillLibrary:
             log.warning(event, path=str(path), reason=reason)
         if len(new) > MAX_LOGGED:
             log.warning("more skill packages have faults", count=len(new) - MAX_LOGGED)
-        return now.packages
+        return tuple(package for package in now.packages if not self._is_unreviewed(package))
+
+    def _is_unreviewed(self, package: SkillPackage) -> bool:
+        return package.inside and self._authors is not None and self._authors.is_unreviewed(package.file.path)
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
         return [(package.name, package.description) for package in self.packages()]
@@ -132,6 +138,11 @@ class SkillLibrary:
         if package is None:
             gone = f"name: package {name!r} was there when this session began, and is gone"
             raise ToolFailure(gone, kind="unavailable")
+        if self._is_unreviewed(package):
+            text = (
+                f"name: package {name!r} was changed by an agent that had read text from outside; a person must save it"
+            )
+            raise ToolFailure(text, kind="denied")
         with package.file.open() as file:
             data = file.read(scanner.MAX_FILE_BYTES)
         try:

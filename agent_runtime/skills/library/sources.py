@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...workspace import PACKAGE_FOLDERS
 from .symlinks import TooFar, is_below, resolve_links
 
-SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 BUNDLED = Path(__file__).with_name("bundled")
 BUNDLED_NEEDS: Mapping[str, str] = {"write-a-skill": "create_skill"}
 """Bundled package -> the tool without which it is useless."""
@@ -31,14 +31,15 @@ class PackageSource:
 def package_sources(
     workspace: Path, home: Path | None = None, extra_folders: Sequence[Path] = ()
 ) -> tuple[PackageSource, ...]:
-    """Return the folders in order: the project's, the user's, the bundled one, those of AGENT_SKILL_PATHS.
+    """Return the folders in order: those of AGENT_SKILL_PATHS, the bundled one, the project's, the user's. Agents can
+    write the project's, and no package there takes the place of one that the operator or the product has.
 
     Folders above the workspace are not searched: they are not the project's. A folder that is reached by several names,
     by links or because home and workspace are the same, is one source under the first of them.
     """
     workspace = workspace.resolve()
-    wanted = [(f"project:{name}", workspace / name, False) for name in SKILL_FOLDERS]
-    wanted += [(f"user:{name}", home / name, False) for name in SKILL_FOLDERS if home is not None]
+    wanted = [(f"project:{name}", workspace / name, False) for name in PACKAGE_FOLDERS]
+    wanted += [(f"user:{name}", home / name, False) for name in PACKAGE_FOLDERS if home is not None]
     wanted += [("bundled", BUNDLED, False)]
     wanted += [(f"path:{path}", path, True) for path in extra_folders]
     found: dict[Path, PackageSource] = {}
@@ -51,4 +52,7 @@ def package_sources(
         if name.startswith("project:") and not inside:
             continue  # a link that leads out of the workspace
         found.setdefault(real, PackageSource(name, real, not inside, demanded))
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda source: _ORDER[source.name.partition(":")[0]]))
+
+
+_ORDER = {"path": 0, "bundled": 1, "project": 2, "user": 3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
+from ...workspace import PromptFileAuthors, Writer
 from . import schema
 from .contract import NeedsHuman, Output, Tool
 from .deadline import Deadline, Expired
@@ -19,6 +21,8 @@ from .permissions import PermissionCheck
 from .verdict import ALLOW, Verdict
 
 DEFAULT_TIMEOUT = 120.0
+NAMING_TOOLS = frozenset({"edit", "write"})
+"""Tools that change the one file that their arguments name."""
 
 log = logger(__name__)
 
@@ -50,6 +54,8 @@ class ToolGate:
     capability: Capability = field(default_factory=PermissionCheck)
     watchdog: Watchdog = field(default_factory=NoWatchdog)
     deadline: Deadline = field(default_factory=Deadline)
+    authors: PromptFileAuthors | None = None
+    """Keeps who writes files that become instructions; None: nobody does."""
 
     async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
         started = time.monotonic()
@@ -93,8 +99,35 @@ class ToolGate:
         second = replace(second, always=second.always or allowed.always, touches=allowed.touches)
         _enforce(second, context, approved=allowed.by_person)
         seconds = tool.timeout or self.timeout
-        result = await self.deadline.run(tool.run(arguments, context), seconds)
+        result = await self._run_watched(tool, arguments, context, seconds, second.touches)
         return await fit_output(result, self.result_limit, context.scratch)
+
+    async def _run_watched(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        seconds: float,
+        touches: tuple[str, ...] | None,
+    ) -> Any:
+        """Run the tool, and keep which files with instructions it has changed."""
+        if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
+            return await self.deadline.run(tool.run(arguments, context), seconds)
+        before = await asyncio.to_thread(self.authors.begin)
+        try:
+            return await self.deadline.run(tool.run(arguments, context), seconds)
+        finally:
+            writer = _writer(tool, context, touches or ())
+            await asyncio.shield(asyncio.to_thread(self.authors.end, before, writer))
+
+
+def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:
+    """Return who has made a call. A tool that names its file has asked for it where a person had to agree."""
+    outside = context.outside_text.seen or (context.egress is not None and context.egress.sent_bytes > 0)
+    if tool.spec.name in NAMING_TOOLS:
+        files = frozenset(str(context.workspace / name) for name in touches)
+        return Writer(context.principal, context.agent, unreviewed=False, only=files)
+    return Writer(context.principal, context.agent, unreviewed=outside and not context.approved)
 
 
 def error_result(text: str, kind: str, started: float) -> ToolResult:

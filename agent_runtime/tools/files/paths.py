@@ -11,7 +11,15 @@ from agent_common.protocol.authority import Access
 
 from ...errors import ToolFailure
 from ...ports import ToolContext
-from ...workspace import AllowedRoots, BackupCopy, FileBackups, SafePath, folder_of_copies, originals
+from ...workspace import (
+    AllowedRoots,
+    BackupCopy,
+    FileBackups,
+    SafePath,
+    folder_of_copies,
+    is_instructions,
+    originals,
+)
 from ..core.contract import AccessRequest, DescribeAccess
 
 Kind = Literal["read", "write"]
@@ -38,10 +46,21 @@ def describe_path_access(kinds: Sequence[Kind], default: str | None = None) -> D
             (at.shown,),
             (path_aliases(str(at.path), context),),
             requires=RequirementSet(fs=folders),
+            asks=_question(at, kinds, context),
             suggested_patterns=("*",),
         )
 
     return reach
+
+
+def _question(safe_path: SafePath, kinds: Sequence[Kind], context: ToolContext) -> str:
+    """Return why a person is asked before a write: what the web or a server has said must not become what all sessions
+    are told."""
+    below = safe_path.path.parts[len(context.workspace.parts) :]
+    inside = safe_path.root == context.workspace and is_instructions(below)
+    if "write" not in kinds or not inside or not context.outside_text.seen:
+        return ""
+    return f"{safe_path.shown}: all sessions are told what it says, and this conversation holds text from outside"
 
 
 def path_aliases(path: str, context: ToolContext) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from ..principal_paths import (
     root_for_principal,
     split_path,
 )
+from ..prompt_files.authorship import PromptFileAuthors
 from ..prompt_files.bootstrap import PROMPT_CAPS, read_prompt_file
 from ..safe_path import SafePath
 from .http_errors import failures_as_http
@@ -79,9 +80,16 @@ class FileService:
     disk."""
 
     def __init__(
-        self, home: Home, locks: PathLocks, backups: FileBackups, own_backups: FileBackups, write_quota: WriteQuota
+        self,
+        home: Home,
+        locks: PathLocks,
+        backups: FileBackups,
+        own_backups: FileBackups,
+        write_quota: WriteQuota,
+        authors: PromptFileAuthors | None = None,
     ) -> None:
-        """`own_backups` makes the backups of files outside the workspace."""
+        """`own_backups` makes the backups of files outside the workspace; `authors` is told what people write."""
+        self._authors = authors
         self._home, self._locks, self._write_quota = home, locks, write_quota
         self._backups, self._own_backups = backups, own_backups
 
@@ -179,6 +187,8 @@ class FileService:
                 make_personal_folder(self._home, principal)
             with self._backups_of(safe_path).backing_up(safe_path, data):
                 created = safe_path.write_atomically(data)
+            if self._authors is not None:
+                self._authors.forget(safe_path.path)
         return StoredFile(_content_tag(data), created)
 
     def _remove(self, safe_path: SafePath, conditions: Preconditions) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import BinaryIO
 
 from ...errors import ToolFailure
@@ -11,6 +12,7 @@ from ..decoding import decode_text
 from ..home import Home
 from ..principal_paths import OPERATOR, resolve_for_principal
 from ..safe_path import SafePath
+from .authorship import PromptFileAuthors
 
 PROMPT_CAPS = {"AGENTS.md": 32_000, "SOUL.md": 4_000, "USER.md": 4_000, "MEMORY.md": 16_000}
 """Maximum characters of each file, in the order of the prompt. AGENTS.md stands for all project instructions
@@ -19,6 +21,11 @@ BOOTSTRAP_NAMES = ("SOUL.md", "USER.md", "MEMORY.md")
 READ_FROM_END = frozenset({"MEMORY.md"})
 """Files that grow at their end: if one is too long, its end is shown."""
 BYTES_PER_CHARACTER = 4
+UNREVIEWED = (
+    "({name} is left out: an agent has changed it in a conversation that held text from outside, and no person has "
+    "looked at it since. A person who saves it, or approves a `write` of it, brings it back.)"
+)
+"""Replaces a file that nobody has reviewed."""
 NO_TEXT = "({name} is left out: it is not UTF-8 text.)"
 """Replaces a file that is not text."""
 
@@ -35,16 +42,33 @@ class BootstrapFile:
     """Whether the omitted text precedes this one."""
     source: str = "workspace"
     """The `operator`, whose files no tool can write, or the `workspace`, whose files commands can write."""
+    author: str = ""
+    """Whose agent made the file what it is, and when; empty: a person did."""
+
+    def with_author(self, authors: PromptFileAuthors | None, path: Path, principal: str) -> BootstrapFile:
+        """Return the file with its author, as that user may know it. The text of one that no person has reviewed is
+        left out."""
+        write = authors.last_write(path) if authors is not None else None
+        if write is None:
+            return self
+        author = write.author_for(principal)
+        if not write.unreviewed:
+            return replace(self, author=author)
+        text = UNREVIEWED.format(name=self.name)
+        return replace(self, text=text, author=author, truncated=False, is_end=False)
 
 
-def read_bootstrap_files(home: Home, principal: str = OPERATOR) -> tuple[BootstrapFile, ...]:
+def read_bootstrap_files(
+    home: Home, principal: str = OPERATOR, authors: PromptFileAuthors | None = None
+) -> tuple[BootstrapFile, ...]:
     """Return the files that exist and have text. Single undecodable bytes are replaced; for a file that is not text, a
     note is returned."""
-    files = (
-        read_prompt_file(resolve_for_principal(home, principal, name), name, PROMPT_CAPS[name])
-        for name in BOOTSTRAP_NAMES
-    )
-    return tuple(file for file in files if file is not None)
+    found: list[BootstrapFile] = []
+    for name in BOOTSTRAP_NAMES:
+        safe_path = resolve_for_principal(home, principal, name)
+        if (file := read_prompt_file(safe_path, name, PROMPT_CAPS[name])) is not None:
+            found.append(file.with_author(authors, safe_path.path, principal))
+    return tuple(found)
 
 
 def read_prompt_file(safe_path: SafePath, name: str, cap: int, source: str = "workspace") -> BootstrapFile | None:

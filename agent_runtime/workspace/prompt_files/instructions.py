@@ -20,11 +20,11 @@ from pathlib import Path
 from agent_common.telemetry import logger
 
 from ..home import Home
+from ..principal_paths import OPERATOR
 from ..safe_path import SafePath
+from .authorship import INSTRUCTION_NAMES, PromptFileAuthors
 from .bootstrap import PROMPT_CAPS, BootstrapFile, read_prompt_file
 
-INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
-"""File names, in the order in which one folder's files are shown."""
 CAP = PROMPT_CAPS["AGENTS.md"]
 MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 32, 2_000
 """Limits of the search in subfolders: depth, folders, and entries in all folders together."""
@@ -51,25 +51,28 @@ class Instructions:
     """Whether there may be more of these, because not all folders were searched."""
 
 
-def read_instructions(home: Home) -> Instructions:
-    """Find and read the instructions. Reads a few files and some thousand names at most, in about a millisecond."""
+def read_instructions(home: Home, principal: str = OPERATOR, authors: PromptFileAuthors | None = None) -> Instructions:
+    """Find and read the instructions, as a user's session is shown them. Reads a few files and some thousand names at
+    most, in about a millisecond."""
     files: list[BootstrapFile] = []
     for level, source in ((home.data_dir, "operator"), (home.workspace, "workspace")):
-        files += _read_folder(level, source)
+        files += _read_folder(level, source, principal, authors if source == "workspace" else None)
     walk = _Walk()
     walk.run(home.workspace)
     more = not walk.whole or len(walk.found) > MAX_NAMED
     return Instructions(_unique_files(files), walk.found[:MAX_NAMED], more)
 
 
-def _read_folder(folder: Path, source: str) -> Iterator[BootstrapFile]:
+def _read_folder(
+    folder: Path, source: str, principal: str, authors: PromptFileAuthors | None
+) -> Iterator[BootstrapFile]:
     for name in INSTRUCTION_NAMES:
         safe_path = SafePath(folder, folder / name, name)
         if source == "operator" and safe_path.path.is_symlink():
             log.warning("instructions are not read: a link is not followed", path=str(safe_path.path))
         file = read_prompt_file(safe_path, name, CAP, source)
         if file is not None and not _IMPORTS.fullmatch(file.text.strip()):
-            yield file
+            yield file.with_author(authors, safe_path.path, principal)
 
 
 def _unique_files(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_runtime.context.sections import SKILLS_CAP
 from agent_runtime.settings import PREFIX, Settings
 from agent_runtime.skills.library import files, front_matter, library, scanner
-from agent_runtime.skills.library.sources import BUNDLED, BUNDLED_NEEDS, SKILL_FOLDERS
+from agent_runtime.skills.library.sources import BUNDLED, BUNDLED_NEEDS, PACKAGE_FOLDERS
 from agent_runtime.skills.worker.loading import load_plugin
 
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "skill-packages.md").read_text()
@@ -37,7 +37,7 @@ def test_it_is_short_and_named_as_its_folder() -> None:
 
 def test_the_page_says_what_the_code_does() -> None:
     plain = " ".join(PAGE.split())
-    assert all(f"`{{workspace}}/{folder}`" in PAGE and f"`~/{folder}`" in PAGE for folder in SKILL_FOLDERS)
+    assert all(f"`{{workspace}}/{folder}`" in PAGE and f"`~/{folder}`" in PAGE for folder in PACKAGE_FOLDERS)
     assert f"{PREFIX}SKILL_PATHS" in PAGE
     assert "skill_paths" in Settings.model_fields
     file, front = scanner.MAX_FILE_BYTES // 1024, front_matter.MAX_BYTES // 1024

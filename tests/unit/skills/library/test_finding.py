@@ -18,7 +18,7 @@ from .shelves import Ground, package
 BOTH = ("skill", "create_skill")
 
 
-def test_the_order_is_project_user_product_paths(ground: Ground) -> None:
+def test_the_order_is_paths_product_project_user(ground: Ground) -> None:
     folders = [ground.workspace, ground.home]
     for number, folder in enumerate(folders):
         for kind in (".agents", ".claude"):
@@ -27,15 +27,15 @@ def test_the_order_is_project_user_product_paths(ground: Ground) -> None:
     package(ground.more, "same", "From more.")
     package(ground.more, "only-more")
     assert list(ground.sources().items()) == [
+        ("only-more", f"path:{ground.more}"),
+        ("same", f"path:{ground.more}"),
+        ("write-a-skill", "bundled"),
         ("only-0-agents", "project:.agents/skills"),
-        ("same", "project:.agents/skills"),
         ("only-0-claude", "project:.claude/skills"),
         ("only-1-agents", "user:.agents/skills"),
         ("only-1-claude", "user:.claude/skills"),
-        ("write-a-skill", "bundled"),
-        ("only-more", f"path:{ground.more}"),
     ]
-    assert dict(ground.library.list_packages())["same"] == "From 0 .agents."
+    assert dict(ground.library.list_packages())["same"] == "From more."
 
 
 def test_of_two_the_first_holds_and_the_other_is_a_warning(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,7 +190,8 @@ def test_there_is_an_end_to_them(ground: Ground, caplog: pytest.LogCaptureFixtur
     for number in range(scanner.MAX_PACKAGES + 20):
         package(ground.project, f"p{number:03}")
     found = ground.library.list_packages()
-    assert [name for name, _ in found] == [f"p{number:03}" for number in range(scanner.MAX_PACKAGES)]
+    own = [f"p{number:03}" for number in range(scanner.MAX_PACKAGES - 1)]
+    assert [name for name, _ in found] == ["write-a-skill", *own]
     assert "more skill packages have faults" in caplog.messages
     for number in range(scanner.MAX_ENTRIES):
         (ground.project / f"q{number:03}").mkdir()
@@ -243,11 +244,11 @@ def test_an_agent_is_offered_what_its_rules_do_not_deny(ground: Ground) -> None:
         authority = Authority((Layer(rules=rules),))
         return [one.name for one in ground.library.offered(authority, tools)]
 
-    everything = ["deploy-db", "deploy-web", "pdf", "write-a-skill"]
+    everything = ["write-a-skill", "deploy-db", "deploy-web", "pdf"]
     assert offered() == everything
     assert offered(Rule(permission="skill", action="ask")) == everything
     denied = Rule(permission="skill", pattern="deploy-*", action="deny")
-    assert offered(Rule(permission="skill", action="allow"), denied) == ["pdf", "write-a-skill"]
+    assert offered(Rule(permission="skill", action="allow"), denied) == ["write-a-skill", "pdf"]
     assert offered(denied, tools=("skill",)) == ["pdf"], "what cannot be done is not taught"
     assert offered(tools=("create_skill", "bash")) == []
     assert offered(Rule(permission="*", action="deny")) == []
