@@ -93,7 +93,8 @@ class LearningService:
         self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
         self._files = (NotesFile(), NotesFile())
-        self._authors, self._by_agents = authors, (False, False)
+        self._authors = authors
+        self._by_agents: tuple[bool, bool] = (False, False)
         self._sections: dict[str, str] = {}
         """Principal -> its section, valid until one of the files changes."""
         self._task: asyncio.Task[None] | None = None
