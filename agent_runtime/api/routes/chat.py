@@ -127,7 +127,7 @@ async def _submit_answers(
     if not given:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
     turn = await services.human_answers.submit_all(
-        principal(request), posted.id, given, reply_id=posted.messages[-1].id
+        use_chat.speaker(request, posted), posted.id, given, reply_id=posted.messages[-1].id
     )
     if turn is None:
         raise Conflict("nothing waits for these answers", code="not_waiting")

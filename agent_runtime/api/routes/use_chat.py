@@ -12,7 +12,7 @@ from agent_common.protocol import ChatRequest, UIMessage, UseChatRequest, is_obj
 
 from ...errors import InvalidRequest
 from ...loop import HumanAnswer, IncomingMessage
-from ..dependencies import principal
+from ..dependencies import USER_HEADER, principal
 
 _ANSWERS = TypeAdapter(list[list[str]])
 
@@ -20,6 +20,13 @@ _ANSWERS = TypeAdapter(list[list[str]])
 def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
     """Return the model for a body: `messages` distinguishes the AI SDK's shape from our own."""
     return UseChatRequest if isinstance(body, dict) and "messages" in body else ChatRequest
+
+
+def speaker(request: Request, asked: UseChatRequest) -> str:
+    """Return the principal of the header. A `user` among the extra keys of the body is the frontend's own, unless it
+    contradicts the header: then InvalidRequest is raised."""
+    named = (asked.model_extra or {}).get("user") if request.headers.get(USER_HEADER) else None
+    return principal(request, named if isinstance(named, str) else None)
 
 
 def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
@@ -30,7 +37,7 @@ def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
     edited = asked.trigger == "submit-message" and asked.messageId is not None and asked.messageId == last.id
     return IncomingMessage(
-        principal=principal(request),
+        principal=speaker(request, asked),
         parts=_text_parts(last),
         session=asked.id,
         message_id=last.id or None,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agent_testing import LiveProcess, Say, ScriptedProvider
 
+from ..conftest import Start
 from ..live import PATIENCE, TOKEN, Runtime, fresh
 from ..node import CLIENT, NODE, PACKAGES, run_node
+from ..two_people import TwoPeople
 
 ROOT = CLIENT.parents[1]
 PAGE = (ROOT / "docs" / "how-to" / "frontend.md").read_text("utf-8")
@@ -60,11 +64,32 @@ def test_the_program_in_node_chats(runtime: Runtime, folder: Path, sdk: str) -> 
 
 def test_the_page_works_through_the_proxy(runtime: Runtime, folder: Path, sdk: str) -> None:
     env = {"AGENT_URL": runtime.url, "AGENT_TOKEN": TOKEN, "PORT": "0"}
+    point(folder / "proxy.mjs", "(asked) => undefined", '() => "operator"')
     with LiveProcess([NODE, folder / "proxy.mjs"], env) as proxy:
         address = proxy.wait_for_output(r"http://\S+/agent", PATIENCE)[0]
         point(folder / "agent.mjs", '"/agent"', f'"{address}"')
         done = run_node(runtime, "page.mjs", folder / "agent.mjs", sdk=sdk)
     assert done.returncode == 0, done.stderr
+
+
+LOGIN = '({ headers }) => ({ "login=1": "ann", "login=2": "bob" })[headers.cookie]'
+
+
+def test_nobody_speaks_for_another_through_the_proxy(start: Start, provider: ScriptedProvider, tmp_path: Path) -> None:
+    (tmp_path / "proxy.mjs").write_text(dict(PROGRAMS)["proxy.mjs"], "utf-8")
+    point(tmp_path / "proxy.mjs", "(asked) => undefined", LOGIN)
+    agent = start()
+    env = {"AGENT_URL": agent.url, "AGENT_TOKEN": TOKEN, "PORT": "0"}
+    with LiveProcess([NODE, tmp_path / "proxy.mjs"], env) as proxy, ExitStack() as clients:
+        address = proxy.wait_for_output(r"http://\S+/agent", PATIENCE)[0]
+
+        def person(**headers: str) -> httpx.Client:
+            client = httpx.Client(base_url=f"{address}/", headers=headers, timeout=PATIENCE, trust_env=False)
+            return clients.enter_context(client)
+
+        nobody = person(authorization=f"Bearer {TOKEN}", **{"x-agent-user": "ann"})
+        assert nobody.get("pending").status_code == 401
+        TwoPeople(agent.http, person(cookie="login=1"), person(cookie="login=2"), provider).check()
 
 
 def test_what_the_page_shows_of_the_example_is_the_example() -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,6 +18,7 @@ import pytest
 from agent_testing import Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 
+from ..two_people import TwoPeople
 from .gateway_uses import check_quarantine_cuts_a_stream, use_everything
 
 World = tuple[Host, ScriptedProvider]
@@ -117,6 +119,15 @@ def bot(_world: World) -> str:
     host, _ = _world
     body = {"users": ["telegram:*", "discord:7"], "workspaces": ["ada"]}
     return host.operator.post("/tokens", json=body).json()["token"]
+
+
+def test_a_scoped_token_does_not_speak_for_another_user_by_any_route(world: World) -> None:
+    host, provider = world
+    tokens = [host.operator.post("/tokens", json={"user": name, "workspaces": ["ada"]}) for name in ("ann", "bob")]
+    with ExitStack() as clients:
+        callers = [clients.enter_context(host.client(one.json()["token"])) for one in tokens]
+        ann, bob, operator = (clients.enter_context(agent(one)) for one in (*callers, host.operator))
+        TwoPeople(operator, ann, bob, provider).check()
 
 
 def test_a_token_of_several_users_speaks_for_the_one_that_each_request_names(world: World, bot: str) -> None:
