@@ -229,7 +229,7 @@ class TesterHost:
         if self.options.key is not None and session.offer is not None and "mac" not in welcome:
             sid, name = session.offer.sid, self.options.agent_id
             welcome["mac"] = compute_host_mac(
-                self.options.key, challenge=challenge, sid=sid, agent_id=name, epoch=welcome["epoch"]
+                self.options.key, challenge=challenge, sid=sid, agent_id=name, epoch=int(welcome["epoch"])
             )
         session.welcome = welcome
         link.ctl_allowed = True

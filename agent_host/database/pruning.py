@@ -40,12 +40,12 @@ class PruningLimits:
 def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
     """Return the steps of one pass, each with its table. `now`: epoch milliseconds."""
     before = now - limits.days * DAY_MS if limits.days else 0
-    trail, results = work_audit.c, task_results.c
-    decided = (trail.direction == "host") & trail.type.not_like("alarm.%")
+    audited, results = work_audit.c, task_results.c
+    decided = (audited.direction == "host") & audited.type.not_like("alarm.%")
     sent = results.delivery_state.is_(None) | (results.delivery_state != "pending")
     return [
-        ("work_audit", _Walk(work_audit, trail.at, before).step),
-        ("work_audit", SharePass(work_audit, trail.workspace, limits.rows, yields=[~decided, decided]).step),
+        ("work_audit", _Walk(work_audit, audited.at, before).step),
+        ("work_audit", SharePass(work_audit, audited.workspace, limits.rows, yields=[~decided, decided]).step),
         ("model_calls", _Walk(model_calls, model_calls.c.started_at, before).step),
         ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
         ("work", lambda connection: _prune_work(connection, limits, now)),

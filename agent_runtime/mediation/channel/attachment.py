@@ -32,12 +32,10 @@ from agent_common.protocol.work import (
     WorkFrame,
     WorkRequest,
     api_challenge,
-    compute_mac,
     new_sid,
     read_frame,
     read_loose_request,
     to_rfc3339,
-    verify_host_mac,
 )
 from agent_common.telemetry import logger
 
@@ -47,7 +45,7 @@ from ..work.turn_worker import refusal_result
 from ..work.work_service import WorkService
 from .api_connections import ApiConnections
 from .connection import ChannelLost, FrameConnection
-from .identity import Identity
+from .identity import NO_PROOF, Identity
 
 log = logger(__name__)
 ATTACHED_SECONDS = 0.25
@@ -65,7 +63,6 @@ MIN_HEARTBEAT_SECONDS = 1.0
 """Lower limit of the heartbeat interval that a host may ask for."""
 MAX_PENDING_CONSTRAINTS = 8
 """Maximum constraints that wait to be applied."""
-_NO_PROOF = "the host has not proved that it has this agent's key (AGENT_MEDIATION_KEY_FILE)"
 FENCED = frozenset({"superseded", "fenced"})
 """Codes by which the host rejects the older of two copies."""
 
@@ -155,13 +152,12 @@ class ChannelAttachment:
             self.send_signal("constraints_outdated", error=fault[:1000])
 
     async def _end_greeting_in_time(self) -> None:
-        """Regard the host as attached after a moment: without our extensions it sends nothing until it has work. One
-        that must prove who it is has to greet us instead."""
+        """Regard the host as attached after a moment: without extensions it is silent until it has work. One that must
+        prove who it is has to greet us."""
         if self._identity.has_key:
             await asyncio.sleep(WELCOME_SECONDS)
             if self.welcome is None:
-                self.connection.abort(_NO_PROOF)
-                return
+                return self.connection.abort(NO_PROOF)
         await asyncio.sleep(ATTACHED_SECONDS)
         self._mark_attached()
         if self.welcome is None and self._offer.epoch and not self._identity.loose:
@@ -213,7 +209,7 @@ class ChannelAttachment:
 
     async def _dispatch(self, frame: WorkFrame) -> None:
         if self.welcome is None and self._identity.has_key and not isinstance(frame, Welcome | Nack):
-            raise ChannelLost(_NO_PROOF)
+            raise ChannelLost(NO_PROOF)
         match frame:
             case WorkRequest():
                 await self._handle_work(frame)
@@ -263,33 +259,20 @@ class ChannelAttachment:
         if self.welcome is not None:
             raise ChannelLost("the host has sent a second welcome")
         if self._identity.has_key:
-            await self._check_proof(welcome)
+            await self._identity.check_host(welcome, self._offer.sid)
+            self._mark_attached()
         self.welcome = welcome
         self._spawn(self._send_heartbeats(max(MIN_HEARTBEAT_SECONDS, welcome.heartbeat_s)), "heartbeat")
         self.connection.max_line = welcome.max_line
         self._work_service.outbox.agent_id = welcome.agent_id
         kept = self._on_epoch(welcome.epoch)
         if welcome.challenge is not None:
-            mac = await self._compute_mac(welcome, welcome.challenge)
+            mac = await self._identity.answer(welcome, self._offer.sid, welcome.challenge)
             self.connection.send(Attach(sid=self._offer.sid, mac=mac))
         # A guest that returns with an older epoch than it has confirmed counts as a stale copy, so the epoch is stored
         # first.
         await asyncio.wait([kept])
         self.connection.send(await self._work_service.resume_frame())
-
-    async def _check_proof(self, welcome: Welcome) -> None:
-        """Raise ChannelLost unless the host has proved that it has our key."""
-        key = await asyncio.to_thread(self._identity.read_key)
-        sid, agent_id, epoch = self._offer.sid, welcome.agent_id, welcome.epoch
-        if not verify_host_mac(welcome.mac, key, challenge=welcome.challenge, sid=sid, agent_id=agent_id, epoch=epoch):
-            raise ChannelLost(_NO_PROOF)
-        self._mark_attached()
-
-    async def _compute_mac(self, welcome: Welcome, challenge: str) -> str:
-        """Answer a challenge with the workspace's key. Raises ChannelLost if there is none."""
-        key = await asyncio.to_thread(self._identity.read_key)
-        sid, agent_id, epoch = self._offer.sid, welcome.agent_id, welcome.epoch
-        return compute_mac(key, challenge=challenge, sid=sid, agent_id=agent_id, epoch=epoch)
 
     def _handle_open_api(self, frame: OpenApi, api: ApiConnections, welcome: Welcome) -> None:
         if api.full:
@@ -299,7 +282,7 @@ class ChannelAttachment:
 
     async def _open_api(self, frame: OpenApi, api: ApiConnections, welcome: Welcome) -> None:
         try:
-            proof = welcome.challenge and await self._compute_mac(welcome, api_challenge(frame.id))
+            proof = welcome.challenge and await self._identity.answer(welcome, self._offer.sid, api_challenge(frame.id))
             await api.open(ApiOpened(id=frame.id, agent_id=welcome.agent_id, mac=proof))
         except (OSError, ChannelLost) as error:
             log.warning("a connection for the host could not be opened", error=str(error))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_common.protocol.work import Welcome, compute_mac, verify_host_mac
 from agent_common.redaction import Redactor
 
 from .connection import ChannelLost
+
+NO_PROOF = "the host has not proved that it has this agent's key (AGENT_MEDIATION_KEY_FILE)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +50,15 @@ class Identity:
         if not key.strip():
             raise ChannelLost(f"the key {self.key_file} is empty and proves nothing")
         return key
+
+    async def check_host(self, welcome: Welcome, sid: str) -> None:
+        """Raise ChannelLost unless the host has proved that it has our key."""
+        key = await asyncio.to_thread(self.read_key)
+        name, epoch = welcome.agent_id, welcome.epoch
+        if not verify_host_mac(welcome.mac, key, challenge=welcome.challenge, sid=sid, agent_id=name, epoch=epoch):
+            raise ChannelLost(NO_PROOF)
+
+    async def answer(self, welcome: Welcome, sid: str, challenge: str) -> str:
+        """Return the MAC that answers a challenge. Raises ChannelLost if there is no key."""
+        key = await asyncio.to_thread(self.read_key)
+        return compute_mac(key, challenge=challenge, sid=sid, agent_id=welcome.agent_id, epoch=welcome.epoch)
