@@ -154,5 +154,8 @@ class _NoMesh:
     async def chat(self, messages: Sequence[Mapping[str, Any]], meter: object = None, /, **options: Any) -> NoReturn:
         return await self.models()
 
+    async def request(self, path: str, body: Any, meter: object = None, /) -> NoReturn:
+        return await self.models()
+
     async def embed(self, texts: Sequence[str], meter: object = None, /, *, model: str | None = None) -> NoReturn:
         return await self.models()

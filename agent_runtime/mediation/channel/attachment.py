@@ -52,8 +52,7 @@ ATTACHED_SECONDS = 0.25
 """A connection that lasts this long counts as attached, even if the host has sent nothing
 (docs/protocols/mediation.md#25-states-of-a-connection)."""
 WELCOME_SECONDS = 10.0
-"""Seconds that a host which has welcomed this workspace before has to do so again. It may declare this guest a stale
-copy, so until then its silence is not consent; work that it sends is."""
+"""Seconds that a host which has welcomed us before has to do so again: it may declare this guest a stale copy."""
 GREETING_SECONDS = 30.0
 """Seconds from our `ready` to the end of a greeting that the host has begun."""
 STOP_SECONDS = 20.0
@@ -157,7 +156,8 @@ class ChannelAttachment:
         if self._identity.has_key:
             await asyncio.sleep(WELCOME_SECONDS)
             if self.welcome is None:
-                return self.connection.abort(NO_PROOF)
+                self.connection.abort(NO_PROOF)
+                return
         await asyncio.sleep(ATTACHED_SECONDS)
         self._mark_attached()
         if self.welcome is None and self._offer.epoch and not self._identity.loose:

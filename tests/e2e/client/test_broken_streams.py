@@ -84,6 +84,7 @@ async def cut_at_every_chunk(
 async def test_a_stream_that_breaks_at_every_chunk_gives_the_same_message(
     agent: Runtime, client: Agent, bridge: FakeBridge, through: Agent, kind: Literal["chat", "task"]
 ) -> None:
+    assert isinstance(agent.provider, ScriptedProvider)
     await cut_at_every_chunk(kind, client, through, bridge, agent.provider)
 
 

@@ -252,7 +252,7 @@ async def test_whoever_writes_without_end_pushes_out_its_own_rows_alone(
 
     def count(table: Table, owner: Any) -> dict[Any, int]:
         query = select(owner, func.count()).select_from(table).group_by(owner)
-        return dict(database.run_sync(lambda connection: [tuple(row) for row in connection.execute(query)]))
+        return database.run_sync(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
     assert count(work_audit, work_audit.c.workspace) == {"quiet": 20, None: 30, "evil": 50}
     assert values(database, work_audit.c.bytes)[-50:] == list(range(3 * STEP_ROWS - 50, 3 * STEP_ROWS))
