@@ -55,7 +55,7 @@ class ProviderThread:
         """The requests for an answer of the model among them."""
         return [request for request in self.requests if request.path == self._server.completions_path]
 
-    def wait_for(self, count: int, timeout: float = 10.0) -> list[Recorded]:
+    def wait_for(self, count: int, timeout: float = 60.0) -> list[Recorded]:
         """Block until there were `count` requests for an answer of the model, and return them. Raises TimeoutError."""
         return self._server.wait_for(count, timeout)
 

@@ -21,7 +21,9 @@ test("reasoning stands before the answer", async () => {
   await script(say("It is four.", { reasoning: "two and two" }));
   const { message } = await ask("add");
   const [step, reasoning, answer] = message.parts;
-  assert.deepEqual([step, answer], [STEP, text("It is four.")]);
+  const { providerMetadata, ...shown } = answer; // what the provider wants back
+  assert.deepEqual([step, shown], [STEP, text("It is four.")]);
+  assert.equal(providerMetadata.kept.reasoning, "reasoning_content");
   assert.equal(reasoning.type, "reasoning");
   assert.equal(reasoning.text, "two and two");
   assert.equal(reasoning.state, "done");

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_common.protocol import how_to_decide
-
 from ..contexts import Target, identify, open_agent, open_mesh
 from ..errors import DONE, WAITS, CliError, UsageError
 from ..output import local_time, print_error, safe_json
@@ -148,6 +146,8 @@ def _show(call: Invocation, request: ListedRequest) -> None:
     call.output.text(safe_json(request.input, indent=2) + "\n")
     for rule in request.always:
         call.output.line(f"--always adds the rule {safe_json(rule)}")
+    from agent_common.protocol import how_to_decide
+
     in_text = f"; in the conversation, {how_to_decide(request.code)}" if request.code else ""
     call.output.note(f"answer it with --once, --always or --reject{in_text}")
 

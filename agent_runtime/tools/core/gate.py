@@ -113,7 +113,7 @@ class ToolGate:
         """Run the tool, and keep which files with instructions it has changed."""
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
             return await self.deadline.run(tool.run(arguments, context), seconds)
-        before = await asyncio.to_thread(self.authors.begin)
+        before = self.authors.begin()  # without an await: the calls of one step reach their files in their order
         try:
             return await self.deadline.run(tool.run(arguments, context), seconds)
         finally:

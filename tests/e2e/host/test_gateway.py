@@ -98,7 +98,7 @@ def test_tokens_of_agents_and_strangers_are_refused(world: World) -> None:
 
 def test_a_scoped_token_speaks_for_its_user_in_its_workspaces_only(world: World) -> None:
     host, _ = world
-    token = host.operator.post("/tokens", json={"user": "ann", "workspaces": ["ada"]}).json()["token"]
+    token = host.operator.post("/tokens", json={"user": "anna", "workspaces": ["ada"]}).json()["token"]
     with agent(host.operator) as operator:
         operator.headers["x-agent-user"] = "bob"
         bobs = operator.post("chat", json={"message": "a secret"}).json()["session_id"]
@@ -110,7 +110,7 @@ def test_a_scoped_token_speaks_for_its_user_in_its_workspaces_only(world: World)
         assert ann.get(f"sessions/{bobs}").status_code == 404
         forged = ann.post("chat", json={"message": "Hello", "user": "bob"})
         assert forged.status_code == 422, forged.text
-        assert ann.post("chat", json={"message": "Hello", "user": "ann"}).status_code == 200
+        assert ann.post("chat", json={"message": "Hello", "user": "anna"}).status_code == 200
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,8 @@ def test_no_body_or_query_speaks_for_another_user(world: World, bot: str) -> Non
         chat = {"id": "shared", "messages": [text], "user": "telegram:3", "metadata": {"user": "telegram:3"}}
         assert ada.post("chat", json={"message": "Hello", "user": "telegram:3"}).status_code == 422
         assert ada.post("chat/stream", json={"message": "Hello", "user": "telegram:3"}).status_code == 422
-        assert ada.post("chat", json=chat).status_code == 200
+        assert ada.post("chat", json=chat).status_code == 422
+        assert ada.post("chat", json={**chat, "user": "telegram:2"}).status_code == 200
         for path in ("pending", "tasks"):
             assert ada.get(path, params={"user": "telegram:3"}).status_code == 422
         assert len(ada.get("sessions").json()["sessions"]) == 1

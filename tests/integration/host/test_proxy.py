@@ -184,8 +184,6 @@ def test_the_models_are_listed(agent: httpx.Client) -> None:
         "capabilities": ["chat", "tools"],
         "upstream": "big-1",
         "caching": "none",
-        "profile": {},
-        "provider": "upstream",
     }
     assert agent.get("/v1/models/default").json() == listed["data"][0]
 
