@@ -59,7 +59,7 @@ async def _plain(answer: ProviderAnswer) -> AsyncIterator[bytes]:
     try:
         decompressor = Decompressor(answer.headers.get("content-encoding", ""))
         async for data in answer.body:
-            for plain in decompressor.feed(data):
+            for plain in filter(None, decompressor.feed(data)):  # no bytes mean the end
                 yield plain
     except ModelError as error:
         raise ProviderFailed(error.message, code="provider_unreadable") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_testing import Call, Drop, Fail, FakeAnthropic, Say
+from agent_testing import Call, Drop, Fail, FakeAnthropic, Raw, Say
 
 from .live import Host, said
 
 CHAT = "/v1/chat/completions"
+GZIP = {"content-encoding": "gzip"}
 TOOLS = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
 
 
@@ -96,6 +98,45 @@ def test_errors_pass_with_their_wait(agent: httpx.Client, api: FakeAnthropic) ->
     refused = agent.post(CHAT, json=said("hi"))
     assert (refused.status_code, refused.json()["error"]["code"]) == (502, "provider_auth")
     assert "ANTHROPIC_API_KEY" in refused.json()["error"]["message"]
+
+
+def events(*described: dict[str, Any]) -> str:
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in described)
+
+
+BEGUN = (
+    {"type": "message_start", "message": {"id": "msg_1", "model": "claude-sonnet-5-5"}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
+)
+ENDED = (
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+    {"type": "message_stop"},
+)
+
+
+def zipped(text: str) -> tuple[str, ...]:
+    return (gzip.compress(text.encode()).decode("latin-1"),)
+
+
+def test_compressed_answers_are_read(agent: httpx.Client, api: FakeAnthropic) -> None:
+    stream = Raw(
+        zipped(events(*BEGUN, *ENDED)), headers={"content-type": "text/event-stream", **GZIP}, encoding="latin-1"
+    )
+    error = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    refusal = Raw(zipped(error), 529, {"content-type": "application/json", **GZIP}, encoding="latin-1")
+    api.script.append(stream, refusal)
+    assert "Hello." in agent.post(CHAT, json=said("hi", stream=True)).text
+    refused = agent.post(CHAT, json=said("hi", stream=True))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (529, "overloaded_error")
+
+
+def test_a_stream_that_breaks_off_before_its_usage_is_reported(
+    host: Host, agent: httpx.Client, api: FakeAnthropic
+) -> None:
+    api.script.append(Raw((events(*BEGUN),)))
+    assert "provider_dropped" in agent.post(CHAT, json=said("hi", stream=True)).text
+    assert host.recent(limit=1)[0]["status"] == "dropped"
 
 
 def test_addresses_and_hosted_tools_stay_closed(agent: httpx.Client) -> None:
