@@ -130,6 +130,8 @@ def _one(found: Sequence[ListedRequest], id: str, session: str | None) -> Listed
 
 
 def _show(call: Invocation, request: ListedRequest) -> None:
+    from agent_common.protocol import how_to_decide
+
     if call.output.json:
         call.output.document(request.model_dump(mode="json"))
         return
@@ -146,8 +148,6 @@ def _show(call: Invocation, request: ListedRequest) -> None:
     call.output.text(safe_json(request.input, indent=2) + "\n")
     for rule in request.always:
         call.output.line(f"--always adds the rule {safe_json(rule)}")
-    from agent_common.protocol import how_to_decide
-
     in_text = f"; in the conversation, {how_to_decide(request.code)}" if request.code else ""
     call.output.note(f"answer it with --once, --always or --reject{in_text}")
 
