@@ -87,7 +87,7 @@ test-machine: $(READY) $(CLIENT) ## Run the tests that need the machine for them
 	$(BIN)/python -m scripts.run_tests -m machine $(ARGS) || [ $$? -eq 5 ]  # 5: there is none of them in ARGS
 
 test-ahead: $(READY) ## Run the tests of what keeps or compares times on a day in 400 days
-	PYTHONPATH=$(CURDIR)/tests/ahead $(TESTS) -m "not slow" $(TESTS_OF_TIMES) $(ARGS)
+	PYTHONPATH=$(CURDIR)/tests/ahead $(TESTS) -m "not slow and not file_times" -W "ignore::pytest.PytestAssertRewriteWarning" $(TESTS_OF_TIMES) $(ARGS)
 
 nightly: ## Run all long proofs, part by part, with a table at the end (ARGS="page microvm": some of them)
 	@$(MAKE) --no-print-directory setup

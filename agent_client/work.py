@@ -80,7 +80,7 @@ class Work:
         return await self._connection.fetch(WorkRecord, call)
 
     async def wait(self, id: str, wait: float = WAIT_SECONDS) -> WorkRecord:
-        """Wait for the end, whatever it is: `status` says which. Raises NotFound, DeadlineExceeded."""
+        """Wait until the work has ended; `status` says how. Raises NotFound, DeadlineExceeded."""
         async with aclosing(self.follow(id, wait)) as events:
             async for event in events:
                 if event.type == "result":

@@ -111,8 +111,8 @@ class AgentClient:
                     return envelope
 
     def on_envelope(self, callback: Handler) -> None:
-        """Handle what comes with `callback` from now on. Its return acknowledges; what it raises brings the envelope
-        again after a pause. Until there is a handler, what comes waits."""
+        """Call `callback` with each envelope from now on. The envelope is acknowledged when it returns; if it raises,
+        the hub delivers the envelope again after a pause. Without a handler envelopes wait."""
         self._handler = callback
         self._mailboxes.open()
 

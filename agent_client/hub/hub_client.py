@@ -62,7 +62,7 @@ class HubClient:
     ) -> AgentClient:
         """Register an agent. One of a known name goes on where it was. Raises NetworkError.
 
-        `attach_plugin`: handle what comes with `default_handler`; else set a handler with `on_envelope`."""
+        `attach_plugin`: have `default_handler` answer envelopes; otherwise set a handler with `on_envelope`."""
         await self._connection.open()
         resume, rule = resume or Resume(), rule or Rule()
         self._registering += 1
@@ -91,7 +91,7 @@ class HubClient:
             await client.close()
 
     async def close(self) -> None:
-        """End the link. The agents stay registered, and what comes for them waits at the hub."""
+        """End the link. The agents stay registered, and their envelopes wait at the hub."""
         for client in self._agents.values():
             await client.close()
         await self._connection.close()

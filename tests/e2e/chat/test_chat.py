@@ -10,6 +10,7 @@ import pytest
 from agent_common.protocol import chunks as c
 from agent_testing import Call, Fail, Hang, Say
 
+from ..conftest import Start
 from ..live import PATIENCE, Runtime, assert_problem, eventually, fresh, in_background, text_of, types
 
 REPLY = {
@@ -355,7 +356,9 @@ def test_after_an_error_the_queue_rests_until_the_next_message(agent: Runtime, o
     assert [request.last_user_text for request in agent.provider.completions][-2:] == ["2", "3"]
 
 
-def test_sessions_run_side_by_side(agent: Runtime) -> None:
+def test_sessions_run_side_by_side(start: Start) -> None:
+    """One user alone has all slots; on a runtime that knows several, each has a share."""
+    agent = start()
     agent.provider.script.replace([Hang(), Hang(), Hang()])
     for name in ("a", "b", "c"):
         agent.chat(name, session_id=fresh(name), wait=0)

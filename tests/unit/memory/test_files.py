@@ -180,6 +180,7 @@ def test_a_look_stops_where_there_is_too_much(tmp_path: Path) -> None:
     assert not file_scan.scan(tmp_path / "missing").files
 
 
+@pytest.mark.file_times
 def test_what_has_just_changed_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("now")
     first = file_scan.scan(tmp_path).files["a.md"].signature

@@ -190,6 +190,7 @@ async def test_the_keeper_rests_while_nothing_changes_also_over_a_restart(
     assert names(path) == [first.name]
 
 
+@pytest.mark.file_times
 def test_the_rhythm_goes_on_over_a_restart(tmp_path: Path) -> None:
     """A young backup puts the first one of a life off; one that lies in the future tells nothing."""
     path = filled(tmp_path / "a.db")

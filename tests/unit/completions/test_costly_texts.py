@@ -1,0 +1,33 @@
+"""Texts of a model that would cost much more to read than their bytes say are refused before they are parsed."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_common.completions.arguments import ARGUMENT_LIMITS, mend_arguments
+from agent_common.completions.reader import EVENT_LIMITS, read_event
+from agent_common.completions.written_calls import NotCalls, read_written_calls
+from agent_common.errors import ModelError
+
+MANY = ARGUMENT_LIMITS.max_values + 1
+
+
+def objects(count: int) -> str:
+    return "[" + ",".join(["{}"] * count) + "]"
+
+
+def test_arguments_with_too_many_values_are_not_mended() -> None:
+    assert mend_arguments('```json\n{"a": [{}]}\n```') == {"a": [{}]}
+    assert mend_arguments(f'```json\n{{"a": {objects(MANY)}}}\n```') is None
+
+
+def test_written_calls_with_too_many_values_are_text() -> None:
+    call = '<tool_call>{{"name": "read", "arguments": {{"a": {}}}}}</tool_call>'
+    assert [name for name, _ in read_written_calls(call.format("[{}]"))] == ["read"]
+    with pytest.raises(NotCalls, match="more than"):
+        read_written_calls(call.format(objects(MANY)))
+
+
+def test_an_answer_with_too_many_values_is_refused_as_a_whole() -> None:
+    with pytest.raises(ModelError, match="more than"):
+        read_event(f'{{"a": {objects(EVENT_LIMITS.max_values + 1)}}}'.encode())
