@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .matcher import MANY, Matcher, TooManySteps, c, one_matches, parsed
@@ -31,16 +32,30 @@ def grows(pattern: str | bytes, flags: int = 0, how: str = "sub") -> str | None:
         parts = [(c.AT, c.AT_BEGINNING_STRING), *parts]
     if how == "fullmatch":
         parts = [*parts, (c.AT, c.AT_END_STRING)]
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEPTH))
-    for prefix, pump in dict.fromkeys(_attacks(parts, flags)):
-        for end in _ENDS:
-            try:
-                first, second, third = (_steps(parts, flags, how, prefix + pump * size + end) for size in _SIZES)
-            except TooManySteps:
-                return prefix + pump
-            if third - 2 * second + first > _SUPERLINEAR:
+    with _deep_recursion():
+        for prefix, pump in dict.fromkeys(_attacks(parts, flags)):
+            if any(_is_costly(parts, flags, how, prefix, pump, end) for end in _ENDS):
                 return prefix + pump
     return None
+
+
+@contextmanager
+def _deep_recursion() -> Generator[None]:
+    """Let the matcher recurse for each character, and put the limit back: other code counts on it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _is_costly(parts: list[Any], flags: int, how: str, prefix: str, pump: str, end: str) -> bool:
+    try:
+        first, second, third = (_steps(parts, flags, how, prefix + pump * size + end) for size in _SIZES)
+    except TooManySteps:
+        return True
+    return third - 2 * second + first > _SUPERLINEAR
 
 
 def _steps(parts: list[Any], flags: int, how: str, text: str) -> int:

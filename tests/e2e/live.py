@@ -131,7 +131,7 @@ class Runtime:
     def sql(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """Reads the database as an outsider does, whether or not a server runs."""
         uri = f"{(self.data_dir / 'agent.db').as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=5)) as connection:
+        with closing(sqlite3.connect(uri, uri=True, timeout=60)) as connection:
             connection.row_factory = sqlite3.Row
             return connection.execute(query, values).fetchall()
 

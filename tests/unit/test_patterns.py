@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -43,3 +44,9 @@ def test_what_grows_is_found(pattern: str | bytes, flags: int, how: str) -> None
 @pytest.mark.parametrize(("pattern", "flags", "how"), LINEAR)
 def test_what_is_linear_is_left_alone(pattern: str | bytes, flags: int, how: str) -> None:
     assert grows(pattern, flags, how) is None
+
+
+def test_the_recursion_limit_is_as_it_was() -> None:
+    before = sys.getrecursionlimit()
+    assert grows(r"(a|b)+c") is None
+    assert sys.getrecursionlimit() == before

@@ -225,7 +225,7 @@ def start_demo(files: Path, folder: Path, **environment: str) -> subprocess.Pope
 
 def end_of(demo: subprocess.Popen[str]) -> tuple[Path, dict[str, Any], str]:
     """The report, the result and the progress of a demo that must succeed."""
-    output, progress = demo.communicate(timeout=50)
+    output, progress = demo.communicate(timeout=60)
     assert demo.returncode == 0, progress
     place, result = output.splitlines()[-2:]
     return Path(place.removeprefix("report: ")), json.loads(result), progress
@@ -274,10 +274,10 @@ def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> Non
             children = psutil.Process(demo.pid).children(recursive=True)
         finally:
             demo.send_signal(signal.SIGINT)
-            _, progress = demo.communicate(timeout=30)
+            _, progress = demo.communicate(timeout=60)
     assert demo.returncode == 128 + signal.SIGINT, progress
     assert len(children) >= 2  # the mesh and the runtime
-    assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
 
 
 def test_the_exit_code_of_a_demo_is_its_signals_whatever_fails_on_the_way_out() -> None:

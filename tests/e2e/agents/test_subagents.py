@@ -193,7 +193,7 @@ def test_an_abort_at_any_moment_leaves_nobody_behind(start: Start, provider: Scr
         eventually(lambda seen=seen: len(provider.completions) > seen)
         time.sleep(number * 0.003)  # not a wait for anything: another moment each time
         assert agent.post(f"/chat/s{number}/abort", {}).status_code == 200
-        eventually(lambda: agent.status()["sessions"]["running"] == 0, timeout=3)
+        eventually(lambda: agent.status()["sessions"]["running"] == 0, timeout=60)
     assert agent.sql("SELECT count(*) FROM turns WHERE state != 'ended'")[0][0] == 0
     provider.script.replace(model(Say("seen"), *(look(),) * 3))  # every place is free again
     assert [output["state"] for output in outputs(agent, "last")] == ["output-available"] * 3

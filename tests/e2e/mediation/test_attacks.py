@@ -255,7 +255,7 @@ def test_floods_change_nothing_for_others(start: Start, host: Host) -> None:
         peer.send(*flood)
         began = time.monotonic()
         assert agent.get("/healthz").status_code == 200
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
         peer.send({"ctl": "ping", "n": 999_999})
         peer.until(ctl="pong", n=999_999)
     agent.provider.release()

@@ -127,5 +127,5 @@ def test_our_listener_keeps_the_rules(tmp_path: Path) -> None:
 def post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=10) as reply:
+    with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply)

@@ -369,7 +369,7 @@ def test_the_guides_listener_gets_its_answer(start: Start, provider: ScriptedPro
         port = int(listener.stdout.readline().split()[1])
         probe(port, 20)
         start(AGENT_MEDIATION_URL=f"tcp://127.0.0.1:{port}", AGENT_MEDIATION_DIALECT="loose")
-        said, _ = listener.communicate(timeout=20)
+        said, _ = listener.communicate(timeout=60)
     finally:
         listener.kill()
     lines = said.splitlines()

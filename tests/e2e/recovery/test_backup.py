@@ -31,7 +31,7 @@ def back_up(data_dir: Path, *file: Path) -> subprocess.CompletedProcess[str]:
     env = {"AGENT_DATA_DIR": str(data_dir), "PATH": "/usr/bin:/bin"}
     deadline = time.monotonic() + 30
     while True:
-        made = subprocess.run([*BACKUP, *file], env=env, capture_output=True, text=True, check=False, timeout=30)
+        made = subprocess.run([*BACKUP, *file], env=env, capture_output=True, text=True, check=False, timeout=60)
         if "another one is being made" not in made.stderr or time.monotonic() > deadline:
             return made
 
@@ -53,7 +53,7 @@ def follow_the_steps(said: str) -> None:
     commands = [line.strip() for line in said.splitlines() if re.match(r"    \S", line)]
     assert commands
     for command in commands:
-        subprocess.run(["bash", "-ec", command], check=True, timeout=10)
+        subprocess.run(["bash", "-ec", command], check=True, timeout=60)
 
 
 def test_from_outside_while_the_server_works(start: Start, provider: ScriptedProvider, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_page_of_storage_leads_the_same_way(start: Start) -> None:
     assert "is damaged" in refused(agent.data_dir)
     [steps] = [block for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL) if "mkdir" in block]
     env = {"AGENT_DATA_DIR": str(agent.data_dir), "BACKUP": backup, "PATH": "/usr/bin:/bin"}
-    subprocess.run(["sh", "-ec", steps], env=env, check=True, timeout=10)
+    subprocess.run(["sh", "-ec", steps], env=env, check=True, timeout=60)
     agent.start()
     assert agent.sql("SELECT count(*) FROM chat_messages")[0][0] == 2
     agent.still_works()

@@ -35,7 +35,7 @@ def small_disk(folder: Path, megabytes: int = 16, files: int = 0) -> Generator[P
     try:
         yield folder
     finally:
-        subprocess.run(["umount", "--lazy", folder], check=True, timeout=10)
+        subprocess.run(["umount", "--lazy", folder], check=True, timeout=60)
 
 
 def fill(folder: Path) -> Path:

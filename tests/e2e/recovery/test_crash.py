@@ -105,7 +105,7 @@ def test_while_a_tool_runs(start: Start, provider: ScriptedProvider) -> None:
     eventually(lambda: any(part.get("state") == "output-available" for part in agent.parts(session)))
 
     assert agent.process.kill9() == -9
-    assert psutil.wait_procs(children, timeout=2)[1] == [], "processes outlived the server by two seconds"
+    assert psutil.wait_procs(children, timeout=60)[1] == [], "processes outlived the server"
     crash_free(agent)
     provider.clear()
     provider.script.replace([Say("I see: it began.")])

@@ -181,7 +181,7 @@ def test_a_length_above_the_limit_is_refused_before_the_body_comes(agent: Runtim
 def test_a_caller_that_is_still_sending_reads_the_refusal(agent: Runtime) -> None:
     """A blocking client sends all of its body before it looks at the answer."""
     address = urlsplit(agent.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     try:
         connection.request("POST", "/task", b"x" * (20 * MIB), {"Authorization": f"Bearer {TOKEN}"})
         reply = connection.getresponse()
@@ -244,7 +244,7 @@ def test_a_principal_that_is_too_long_is_refused(agent: Runtime) -> None:
 
 def _connect(agent: Runtime) -> socket.socket:
     at = urlsplit(agent.url)
-    return socket.create_connection((at.hostname or "", at.port or 0), timeout=10)
+    return socket.create_connection((at.hostname or "", at.port or 0), timeout=60)
 
 
 def _head(agent: Runtime, path: str, framing: str) -> bytes:

@@ -130,9 +130,9 @@ def test_a_token_from_a_file(start: Start, tmp_path: Path) -> None:
 
 
 def test_help_names_every_setting_and_bad_commands_are_refused() -> None:
-    told = subprocess.run([*SERVE, "--help"], capture_output=True, text=True, check=True, timeout=20).stdout
+    told = subprocess.run([*SERVE, "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
     for name in ("AGENT_PORT", "AGENT_DATA_DIR", "AGENT_TOKEN_FILE", "AGENT_MAX_QUEUE", "AGENT_CONFINEMENT"):
         assert name in told
-    wrong = subprocess.run([*SERVE, "--prot", "1"], capture_output=True, text=True, check=False, timeout=20)
+    wrong = subprocess.run([*SERVE, "--prot", "1"], capture_output=True, text=True, check=False, timeout=60)
     assert wrong.returncode == 2
     assert "--prot" in wrong.stderr

@@ -37,7 +37,7 @@ def forecast(port: int) -> list:
     key = {"X-Key": os.environ.get("WEATHER_KEY", "")}
     request = urllib.request.Request(f"http://localhost:{port}/today", headers=key)
     try:
-        return [urllib.request.urlopen(request, timeout=5).read().decode()]
+        return [urllib.request.urlopen(request, timeout=60).read().decode()]
     except OSError as error:
         return [str(error)]
 

@@ -167,7 +167,7 @@ def test_an_acknowledged_file_survives_a_crash(start: Start) -> None:
 
 def raw(agent: Runtime, method: str, target: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
     """A request with a target that no well-behaved client sends."""
-    connection = http.client.HTTPConnection(urlsplit(agent.url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(agent.url).netloc, timeout=60)
     try:
         connection.putrequest(method, target, skip_host=False)
         given = {"Authorization": f"Bearer {TOKEN}", "Content-Length": str(len(body)), **headers}

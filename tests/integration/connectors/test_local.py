@@ -153,7 +153,7 @@ async def test_a_server_that_is_killed_in_a_call(grow: Grow) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):  # launchers come and go
             if psutil.Process(pid).name().startswith("python"):
                 os.kill(pid, signal.SIGKILL)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert "the MCP server demo is unavailable" in await calling
 
 

@@ -40,7 +40,7 @@ class World:
 
     async def idle(self) -> None:
         """Wait until nothing waits."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await self.waiting():
                 await asyncio.sleep(0.005)
 

@@ -47,7 +47,7 @@ async def test_a_bot_that_its_platform_refuses_ends_by_name(
 ) -> None:
     platform = FakePlatform()
     getattr(platform, at).extend([TemporarilyUnavailable("away"), error])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await receive_updates(Bot("home", platform, ["a"]), database, nothing, [], backoff=SOON)
     assert (line in caplog.text, platform.opened) == (True, 2)
 
@@ -56,7 +56,7 @@ async def test_what_its_operator_can_mend_is_said_without_a_trace(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     platform = FakePlatform(opening=[PlatformError("switch on the intent"), TokenRejected("no")])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await receive_updates(Bot("home", platform, ["a"]), database, nothing, [], backoff=SOON)
     (refused,) = [record for record in caplog.records if "the platform refuses the bot" in record.getMessage()]
     assert not refused.exc_info

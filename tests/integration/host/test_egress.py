@@ -113,7 +113,7 @@ def test_the_host_as_it_is_started(tmp_path: Path) -> None:
 
         def ask(target: str, password: str | None) -> httpx.Response:
             proxy = httpx.Proxy(url, auth=("agent", password) if password else None)
-            with httpx.Client(proxy=proxy, trust_env=False, timeout=20) as client:
+            with httpx.Client(proxy=proxy, trust_env=False, timeout=60) as client:
                 return client.get(target)
 
         assert ask("http://a.example.invalid/", None).status_code == 407

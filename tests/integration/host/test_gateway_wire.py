@@ -180,7 +180,7 @@ async def test_announcements_and_answers_without_a_body() -> None:
             writer.write(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + OK)
 
     async with wire(answer) as seen:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = await seen.client.head("/file")
             assert (head.headers["content-length"], head.headers["etag"]) == ("1000", "1")
             assert (await seen.client.get("/none")).status_code == 204
@@ -255,5 +255,5 @@ async def test_a_caller_who_goes_away_leaves_no_connection_behind() -> None:
     async with wire(answer) as seen:
         async with seen.client.stream("GET", "/events") as reply:
             assert await anext(reply.aiter_raw()) == b"ok"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await seen.closed.wait()

@@ -197,7 +197,7 @@ def one_connection() -> Generator[tuple[str, list[bytes], threading.Event]]:
 
     def serve() -> None:
         with listener, listener.accept()[0] as connection:
-            connection.settimeout(15)
+            connection.settimeout(60)
             got.append(connection.recv(65536))
             head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
             connection.sendall(head + b'data: {"choices":[{"delta":{"content":"one"}}]}\n\n')

@@ -89,7 +89,7 @@ def test_a_large_body_is_refused_here_too(host: Host) -> None:
 
 @pytest.mark.parametrize("path", ["/work", "/workspaces", "/v1/chat/completions"])
 def test_a_stranger_is_answered_before_his_body_comes(host: Host, path: str) -> None:
-    connection = http.client.HTTPConnection(host.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(host.url.removeprefix("http://"), timeout=60)
     with closing(connection):
         connection.putrequest("POST", path)
         connection.putheader("Content-Length", str(32 * 1024 * 1024))

@@ -152,14 +152,14 @@ def test_it_stops_although_a_stream_is_open(tmp_path: Path) -> None:
 
 def test_a_database_that_fails_shows_in_readiness(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
-        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=10)) as database:
+        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=60)) as database:
             database.execute("ALTER TABLE model_calls RENAME TO hidden")
         assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
         host.process.wait_for_output("ledger_write_failed")
         reply = host.operator.get("/readyz")
         assert (reply.status_code, reply.json()["reasons"]) == (503, ["database_unavailable"])
         assert_problem(host.operator.get("/usage"), 503, "database_unavailable")
-        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=10)) as database:
+        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=60)) as database:
             database.execute("ALTER TABLE hidden RENAME TO model_calls")
         assert len(host.recent()) == 1
         assert host.operator.get("/readyz").status_code == 200
@@ -169,7 +169,7 @@ def test_a_stop_is_in_good_order_though_the_database_fails(tmp_path: Path) -> No
     with Host(tmp_path) as host:
         assert host.operator.post("/workspaces", json={"id": "writer"}).status_code == 201
         assert host.operator.post("/workspaces/writer/start").status_code == 200
-        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=10)) as database:
+        with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=60)) as database:
             database.execute("DROP TABLE workspaces")
         assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
         os.kill(host.process.pid, signal.SIGTERM)

@@ -167,6 +167,6 @@ def workers() -> list[int]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)

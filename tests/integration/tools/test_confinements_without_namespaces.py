@@ -84,7 +84,7 @@ class Rung:
     def run(self, *tries: dict[str, Any]) -> list[dict[str, Any]]:
         """What became of these commands."""
         with self.start(*tries) as server:
-            printed, errors = server.communicate(timeout=50)
+            printed, errors = server.communicate(timeout=60)
         assert server.returncode == 0, errors
         told, *done = map(json.loads, printed.splitlines())
         assert told[0] == self.name

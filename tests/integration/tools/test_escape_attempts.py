@@ -205,7 +205,7 @@ async def test_a_link_swapped_in_while_the_server_works_leads_nowhere(house: Hou
 
 async def test_a_pipe_in_place_of_a_file_does_not_hold_the_server_up(house: House) -> None:
     await house.bash("mkfifo pipe")
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         result = await house.call("read", path="pipe")
     assert result.error_text == "pipe is not a regular file"
 
@@ -228,7 +228,7 @@ async def test_commands_are_nobody_and_can_become_nobody_else(house: House) -> N
 
 
 async def _process(argument: str) -> psutil.Process:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             for process in psutil.process_iter(["cmdline"]):
                 if process.info["cmdline"] and process.info["cmdline"][-1] == argument:
@@ -341,7 +341,7 @@ async def test_a_fork_bomb_stays_small_and_leaves_nothing(house: House) -> None:
 
     result = await house.call("bash", command=command, timeout_ms=10_000)
     assert "it started more than 100 processes and threads" in str(result.data), result
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         while fragments():
             await asyncio.sleep(0.01)
 

@@ -39,9 +39,9 @@ async def main():
         await neighbour.stdout.readline()
         pids = ",".join(map(str, neighbour.processes()))
         box = SandboxSpec(home.workspace, (home.workspace, scratch))
-        done = await confinement.run(("python3", "-c", attacks, pids, str(other / "notes")), box, timeout=20)
+        done = await confinement.run(("python3", "-c", attacks, pids, str(other / "notes")), box, timeout=60)
         print(json.dumps([done.stdout, done.stderr, neighbour.running, (other / "notes").read_text()]))
-        done = await confinement.run(("bash", "-c", manners), box, timeout=20)
+        done = await confinement.run(("bash", "-c", manners), box, timeout=60)
         print(json.dumps([done.stdout, done.stderr]))
 
 asyncio.run(main())

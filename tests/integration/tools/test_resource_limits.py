@@ -82,10 +82,10 @@ async def test_sessions_are_bounded(confinement: Confinement, work: Path) -> Non
 
 
 async def test_commands_stand_behind_the_server(confinement: Confinement, work: Path) -> None:
-    done = await confinement.run(("nice",), SandboxSpec(work, (work,)), timeout=5)
+    done = await confinement.run(("nice",), SandboxSpec(work, (work,)), timeout=60)
     assert done.stdout == "19\n"
     lift = "import os\ntry: os.setpriority(os.PRIO_PROCESS, 0, 0)\nexcept PermissionError: print('no')"
-    done = await confinement.run(("python3", "-c", lift), SandboxSpec(work, (work,)), timeout=5)
+    done = await confinement.run(("python3", "-c", lift), SandboxSpec(work, (work,)), timeout=60)
     assert done.stdout == ("no\n" if confinement.name != "off" or os.geteuid() else "")
 
 
@@ -116,7 +116,7 @@ async def test_a_command_that_is_over_before_anybody_looks_is_told_what_it_did(
 
 
 async def test_many_empty_files_fill_a_folder_as_well(confinement: Confinement, box: SandboxSpec) -> None:
-    done = await confinement.run(bash("i=0; while :; do : > f$((i++)); done"), box, timeout=30)
+    done = await confinement.run(bash("i=0; while :; do : > f$((i++)); done"), box, timeout=60)
     assert done.stopped is not None
     assert "files, and 1000 is the most it may hold" in done.stopped
 
@@ -142,9 +142,9 @@ for number in range(100):
 
 @pytest.mark.slow
 async def test_files_that_are_deleted_and_kept_open_count_as_well(confinement: Confinement, box: SandboxSpec) -> None:
-    done = await confinement.run(("python3", "-c", HIDE), box, timeout=30)
+    done = await confinement.run(("python3", "-c", HIDE), box, timeout=60)
     if not done.stopped:  # whoever frees as much on the machine meanwhile hides it
-        done = await confinement.run(("python3", "-c", HIDE), box, timeout=30)
+        done = await confinement.run(("python3", "-c", HIDE), box, timeout=60)
     assert done.stopped is not None
     assert done.stopped.startswith("files that it deleted but keeps open take ")
     assert int(done.stdout.split()[-1]) < 1200

@@ -38,7 +38,7 @@ async def said(school: School, name: str = "greet") -> Any:
 
 async def says(school: School, word: str, name: str = "greet") -> None:
     """Waits until the skill answers with that."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while word != await said(school, name):
             await asyncio.sleep(0.01)
 
@@ -49,7 +49,7 @@ def states(school: School) -> list[SkillState]:
 
 
 async def shows(school: School, condition: Callable[[list[SkillState]], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition(states(school)):
             await asyncio.sleep(0.01)
 

@@ -155,7 +155,7 @@ class World:
 
     def write(self, statement: str, *values: object) -> None:
         """Change the database behind the back of the bots, as time would."""
-        connection = sqlite3.connect(self.database, timeout=10)
+        connection = sqlite3.connect(self.database, timeout=60)
         with connection:
             connection.execute(statement, values)
         connection.close()

@@ -32,7 +32,7 @@ class Caller:
 
     def __init__(self, guest: SmallGuest, path: str) -> None:
         at = urlsplit(guest.url)
-        self.socket = socket.create_connection((at.hostname, at.port), timeout=20)
+        self.socket = socket.create_connection((at.hostname, at.port), timeout=60)
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
         with contextlib.suppress(OSError):  # refused in the middle of it
             self.socket.sendall(f"{head}Content-Length: {LARGE}\r\n\r\n".encode())

@@ -76,7 +76,7 @@ def token(host: SmallHost) -> str:
 def send(host: SmallHost, token: str, body: bytes) -> socket.socket:
     """A call whose answer is not read."""
     address = httpx.URL(host.url)
-    made = socket.create_connection((address.host, address.port or 0), timeout=20)
+    made = socket.create_connection((address.host, address.port or 0), timeout=60)
     head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {len(body)}\r\n\r\n"
     made.sendall(head.encode() + body)
     return made

@@ -133,7 +133,7 @@ def test_empty_lines_of_strangers_keep_nobody_waiting(host: LiveProcess, http: h
                 stranger.send(lines)
         began = time.monotonic()
         assert http.get("/healthz").status_code == 200
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
 
 
 REQUESTS = {

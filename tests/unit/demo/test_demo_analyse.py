@@ -107,5 +107,5 @@ def test_a_file_it_cannot_read_is_said(rows: list[tuple[object, ...]], head: tup
 def test_it_runs_as_the_program_that_is_written() -> None:
     Path("analyse.py").write_text(PROGRAM)
     path = table([("1", "d", "N", "Pen", 2, "3")])
-    done = subprocess.run([sys.executable, "analyse.py", path], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "analyse.py", path], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["total"] == 6.0

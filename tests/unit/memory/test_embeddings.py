@@ -157,7 +157,7 @@ async def test_it_works_by_itself_once_it_is_started(meant: Meant) -> None:
     meant.here.memory._embeddings = meant.meaning
     meant.meaning.start()
     await meant.here.save("The dog is called Rex.")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await meant.with_vectors():
             await asyncio.sleep(0.01)
 

@@ -47,7 +47,7 @@ async def client_of(
 
 
 async def collect(client: ModelClient, request: ModelRequest = REQUEST) -> list[ModelEvent]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [event async for event in client.stream(request)]
 
 

@@ -38,7 +38,7 @@ async def tokens(token: str) -> str | None:
 
 async def seen(site: Any, count: int) -> None:
     """Returns when so many requests have reached the site."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(site.heads) < count:
             await asyncio.sleep(0.01)
 
@@ -53,13 +53,13 @@ class Proxy:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(data)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 return await reader.read()
         finally:
             writer.close()
 
     async def noted(self, count: int = 1) -> list[ConnectionRecord]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.notes) < count:
                 await asyncio.sleep(0.01)
         return self.notes
@@ -293,10 +293,10 @@ async def test_closing_ends_what_is_open() -> None:
         async with proxy() as it:
             _, writer = await asyncio.open_connection("127.0.0.1", it.port)
             writer.write(f"GET {site.url()} HTTP/1.1\r\n\r\n".encode())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while not site.heads:
                     await asyncio.sleep(0.01)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await gone.wait()
         writer.close()
     assert [note.verdict for note in it.notes] == ["open"]

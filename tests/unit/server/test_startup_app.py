@@ -23,7 +23,7 @@ async def ask(entrance: StartupApp, path: str) -> tuple[int, str, Any]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await entrance({"type": "http", "path": path}, receive, send)
     headers = dict(sent[0]["headers"])
     assert int(headers[b"content-length"]) == len(sent[1]["body"])

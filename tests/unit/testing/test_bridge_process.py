@@ -34,11 +34,11 @@ def test_it_carries_bytes_until_it_is_stopped(tmp_path: Path) -> None:
         ):
             try:
                 assert line(process) == f"unix:{path}"
-                guest.settimeout(10)
+                guest.settimeout(60)
                 guest.connect(str(path))
                 outer, _ = host.accept()
                 with outer:
-                    outer.settimeout(10)
+                    outer.settimeout(60)
                     guest.sendall(b"ready\n")
                     assert outer.recv(100) == b"ready\n"
                     process.send_signal(signal.SIGTERM)
@@ -68,6 +68,6 @@ def test_it_runs_without_a_hand_on_it_and_plays_its_seed() -> None:
 )
 def test_wrong_options_are_told(wrong: list[str], why: str) -> None:
     argv = [*BRIDGE, "--listen", "tcp://127.0.0.1:0", "--target", "tcp://127.0.0.1:9", *wrong]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert why in done.stderr

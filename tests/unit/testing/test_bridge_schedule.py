@@ -106,7 +106,7 @@ async def test_every_kind_can_be_played_and_the_bridge_is_whole_after_it(pair: t
     every = dict.fromkeys(RATES, 600.0)
     longest = dict.fromkeys(("longest_stall", "longest_outage", "longest_flap", "longest_flood"), 0.05)
     async with FakeBridge(TCP, host.url, faults=made({**every, **longest, "seed": 11})) as bridge:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len({event.kind for event in bridge.history}) < len(RATES) or not bridge.counts.breaks:
                 try:
                     peer = await guest.dial(bridge.url)

@@ -79,7 +79,7 @@ def test_output_is_awaited_with_a_deadline() -> None:
         assert process.wait_for_output("b(.)rd")[1] == "i"
         assert process.wait(10) == 0
         with pytest.raises(RuntimeError, match="ended with 0"):
-            process.wait_for_output("fish", timeout=10)
+            process.wait_for_output("fish", timeout=60)
 
 
 def test_waiting_for_the_end_has_a_deadline() -> None:

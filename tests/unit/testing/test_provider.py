@@ -273,7 +273,7 @@ def _dot(left: list[float], right: list[float]) -> float:
 
 
 def _exchange(provider: ScriptedProvider, sent: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", httpx.URL(provider.url).port or 0), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", httpx.URL(provider.url).port or 0), timeout=60) as connection:
         connection.sendall(sent)
         received = b""
         while piece := connection.recv(65536):

@@ -227,7 +227,7 @@ def test_without_ripgrep_grep_names_what_is_missing(tmp_path: Path, monkeypatch:
 def test_the_program_reads_a_request_and_writes_an_answer(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = json.dumps({"kind": "glob", "root": str(tree), "pattern": "*.md", "limit": 5})
     argv = [sys.executable, "-I", "-S", search_worker.__file__]
-    done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True, timeout=10)
+    done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == {"entries": ["README.md"], "truncated": False, "left_out": [
         ".git (skipped)", "node_modules (skipped)"
     ]}  # fmt: skip

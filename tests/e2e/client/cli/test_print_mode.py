@@ -118,7 +118,7 @@ def test_an_interrupt_aborts_the_turn_at_the_server(
     assert process.stdout is not None
     assert process.stdout.read(8) == "one two "
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "\n")
     assert "Traceback" not in err
     assert mesh.agent("ada").sessions.get(name).status.state == "idle"
@@ -135,10 +135,10 @@ def test_an_interrupt_takes_a_queued_message_back_and_leaves_the_turn_before_it(
     second = cli.start("-p", "and then?", "-s", name)
     eventually(lambda: ada.sessions.get(name).queue)
     second.send_signal(signal.SIGINT)
-    assert (second.communicate(timeout=30)[0], second.returncode) == ("", 130)
+    assert (second.communicate(timeout=60)[0], second.returncode) == ("", 130)
     assert ada.sessions.get(name).queue == []
     world.provider.release()
-    assert first.communicate(timeout=30)[0] == "one two three four five six seven eight nine ten\n"
+    assert first.communicate(timeout=60)[0] == "one two three four five six seven eight nine ten\n"
     assert first.returncode == 0
 
 

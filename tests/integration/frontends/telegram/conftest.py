@@ -29,7 +29,7 @@ class Inbox:
             self._changed.notify_all()
 
     async def wait(self, holds: Callable[[], T]) -> T:
-        async with asyncio.timeout(20), self._changed:
+        async with asyncio.timeout(60), self._changed:
             return await self._changed.wait_for(holds)
 
     async def one(self, text: str) -> Update:

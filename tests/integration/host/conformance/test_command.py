@@ -41,7 +41,7 @@ class Judge(subprocess.Popen[str]):
     def ended(self) -> tuple[int, str, str]:
         """Exit code, stdout, stderr."""
         try:
-            output, errors = self.communicate(timeout=50)
+            output, errors = self.communicate(timeout=60)
         finally:
             self.kill()
         return self.returncode, output, errors

@@ -131,7 +131,7 @@ print(encoder("o200k_base").count("The quick brown fox jumps over the lazy dog, 
 """
     nowhere = {"https_proxy": "http://127.0.0.1:9", "TIKTOKEN_CACHE_DIR": "", "HOME": "/nonexistent"}
     run = [sys.executable, "-c", code]
-    assert subprocess.run(run, check=True, env=nowhere, cwd=ROOT, capture_output=True, timeout=50).stdout == b"12\n"
+    assert subprocess.run(run, check=True, env=nowhere, cwd=ROOT, capture_output=True, timeout=60).stdout == b"12\n"
 
 
 # ---------------------------------------------------------------- models

@@ -48,7 +48,7 @@ def writer(platform: MemoryPlatform, database: Database) -> ChatWriter:
 
 
 async def written(platform: MemoryPlatform, database: Database) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await writer(platform, database).run()
 
 
@@ -86,7 +86,7 @@ async def test_a_draft_is_edited_as_it_grows_and_typing_is_shown(tmp_path: Path)
     one = writer(platform, database)
     one.drafts["a"] = Draft(lambda: [Piece("working")], typing=True)
     task = asyncio.create_task(one.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while platform.shown() != ["working"] or not platform.typing:
             await asyncio.sleep(0.001)
         one.drafts["a"] = Draft(lambda: [Piece("working on it")], typing=True)
@@ -109,7 +109,7 @@ async def test_a_turn_that_always_has_news_holds_up_no_other_post(tmp_path: Path
     one, numbers = writer(platform, database), itertools.count()
     one.drafts["live"] = Draft(lambda: [Piece(f"word {next(numbers)}")], typing=True)
     task = asyncio.create_task(one.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "/status" not in platform.shown() or len(platform.calls) < 5:
             await asyncio.sleep(0.001)
     task.cancel()
@@ -261,7 +261,7 @@ async def test_what_a_turn_has_shown_stays_until_it_has_something_else(tmp_path:
     one = writer(platform, database)
     one.drafts["a"] = Draft(list, typing=True)
     task = asyncio.create_task(one.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not platform.typing:
             await asyncio.sleep(0.001)
         one.drafts["a"] = Draft(lambda: [Piece("another answer")], typing=False)

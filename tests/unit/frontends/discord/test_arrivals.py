@@ -132,7 +132,7 @@ async def test_a_message_that_found_no_room_is_read_later_also_in_a_new_chat() -
     running = asyncio.create_task(arrivals.run())
     assert kept
     await asyncio.wait_for(kept.stored.wait(), 10)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while second.id not in stored:
             await asyncio.sleep(0)
     running.cancel()
@@ -156,7 +156,7 @@ async def test_a_chat_that_is_gone_is_given_up_and_a_rejected_token_ends_it(erro
     await arrivals.miss()
     await arrivals.put(message(7, 1))
     running = asyncio.create_task(arrivals.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not stored and not running.done():
             await asyncio.sleep(0)
     if isinstance(error, ChatGone):
@@ -188,7 +188,7 @@ async def test_a_message_that_found_no_room_while_its_history_was_read_is_read_a
     assert await arrivals.put(first)
     assert await arrivals.put(second) is None
     go_on.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while second.id not in stored:
             await asyncio.sleep(0)
     running.cancel()

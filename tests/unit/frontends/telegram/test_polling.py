@@ -55,7 +55,7 @@ class Script:
         """Run the loop until all answers are used."""
         running = asyncio.create_task(self.loop().run())
         used = asyncio.create_task(self.empty.wait())
-        await asyncio.wait([running, used], return_when=asyncio.FIRST_COMPLETED, timeout=10)
+        await asyncio.wait([running, used], return_when=asyncio.FIRST_COMPLETED, timeout=60)
         used.cancel()
         if running.done():
             running.result()

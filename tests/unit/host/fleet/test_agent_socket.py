@@ -41,7 +41,7 @@ async def test_a_socket_is_connected_to(served: Path) -> None:
 
     async with await asyncio.start_unix_server(greet, str(served / "agent.sock")):
         protocol = await connect_agent_socket(served / "agent.sock", Reader)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await protocol.ended.wait()
     assert protocol.received == b"hello"
 

@@ -90,7 +90,7 @@ async def create(world: World, folder: Path) -> None:
 
 
 async def gone(fleet: Fleet) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await fleet.get("writer")

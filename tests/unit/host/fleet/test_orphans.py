@@ -76,7 +76,7 @@ async def restore(fleet: Fleet, *, restored: bool = True) -> list[tuple[str, str
     """What the restorer writes to the audit trail."""
     events: list[tuple[str, str, str | None]] = []
     restorer = Restorer(fleet, await fleet.open(restore=restored), lambda *event: events.append(event))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await restorer.run()
     return sorted(events)
 
@@ -89,7 +89,7 @@ async def test_what_is_meant_to_run_is_adopted_and_not_started_again(tmp_path: P
         assert agent.runtime is driver.left["writer"]
         assert (await fleet.get("writer")).state == "running"
         driver.left["writer"].end.set()
-        await asyncio.wait([agent.watch], timeout=10)
+        await asyncio.wait([agent.watch], timeout=60)
         assert (await fleet.get("writer")).state == "failed", "it is watched like any other"
 
 

@@ -98,7 +98,7 @@ class Ward:
         await self.let.get()
 
     async def until(self, lives: int, waits: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.driver.lives) < lives or len(self.waits) < waits:
                 await asyncio.sleep(0.005)
             if not self.let.empty() or lives > waits:
@@ -112,7 +112,7 @@ class Ward:
         await self.until(lives, waits + 1)
         self.let.put_nowait(None)
         await self.until(lives + 1, waits + 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await self.fleet.get("writer")).state != "running":
                 await asyncio.sleep(0.005)
 

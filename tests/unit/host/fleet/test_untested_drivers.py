@@ -120,7 +120,7 @@ async def test_a_watch_that_breaks_is_not_the_end_of_a_container(program: Progra
     await driver.create("writer", program.folder / "ws")
     runtime = await driver.start(launch(program.folder))
     watch = asyncio.create_task(runtime.wait())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while [told[0] for told in program.told].count("wait") < 2:
             await asyncio.sleep(0.01)
     program.answers({"inspect": {"out": "true 42"}, "wait": {"out": "137"}})
@@ -140,7 +140,7 @@ async def test_what_an_engine_says_is_bounded_in_size_and_time(program: Program)
 
 async def test_what_an_engine_leaves_running_is_not_waited_for() -> None:
     """It may hold the pipes open: what watches a container lives as long as that."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         said = await run_engine(("sh", "-c"), "sleep 60 & echo $!; echo more >&2")
     os.kill(int(said.stdout), signal.SIGKILL)
     assert (said.code, said.stderr) == (0, "more\n")

@@ -374,7 +374,7 @@ async def test_work_that_is_handed_in_again_in_another_life_of_the_host_ends_onc
 
 async def test_who_comes_after_the_close_is_told_so(room: Room) -> None:
     await room.listener.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(Unavailable):
             await room.submit("late")
         await room.listener.ledger_writer.flush()

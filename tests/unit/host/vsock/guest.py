@@ -82,7 +82,7 @@ class Guest:
         self.turn(2)
 
     def answer(self) -> bytes:
-        self.monitor.settimeout(5)
+        self.monitor.settimeout(60)
         head = self.monitor.recv(12)
         return self.monitor.recv(struct.unpack("<III", head)[2])
 

@@ -18,7 +18,7 @@ def listen(guest: Guest, port: int = 2048) -> socket.socket:
     server = socket.socket(socket.AF_UNIX)
     server.bind(f"{guest.uds}_{port}")
     server.listen(512)
-    server.settimeout(5)
+    server.settimeout(60)
     return server
 
 
@@ -35,14 +35,14 @@ def host(guest: Guest) -> Iterator[socket.socket]:
             STREAM_BUFFER_BYTES,
         )
         sock, _ = server.accept()
-        sock.settimeout(5)
+        sock.settimeout(60)
         with sock:
             yield sock
 
 
 def dial(guest: Guest, line: bytes = b"CONNECT 9000\n") -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(5)
+    sock.settimeout(60)
     sock.connect(guest.uds)
     sock.sendall(line)
     guest.turn()

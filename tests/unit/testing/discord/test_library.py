@@ -90,7 +90,7 @@ async def running(fake: FakeDiscord, point: Callable[[FakeDiscord], None]) -> As
     client = Echo()
     task = asyncio.create_task(client.start(TOKEN))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await until(fake, lambda: fake.connected)
             await client.wait_until_ready()
         yield client
@@ -151,7 +151,7 @@ async def test_a_lost_gateway_is_resumed_and_nothing_is_missed(
         await asyncio.to_thread(fake.ask_to_reconnect)
         ada.write(ada.dm(), "while away")
         await until(fake, lambda: ada.dm().messages[1:])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await client.resumed.wait()
 
 

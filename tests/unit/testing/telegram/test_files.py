@@ -15,7 +15,7 @@ MEBIBYTE = 1024 * 1024
 
 def upload(telegram: FakeTelegram, method: str, field: str, content: bytes, **fields: str) -> dict[str, Any]:
     url = f"{telegram.url}/bot{telegram.token}/{method}"
-    return httpx.post(url, data=fields, files={field: ("report.txt", content, "text/plain")}, timeout=30).json()
+    return httpx.post(url, data=fields, files={field: ("report.txt", content, "text/plain")}, timeout=60).json()
 
 
 def test_a_file_of_a_person_is_downloaded(telegram: FakeTelegram, api: Api) -> None:
