@@ -121,6 +121,7 @@ async def test_saving_is_measured_per_chunk() -> None:
     assert all(0 < value < 10_000 for values in samples.values() for value in values)
 
 
+@pytest.mark.slow
 async def test_calls_are_measured_over_both_ways() -> None:
     samples = await calling(Live("ours", "", 0, 0, 0), "", calls=50)
     assert all(len(values) == 1 and 0 < values[0] < 100_000 for values in samples.values())
@@ -132,6 +133,7 @@ async def test_views_are_read_back_with_and_without_compactions() -> None:
     assert all(value > 0 for values in samples.values() for value in values)
 
 
+@pytest.mark.slow
 async def test_counting_is_measured_per_kib_and_beside_tiktoken() -> None:
     samples = await counting(Live("ours", "", 0, 0, 0), "", rounds=2)
     assert all(value > 0 for values in samples.values() for value in values)

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 HEALTHZ = Path(__file__).parents[2] / "images/healthz.py"
 
 
@@ -64,6 +66,7 @@ def test_nobody_there_is_not_alive() -> None:
     assert "Traceback" not in said.stderr
 
 
+@pytest.mark.slow
 def test_a_process_that_says_nothing_is_not_alive_and_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()

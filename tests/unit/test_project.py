@@ -257,6 +257,7 @@ def test_the_demo_reports_what_its_files_say(tmp_path: Path) -> None:
     assert re.search(".*".join(map(re.escape, seen)), " ".join(progress.split())), progress
 
 
+@pytest.mark.slow
 def test_the_demo_asks_the_endpoint_of_the_environment(tmp_path: Path) -> None:
     answer = '{"result": {"report": "report.md"}, "promote": {}}'
     with ScriptedProvider([Call("write", {"path": "report.md", "content": "as told"}), Say(answer)]) as provider:

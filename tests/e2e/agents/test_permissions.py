@@ -125,6 +125,7 @@ def test_what_is_taken_away_is_gone_for_the_turn_that_runs(agent: Runtime) -> No
     assert denied(second) == "bash echo 1: a session rule for bash * forbids it"
 
 
+@pytest.mark.slow
 def test_rules_outlive_the_server_and_are_not_handed_on(
     start: Start, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
@@ -202,7 +203,9 @@ def test_what_no_rule_covers_asks_for_the_kind_of_call(reuse: Start, provider: S
     assert rules_of(agent, "s") == [("bash", "git status", "allow"), ("bash", "ls *", "allow")]
 
 
-@pytest.mark.parametrize("decision", ["once", "always", "reject"])
+@pytest.mark.parametrize(
+    "decision", ["once", *(pytest.param(other, marks=pytest.mark.slow) for other in ("always", "reject"))]
+)
 def test_an_approval_and_its_answer_outlive_the_server(start: Start, provider: ScriptedProvider, decision: str) -> None:
     agent = start()
     session = known(agent)

@@ -393,6 +393,7 @@ def test_a_shutdown_is_reported_once(start: Start, provider: ScriptedProvider) -
     assert messages[-1] == reports[-1]
 
 
+@pytest.mark.slow
 def test_a_task_goes_on_behind_the_agent_that_it_lost(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     manifest(agent, "looker", LOOKER.format(inspectable="true"))

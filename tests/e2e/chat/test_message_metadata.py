@@ -7,12 +7,15 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from agent_testing import Call, Say, ScriptedProvider
 
 from ..conftest import Start
 from ..live import fresh
 
 
+@pytest.mark.slow
 def test_no_metadata_has_a_number_of_steps_under_the_name_of_an_array(start: Start, provider: ScriptedProvider) -> None:
     agent, session = start(), fresh("s")
     provider.script.replace([Call("glob", {"pattern": "*.none"}), Say("done")])

@@ -80,7 +80,8 @@ async def cut_at_every_chunk(
         assert await task.result() == {"text": ANSWER}
 
 
-@pytest.mark.parametrize("kind", ["chat", pytest.param("task", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["chat", "task"])
 async def test_a_stream_that_breaks_at_every_chunk_gives_the_same_message(
     agent: Runtime, client: Agent, bridge: FakeBridge, through: Agent, kind: Literal["chat", "task"]
 ) -> None:

@@ -107,6 +107,7 @@ async def test_a_failure_of_the_correction_is_reported_as_what_it_is(agent: Runt
     assert (caught.value.result.result or {})["orders"] == "three"
 
 
+@pytest.mark.slow
 async def test_a_death_in_the_correction_gives_no_further_one(start: Start) -> None:
     runtime = start()
     runtime.provider.script.replace([answer(WRONG), Hang()])

@@ -16,9 +16,11 @@ from agent_testing import Call, Say, ScriptedProvider
 from ..live import Runtime, fresh
 from ..node import CLIENT, PACKAGES, run_node, run_tests, titles
 
+VERSIONS = [(sdk, () if sdk == max(PACKAGES) else pytest.mark.slow) for sdk in PACKAGES]
+"""All versions, those before the newest one for the slow tests."""
 TESTS = [
-    pytest.param(file, sdk, title, id=f"{file.name.partition('.')[0]} {sdk}: {title}")
-    for sdk in PACKAGES
+    pytest.param(file, sdk, title, id=f"{file.name.partition('.')[0]} {sdk}: {title}", marks=marks)
+    for sdk, marks in VERSIONS
     for file in sorted(CLIENT.glob("*.test.mjs"))
     for title in titles(file)
 ]
@@ -43,7 +45,7 @@ def test_the_sdk_agrees(results: Results, file: Path, sdk: str, title: str) -> N
         pytest.fail(fault, pytrace=False)
 
 
-@pytest.mark.parametrize("sdk", PACKAGES)
+@pytest.mark.parametrize("sdk", [pytest.param(sdk, marks=marks) for sdk, marks in VERSIONS])
 def test_a_reply_is_the_row_that_the_stream_named(runtime: Runtime, sdk: str) -> None:
     runtime.provider.script.replace([
         Say("First.", reasoning="I look", calls=(Call("glob", {"pattern": "*.none"}),)), Say("Then."),
@@ -65,7 +67,7 @@ def _essence(part: dict[str, Any]) -> dict[str, Any]:
     return {name: part[name] for name in kept if name in part}
 
 
-@pytest.mark.parametrize("sdk", PACKAGES)
+@pytest.mark.parametrize("sdk", [pytest.param(sdk, marks=marks) for sdk, marks in VERSIONS])
 def test_the_whole_vocabulary_is_the_sdks(runtime: Runtime, sdk: str) -> None:
     samples = [sample for kind in _kinds() for sample in _samples(kind)]
     assert len({sample["type"] for sample in samples}) == len(_kinds())

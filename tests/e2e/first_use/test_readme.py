@@ -160,6 +160,7 @@ def test_the_quickstart_is_true_to_the_letter(tmp_path: Path) -> None:
         shell(".venv/bin/agent down", tmp_path, {"HOME": str(home)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_transcript_is_true_to_the_letter(ports: dict[str, str], tmp_path: Path, page: str) -> None:
     found = exchanges(_on(ports, (ROOT / page).read_text("utf-8")))

@@ -63,7 +63,8 @@ def test_from_a_strangers_message_to_an_answer(bots: Bots) -> None:
     assert "POST https://platform/bot[redacted]/getMe" in bots.log()
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, 40])
 def test_every_update_has_one_effect_over_kill_9(bots: Bots, kills: int) -> None:
     chance = random.Random(kills)
     for round in range(1, kills + 1):

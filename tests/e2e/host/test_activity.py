@@ -141,6 +141,7 @@ def test_what_waits_in_all_agents_is_one_list(world: World) -> None:
     assert ids(host.operator) == ["c0", "c2", "c3"]
 
 
+@pytest.mark.slow
 def test_a_scoped_token_sees_its_user_in_its_workspaces(world: World) -> None:
     host, _ = world
     before = position(host)

@@ -27,6 +27,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 def test_a_new_host_starts_from_the_backup_of_one_that_works(tmp_path: Path) -> None:
     with Host(tmp_path / "old", MESH_PROVIDER="demo") as host:
         assert host.operator.post("/workspaces", json={"id": "far", "driver": "external"}).status_code == 201

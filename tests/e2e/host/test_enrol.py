@@ -56,6 +56,7 @@ def agent(folder: Path, secrets: Path) -> LiveProcess:
     return LiveProcess(SERVE, environment)
 
 
+@pytest.mark.slow
 def test_an_enrolled_agent_attaches_and_is_talked_to_at_the_host(host: Host, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     assert enrol(host, "--secrets", str(secrets)) == (0, str(secrets))

@@ -69,6 +69,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield World(host, provider, folder, work)
 
 
+@pytest.mark.slow
 def test_it_is_used_like_any_other(world: World) -> None:
     made = world.create("far")
     with agent(world.host, "far") as far:

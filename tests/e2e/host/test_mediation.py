@@ -96,6 +96,7 @@ def test_what_is_wrong_is_named(host: Host) -> None:
         assert_problem(agent.post("/work", json=body), 403, "forbidden")
 
 
+@pytest.mark.slow
 def test_quarantine_contains_and_start_refuses(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         host.mesh.workspaces.create("q")

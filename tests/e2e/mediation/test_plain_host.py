@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agent_testing import Hang, Say
 from tests.e2e.conftest import Start
 
@@ -37,6 +39,7 @@ def test_requests_sent_at_once_are_done_one_after_the_other(start: Start, host: 
     assert told[:3] == [("accepting", "req-0"), ("completed", "req-0"), ("accepting", "req-1")], told
 
 
+@pytest.mark.slow
 def test_no_more_than_64_requests_wait(start: Start, host: Host) -> None:
     agent = mediated(start, host)
     agent.provider.script.replace([Hang(after=1, reply=Say("one two"))])

@@ -83,6 +83,7 @@ def test_a_strict_host_sees_no_such_frame_and_work_is_not_reported_twice(start: 
     assert waiting(agent) == 2
 
 
+@pytest.mark.slow
 def test_every_way_in_which_a_task_ends_is_reported(start: Start, host: Host) -> None:
     agent = mediated(start, host, AGENT_MAX_CONCURRENT_TURNS=1)
     peer = attach(host)

@@ -120,6 +120,7 @@ def test_a_crash_costs_the_last_second_and_never_the_file(start: Start, provider
     noted(agent, "times: 2")
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_writes_what_it_has(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     make(agent, READ)
@@ -241,6 +242,7 @@ def junk(at: Path, outside: Path) -> None:
     at.write_bytes(os.urandom(50_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", [link, folder, a_hundred_megabytes, junk])
 def test_whatever_lies_in_their_place_hurts_no_turn(
     start: Start, provider: ScriptedProvider, tmp_path: Path, trap: Any

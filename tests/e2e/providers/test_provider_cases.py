@@ -180,9 +180,15 @@ def steps_of(case: Case) -> tuple[list[Any], Any]:
 
 
 ANSWERS = [case for case in CASES.values() if case.response and case.id not in LISTED]
+WAITING = {"A02", "E11", "E13", "E14"}
+"""Cases in which somebody waits for seconds."""
 
 
-@pytest.mark.parametrize("case", ANSWERS, ids=[case.id for case in ANSWERS])
+def tried(case: Case) -> object:
+    return pytest.param(case, id=case.id, marks=pytest.mark.slow if case.id in WAITING else ())
+
+
+@pytest.mark.parametrize("case", [tried(case) for case in ANSWERS])
 def test_an_answer_is_read_as_it_was_meant(runtime: Runtime, case: Case) -> None:
     script = runtime.provider.script
     script.replace(*steps_of(case))

@@ -199,7 +199,8 @@ def test_a_completed_step_begins_the_count_anew(start: Start, provider: Scripted
     assert [ask.place for ask in model.asks] == ["s0-write-1"] * 3 + ["s1-write-1"] * 4 + [FINAL]
 
 
-@pytest.mark.parametrize(("late", "seconds"), [pytest.param(False, 6.0, marks=pytest.mark.slow), (True, 2.0)])
+@pytest.mark.parametrize(("late", "seconds"), [(False, 6.0), (True, 2.0)])
+@pytest.mark.slow
 def test_the_deadline_keeps_counting(start: Start, provider: ScriptedProvider, late: bool, seconds: float) -> None:
     """A task that is out of time when the server rises, or soon after, ends by its deadline."""
     agent = start()

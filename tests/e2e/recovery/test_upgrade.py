@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.live import Host
 from tests.old_databases import open_old_database
@@ -16,6 +18,7 @@ MONTH, HOUR = timedelta(days=30), timedelta(hours=1)
 ID = re.compile(r"(ses|msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}")
 
 
+@pytest.mark.slow
 def test_old_results_are_served_and_queued_work_is_run(provider: ScriptedProvider, tmp_path: Path) -> None:
     agent = Runtime(provider, tmp_path / "data", AGENT_MAX_CONCURRENT_TURNS=1)
     agent.data_dir.mkdir()

@@ -98,6 +98,7 @@ def test_a_second_server_on_one_data_directory(shared: Runtime) -> None:
     shared.still_works()
 
 
+@pytest.mark.slow
 def test_a_database_newer_than_the_program(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     agent.process.terminate()

@@ -184,6 +184,7 @@ def test_states_and_queue(agent: Runtime) -> None:
     assert agent.get(f"/sessions/{alias}").json()["status"] == STATUS
 
 
+@pytest.mark.slow
 def test_an_error_is_remembered_over_a_restart(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace([Fail(401), Say("fine")])

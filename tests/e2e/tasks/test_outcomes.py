@@ -316,6 +316,7 @@ def test_a_model_that_falls_silent_is_given_up(hasty: Runtime) -> None:
     hasty.still_works()
 
 
+@pytest.mark.slow
 def test_nobody_listens_where_the_model_should_be(start: Start, provider: ScriptedProvider) -> None:
     port = free_port()
     agent = start(AGENT_LLM_BASE_URL=f"http://127.0.0.1:{port}/v1")

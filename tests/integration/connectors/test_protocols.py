@@ -65,6 +65,7 @@ async def test_a_program_of_an_older_one(grow: Grow) -> None:
     assert await plant.value("old_ok") == "fine"
 
 
+@pytest.mark.slow
 async def test_a_program_that_never_answers_what_it_does_not_know(grow: Grow) -> None:
     plant = grow(Timeouts(backoff=(30.0,)), old=script(old("continue")))
     began = time.monotonic()

@@ -105,6 +105,7 @@ def lines(host: Host) -> list[dict[str, Any]]:
     return [line for line in found if line["event"] == "egress"]
 
 
+@pytest.mark.slow
 def test_the_host_as_it_is_started(tmp_path: Path) -> None:
     settings = {"MESH_EGRESS_HOSTS": "*.example.invalid, 127.0.0.1", "MESH_EGRESS_PORT": 0}
     with Host(tmp_path, **settings) as host:

@@ -73,6 +73,7 @@ def test_an_optional_channel_leaves_its_agent_free(host: Host) -> None:
     assert required_of(host, "o") is None
 
 
+@pytest.mark.slow
 def test_a_target_that_nobody_listens_at_is_told_in_the_guides_words(host: Host) -> None:
     port = free_port()
     made(host, "u", {"target": f"127.0.0.1:{port}"}, driver="external")

@@ -212,6 +212,7 @@ def one_connection() -> Generator[tuple[str, list[bytes], threading.Event]]:
     thread.join(15)
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_away_ends_the_providers_call(tmp_path: Any) -> None:
     with one_connection() as (url, got, hung_up), Host(tmp_path, OPENAI_BASE_URL=url) as host:
         with host.operator.stream("POST", CHAT, json=said("hi", stream=True)) as reply:

@@ -110,6 +110,7 @@ def test_usage_is_summed_by_agent_and_model(host: Host, agent: httpx.Client, pro
     assert sums["writer", "default"]["usage"]["cost_usd"] > 0
 
 
+@pytest.mark.slow
 def test_a_token_is_revoked(host: Host) -> None:
     token = host.token("leaver")
     with host.client(token) as leaver:

@@ -113,6 +113,7 @@ def test_a_revoked_token_ends_at_once_and_its_neighbour_stays(host: Host) -> Non
     assert host.operator.delete(f"/tokens/{first['id']}").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_command_makes_lists_and_revokes(host: Host) -> None:
     def run(*arguments: str) -> tuple[int | None, str]:
         with LiveProcess([*UP[:-1], "token", *arguments], host.env) as process:

@@ -82,6 +82,7 @@ def test_a_page_that_cannot_be(host: Host, query: dict[str, int], field: str) ->
     assert problem["errors"][0]["field"] == field
 
 
+@pytest.mark.slow
 def test_changes_act_at_the_next_start(host: Host) -> None:
     made(host, "patched", settings={"AGENT_ROLE": "one", "AGENT_MAX_QUEUE": 3})
     assert change(host, "patched", settings={"AGENT_MAX_QUEUE": 4})["restart_needed"] is False, "it does not run"

@@ -150,6 +150,7 @@ async def test_files_that_are_deleted_and_kept_open_count_as_well(confinement: C
     assert int(done.stdout.split()[-1]) < 1200
 
 
+@pytest.mark.slow
 async def test_room_that_others_take_is_not_laid_to_a_command_s_charge(
     confinement: Confinement, box: SandboxSpec, tmp_path: Path
 ) -> None:

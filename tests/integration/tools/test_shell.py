@@ -122,6 +122,7 @@ def test_no_attack_is_allowed_by_narrow_rules(script: str) -> None:
     assert not allowed(script.replace("PLANT", "e planted"), *NARROW)
 
 
+@pytest.mark.slow
 def test_the_attacks_are_real(ground: Ground) -> None:
     """Each of them does run the command that it hides."""
     failed = [one for one in ATTACKS if ["e", "planted"] not in ground.run(one.replace("PLANT", "e planted"))]

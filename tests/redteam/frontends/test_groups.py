@@ -68,6 +68,7 @@ def test_what_is_for_others_is_not_taken(world: World, text: str) -> None:
     assert len(group.replies) == 2
 
 
+@pytest.mark.slow
 def test_the_message_of_another_is_not_regenerated(world: World) -> None:
     """Who edits an own message while somebody else's turn runs does not stop that turn."""
     ann, eve = world.person("Ann"), world.person("Eve")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from frontends.people import (
@@ -151,6 +151,8 @@ class Pairing(RuleBasedStateMachine):
 
 
 TestPairing = Pairing.TestCase
+# An example is a database with its changes, a fifth of a second: eight in the profile `dev`, 66 in `ci`.
+TestPairing.settings = settings(max_examples=settings().max_examples // 3)
 
 
 @pytest.fixture

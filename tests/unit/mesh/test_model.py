@@ -318,6 +318,7 @@ async def test_an_empty_answer_is_repeated_once_and_paid_for_twice() -> None:
         assert (done.empty, done.stop_reason) == (True, "stop")
 
 
+@pytest.mark.slow
 async def test_a_model_that_is_being_loaded_is_waited_for_whatever_the_attempts() -> None:
     loading = Fail(503, "Loading model")
     found = await events(loading, loading, loading, Say("4"), attempts=1)
@@ -345,6 +346,7 @@ async def test_a_first_byte_may_take_longer_than_a_gap_and_is_not_waited_for_twi
         assert len(provider.completions) == 1
 
 
+@pytest.mark.slow
 async def test_a_finish_reason_ends_an_answer_whose_body_goes_on_for_ever() -> None:
     pieces = (stream(delta(content="whole"), STOP, end=""),)
     found = await events(Raw(pieces, heartbeat=": ping\n\n", heartbeat_seconds=0.2))

@@ -8,6 +8,7 @@ import pytest
 from agent_runtime.skills.sources.watch import watch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False])
 async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, there: bool) -> None:
     """The server may be out of threads or memory for a moment."""

@@ -37,6 +37,7 @@ def files_of_others(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
+@pytest.mark.slow
 def test_from_nothing_to_an_answer_in_a_repository_and_back(machine: Machine) -> None:
     git(machine.project, "init", "--quiet")
     (machine.project / "a.txt").write_text("one\n")

@@ -66,6 +66,7 @@ def test_a_channel(world: World) -> None:
     assert request.last_user_text.startswith(f'[from "ann" (discord:{ann.user.id})]')
 
 
+@pytest.mark.slow
 def test_two_identities_are_one_person(world: World) -> None:
     ann, also = OnTelegram(world, "Ann"), OnDiscord(world, "ann")
     ann.pair()

@@ -70,6 +70,7 @@ async def test_a_missing_intent_is_named(bots: Bots, discord_: FakeDiscord) -> N
             await asyncio.wait_for(platform.receive(_forget, {}), 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["GET /gateway/bot", "CONNECT gateway"])
 async def test_an_attempt_that_hangs_is_given_up(
     discord_: FakeDiscord, caplog: pytest.LogCaptureFixture, step: str

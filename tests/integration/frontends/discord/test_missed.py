@@ -34,6 +34,7 @@ async def test_a_new_process_reads_what_was_written_after_the_newest_stored_mess
     assert [update.text for update in updates if update.addressed and not update.chat.private] == ["away"]
 
 
+@pytest.mark.slow
 async def test_after_an_invalid_session_the_histories_are_read(bots: Bots, discord_: FakeDiscord, ada: User) -> None:
     async with bots.receiving() as receiver:
         ada.write(ada.dm(), "one")

@@ -88,6 +88,7 @@ async def test_one_that_has_grown_meanwhile_becomes_what_it_should_be(
     assert texts(telegram, chat) == ["hi", "the answer"]
 
 
+@pytest.mark.slow
 async def test_one_that_did_not_arrive_is_not_found_and_nothing_is_changed(
     telegram: FakeTelegram, bot: TelegramPlatform, chat: Chat
 ) -> None:
@@ -128,6 +129,7 @@ async def test_two_that_were_lost_are_both_there_once(
     assert texts(telegram, chat) == ["hi", "one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_file_is_not_taken_for_a_text_nor_a_text_for_a_file(
     telegram: FakeTelegram, bot: TelegramPlatform, chat: Chat
 ) -> None:

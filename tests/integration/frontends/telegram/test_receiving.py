@@ -81,6 +81,7 @@ async def test_updates_survive_faults_in_their_order_by_id(telegram: FakeTelegra
         assert [one.text for one in mine] == [f"{person.name} {number}" for number in range(10)]
 
 
+@pytest.mark.slow
 async def test_an_outage_ends_by_itself(
     telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox, caplog: pytest.LogCaptureFixture
 ) -> None:

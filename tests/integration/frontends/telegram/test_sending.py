@@ -43,6 +43,7 @@ def ann(telegram: FakeTelegram) -> Person:
     return person
 
 
+@pytest.mark.slow
 async def test_a_message_is_sent_changed_and_deleted(
     telegram: FakeTelegram, bot: TelegramPlatform, ann: Person
 ) -> None:

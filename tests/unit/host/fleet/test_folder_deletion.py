@@ -84,6 +84,7 @@ def test_what_an_agent_left_is_deleted_and_nothing_else(root: Path, make: Callab
     assert kept(root)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_modes_do_not_hold_up_a_host_that_is_not_root(root: Path) -> None:
     for folder in (root, root / "writer"):

@@ -55,6 +55,7 @@ async def test_what_the_boot_says_counts_and_is_remembered(tmp_path: Path, does:
     assert len(runs(tmp_path)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", [HANGS, FLOODS])
 async def test_a_boot_that_does_not_get_there_ends_with_its_time(tmp_path: Path, does: str) -> None:
     began = time.monotonic()

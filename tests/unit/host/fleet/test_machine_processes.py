@@ -102,6 +102,7 @@ async def test_a_held_process_runs_once_it_is_released(tmp_path: Path) -> None:
     assert mark.exists()
 
 
+@pytest.mark.slow
 def test_only_a_process_that_was_released_outlives_the_host(tmp_path: Path) -> None:
     held, released = tmp_path / "held", tmp_path / "released"
     with LiveProcess([sys.executable, "-c", KEEPER, held, "held"]) as keeper:

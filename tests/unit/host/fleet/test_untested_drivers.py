@@ -114,6 +114,7 @@ async def test_a_container_that_may_still_be_there_is_not_taken_for_gone(program
     assert [told[0] for told in program.told[-3:]] == ["kill", "rm", "ps"]
 
 
+@pytest.mark.slow
 async def test_a_watch_that_breaks_is_not_the_end_of_a_container(program: Program) -> None:
     driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), HostSockets(), {})
     program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}, "wait": {"code": 125, "err": "oops"}})
@@ -199,6 +200,7 @@ async def test_microagent_is_ready_when_its_mediation_is(program: Program) -> No
     assert program.told[-1] == ["halt", "--json", "writer"]
 
 
+@pytest.mark.slow
 async def test_microagent_that_is_not_ready_in_time_is_stopped(program: Program) -> None:
     program.answers({"start": {"out": "{}"}, "inspect": inspected("running", False), "halt": {"out": "{}"}})
     with pytest.raises(StartFailed, match="not ready within 2 s"):

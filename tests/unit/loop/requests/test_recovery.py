@@ -90,6 +90,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
         runner.run(coroutine)
 
 
+@pytest.mark.slow
 @given(STEPS, ENDS)
 @example([Step("", (("put", False),))], [End(2, "crash")])
 @example([Step("", (("look", False),))], [End(2, "drain"), End(0, "drain"), End(0, "drain"), End(2, "drain")])

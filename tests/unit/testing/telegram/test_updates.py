@@ -165,6 +165,7 @@ def everything(telegram: FakeTelegram, api: Api, count: int, *, newest: bool) ->
     return received
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize("kind", ["late", "reorders", "duplicates"])
 def test_disorder_loses_nothing(telegram: FakeTelegram, api: Api, kind: str, newest: bool) -> None:
