@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -13,7 +14,7 @@ from tests.measured import MEASURED
 # A developer's own keys and settings must not reach a test: without a key no real model can be called.
 for name in list(os.environ):
     if (
-        name.startswith(("AGENT_", "MESH_", "OPENAI_", "BOTS_", "TELEGRAM_", "DISCORD_"))
+        name.startswith(("AGENT_", "ANTHROPIC_", "MESH_", "OPENAI_", "BOTS_", "TELEGRAM_", "DISCORD_"))
         or name == "MODEL"
         or name.lower().endswith("_proxy")
     ):
@@ -39,3 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have coverage measure the workers too; this process hands the tests to them and runs none itself."""
     if getattr(config.option, "numprocesses", None):
         os.environ.update(MEASURED)
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep ten thousand tests out of each look for garbage from now on; until now there was none."""
+    gc.enable()
+    gc.freeze()

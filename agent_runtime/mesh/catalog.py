@@ -80,8 +80,9 @@ class ModelCatalog:
         return self._cards.get(name)
 
     async def fetch_once(self, name: str) -> None:
-        """Fetch the list of the mesh if it was never fetched, so that the model's provider and profile are known."""
-        if self._complete and self._fetched is None:
+        """Fetch the list if it was never fetched, so that the model's provider and profile are known before its first
+        call. A plain endpoint is asked until it has answered anything: it may have no list."""
+        if self._fetched is None and (self._complete or self.reachable is None):
             await self.card(name)
 
     async def require(self, name: str) -> None:

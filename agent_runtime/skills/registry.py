@@ -59,6 +59,7 @@ class SkillRegistry:
             async with self._lock:
                 renamed = self._claim_names(plugin, build)
                 number = await record()
+                renamed = [other for other in renamed if self.contains(other)]  # one may have been dropped meanwhile
                 for other in renamed:
                     del self._plugins[other.file]
                 self._plugins[plugin.file] = plugin  # it may have been dropped while its file was gone for a moment

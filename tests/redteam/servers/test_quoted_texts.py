@@ -9,20 +9,21 @@ import pytest
 
 from .test_host_input import MIB, SmallHost
 
-LONG, BLANKS = b"x" * (30 * MIB), b" " * (30 * MIB)
 HEAD = b'{"model":"default","messages":[{"role":"user","content":"hi"}],'
 BODIES = {
-    "model": b'{"messages":["hi"],"model":"' + LONG + b'"}',
-    "field": HEAD + b'"' + LONG + b'":1}',
-    "blank-field": HEAD + b'"' + BLANKS + b'":1}',
-    "blank-value": HEAD + b'"stop":[["' + BLANKS + b'"]],"x":1}',
-    "blank-address": HEAD + b'"image_url":"' + BLANKS + b'https://x"}',
-    "address": HEAD + b'"image_url":"https://' + LONG + b'"}',
-    "path-of-an-address": HEAD + b'"' + LONG + b'":{"url":"https://x"}}',
-    "path-of-a-reference": HEAD + b'"tools":[{"type":"function","function":{"' + LONG + b'":{"$ref":"//x"}}}]}',
-    "tool": HEAD + b'"tools":[{"type":"function","' + LONG + b'":1}]}',
-    "key": HEAD + b'"' + LONG + b'":1,"' + LONG[: MIB // 2] + b'":1,"' + LONG[: MIB // 2] + b'":2}',
+    "model": b'{"messages":["hi"],"model":"LONG"}',
+    "field": HEAD + b'"LONG":1}',
+    "blank-field": HEAD + b'"BLANKS":1}',
+    "blank-value": HEAD + b'"stop":[["BLANKS"]],"x":1}',
+    "blank-address": HEAD + b'"image_url":"BLANKShttps://x"}',
+    "address": HEAD + b'"image_url":"https://LONG"}',
+    "path-of-an-address": HEAD + b'"LONG":{"url":"https://x"}}',
+    "path-of-a-reference": HEAD + b'"tools":[{"type":"function","function":{"LONG":{"$ref":"//x"}}}]}',
+    "tool": HEAD + b'"tools":[{"type":"function","LONG":1}]}',
+    "key": HEAD + b'"LONG":1,"HALF":1,"HALF":2}',
 }
+TEXTS = {b"LONG": (b"x", 30 * MIB), b"BLANKS": (b" ", 30 * MIB), b"HALF": (b"x", MIB // 2)}
+"""What stands for each word in a body: made when it is needed, as all of them together are 360 MiB."""
 LONGEST_ANSWER, LONGEST_LINE = 10_000, 8_000
 MOST_SECONDS = 1.0
 """Of the host's processor, nearly all of which others wait for."""
@@ -37,9 +38,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallHost]:
 @pytest.mark.parametrize("name", BODIES)
 def test_a_long_text_is_quoted_in_short(host: SmallHost, name: str) -> None:
     server = psutil.Process(host.process.pid)
+    body = BODIES[name]
+    for word, (character, length) in TEXTS.items():
+        body = body.replace(word, character * length)
     with host.client(host.token(f"evil-{name}")) as agent:
         before = server.cpu_times()
-        answer = agent.post("/v1/chat/completions", content=BODIES[name])
+        answer = agent.post("/v1/chat/completions", content=body)
         after = server.cpu_times()
     assert after.user - before.user < MOST_SECONDS
     assert answer.status_code in (400, 404), answer.text[:300]

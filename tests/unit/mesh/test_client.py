@@ -195,3 +195,23 @@ async def test_what_was_known_stays_known_when_the_mesh_is_gone() -> None:
                 await catalog.models()
             assert catalog.reachable is False
             assert await catalog.card("big") is not None
+
+
+@pytest.mark.parametrize("complete", [True, False])
+async def test_the_list_is_known_before_the_first_call_whoever_the_endpoint_is(complete: bool) -> None:
+    """The name under which a model's own fields are kept comes from it, and must not change after the first call."""
+    with ScriptedProvider() as provider:
+        catalog = ModelCatalog(provider.url, {}, ManualClock(), complete=complete)
+        await catalog.fetch_once("default")
+        assert "default" in catalog.cards
+        await catalog.close()
+
+
+async def test_a_plain_endpoint_without_a_list_is_asked_for_it_once() -> None:
+    with ScriptedProvider() as provider:
+        catalog = ModelCatalog(f"{provider.url}/nothing", {}, ManualClock())
+        for _ in range(3):
+            await catalog.fetch_once("default")
+        assert catalog.cards == {}
+        assert len(provider.requests) == 1
+        await catalog.close()
