@@ -26,6 +26,7 @@ from ..skills import (
     SmokeTest,
     Staging,
     WorkerSetup,
+    describe_grant,
     find_source,
 )
 from ..workspace import Home
@@ -62,9 +63,11 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     skill_grants(settings).allow(source, secrets, hosts, environment)
     if not secrets and not hosts:
         return f"{source.file} may have no secrets and reach no hosts"
-    named = ", ".join((*secrets, *hosts))
+    granted = [f"have {', '.join(secrets)}"] if secrets else []
+    granted += [f"reach {', '.join(describe_grant(host) for host in hosts)}"] if hosts else []
     lines = [
-        f"{source.file} ({source.build_digest[:12]}) may have {named}, until its code or a file beside it changes",
+        f"{source.file} ({source.build_digest[:12]}) may {' and '.join(granted)}, until its code or a file beside it"
+        " changes",
         *([f"Or one of its packages: {', '.join(_packages(environment))}"] if environment is not None else []),
         "A server that runs takes that up when the plugin is saved again, or at its next start",
     ]
