@@ -30,7 +30,7 @@ from ..skills import (
     find_source,
 )
 from ..workspace import Home
-from .secrets import mesh_token, skill_grants
+from .secrets import mesh_token, skill_grants, skill_index
 
 _ARGUMENTS = """must be a JSON object, as in '{"path": "notes.md"}'"""
 _MISSING_ACCESS = re.compile(
@@ -142,7 +142,7 @@ async def _open_trials(settings: Settings) -> AsyncGenerator[SkillValidator]:
         token = mesh_token(settings)
         upstream = WebClient.via_proxy(settings.egress_url, token).upstream if settings.egress_url else None
         limits = replace(SandboxLimits(), memory=settings.skill_memory_mb * 2**20)
-        index = PackageIndex(settings.skill_index, settings.egress_url, token)
+        index = PackageIndex(skill_index(settings), settings.egress_url, token)
         environments = Environments(lasting.skill_environments, confinement, settings.skill_dependencies, index)
         setup = WorkerSetup(confinement, _NoMesh(), home.workspace, limits, upstream=upstream)
         yield SkillValidator(setup, Staging(home.staged), environments, skill_grants(settings), lambda _: None)
