@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 REDACTED = "[redacted]"
 NOTE_MARK = "[secret]"
@@ -80,6 +81,14 @@ def redacted_url(url: str) -> str:
     scheme, separator, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def url_secrets(url: str) -> list[str]:
+    """Return the password of a URL, or the user where there is none (a token stands there), as written and as meant."""
+    authority = re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    user, _, password = authority.rpartition("@")[0].partition(":")
+    secret = password or user
+    return sorted({secret, unquote(secret)}) if secret else []
 
 
 def _all_forms(secrets: Iterable[str]) -> list[str]:

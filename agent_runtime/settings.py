@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
@@ -69,8 +70,9 @@ class Settings(AgentSettings):
     exist."""
     skill_paths: tuple[Path, ...] | None = None
     """Further folders of skill packages (docs/how-to/skill-packages.md), with a colon between two of them."""
-    skill_index: str | None = Field(default=None, pattern=r"^https?://\S+$")
-    """Index of Python packages for dependencies of skills (PEP 503); unset it is uv's own default."""
+    skill_index: SecretStr | None = Field(default=None, min_length=1)
+    """Index of Python packages for dependencies of skills (PEP 503), whose URL may hold a password; unset it is uv's
+    own default."""
     watchdog: str = "reference"
     """Rules for calls of tools: the reference policy, `off`, or the path of a policy file (docs/reference/tools.md)."""
     mediation_url: str | None = None
@@ -101,6 +103,13 @@ class Settings(AgentSettings):
         if value is not None:
             parse_http_url(value)
         return value.rstrip("/") if value else value
+
+    @field_validator("skill_index")
+    @classmethod
+    def _index_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _is_web_url(value.get_secret_value()):
+            raise ValueError("must be a URL like https://packages.example/simple, with http:// or https://")
+        return value
 
     @field_validator("egress_url")
     @classmethod
@@ -176,6 +185,14 @@ class Settings(AgentSettings):
     @property
     def mcp_path(self) -> Path:
         return self.mcp_file or self.data_dir / "mcp.json"
+
+
+def _is_web_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and " " not in text
+    except ValueError:  # of its port, or of the brackets of an IPv6 address
+        return False
 
 
 CLIENT_VARIABLES = frozenset({"AGENT_BOTS", "AGENT_CONTEXT", "AGENT_URL"})

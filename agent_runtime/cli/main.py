@@ -182,7 +182,13 @@ def _add_skill(parser: argparse.ArgumentParser) -> None:
     for action in (testing, allowing):
         action.add_argument("file", type=Path, metavar="FILE", help="the plugin: a Python file, or a package's folder")
     allowing.add_argument("--secret", metavar="NAME", action="append", default=[], help="a variable's name; repeatable")
-    allowing.add_argument("--host", metavar="HOST", action="append", default=[], help="a host, or *.host; repeatable")
+    allowing.add_argument(
+        "--host",
+        metavar="HOST[:PORT]",
+        action="append",
+        default=[],
+        help="a host, or *.host: its ports 80 and 443, or the one that is named; repeatable",
+    )
 
 
 def settings_help() -> str:

@@ -27,7 +27,7 @@ from ..store import Database
 from ..tools import QuotaCheck, Tool, ToolGate, ToolRegistry, builtin_tools, choose_watchdog
 from ..workspace import Home
 from .mcp_servers import connector_deps, named_servers, sandbox_limits
-from .secrets import bearer_headers, mesh_token, skill_grants
+from .secrets import bearer_headers, mesh_token, skill_grants, skill_index
 from .skill_search import skill_search
 from .storage_services import RegisterClosable, StorageServices
 
@@ -119,7 +119,7 @@ class AgentToolsBuilder:
 
     def _environments(self) -> Environments:
         settings = self.settings
-        index = PackageIndex(settings.skill_index, settings.egress_url, mesh_token(settings))
+        index = PackageIndex(skill_index(settings), settings.egress_url, mesh_token(settings))
         return Environments(self.home.skill_environments, self.confinement, settings.skill_dependencies, index)
 
     def _library(self) -> SkillLibrary:

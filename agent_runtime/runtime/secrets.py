@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from agent_common.redaction import Redactor
+from agent_common.redaction import Redactor, url_secrets
 
 from ..settings import Settings
 from ..skills import Grants
@@ -16,6 +16,10 @@ def mesh_token(settings: Settings) -> str | None:
     return settings.mesh_token.get_secret_value() if settings.mesh_token else None
 
 
+def skill_index(settings: Settings) -> str | None:
+    return settings.skill_index.get_secret_value() if settings.skill_index else None
+
+
 def bearer_headers(settings: Settings) -> dict[str, str]:
     token = mesh_token(settings)
     return {"authorization": f"Bearer {token}"} if token else {}
@@ -24,7 +28,7 @@ def bearer_headers(settings: Settings) -> dict[str, str]:
 def secrets(settings: Settings) -> list[str]:
     """What must never leave by an export."""
     own = [secret.get_secret_value() for secret in (settings.token, settings.mesh_token) if secret]
-    return own + skill_grants(settings).secret_values()
+    return own + url_secrets(skill_index(settings) or "") + skill_grants(settings).secret_values()
 
 
 def redactor(settings: Settings, more: Iterable[str] = ()) -> Redactor:

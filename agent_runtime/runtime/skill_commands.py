@@ -26,10 +26,11 @@ from ..skills import (
     SmokeTest,
     Staging,
     WorkerSetup,
+    describe_grant,
     find_source,
 )
 from ..workspace import Home
-from .secrets import mesh_token, skill_grants
+from .secrets import mesh_token, skill_grants, skill_index
 
 _ARGUMENTS = """must be a JSON object, as in '{"path": "notes.md"}'"""
 _MISSING_ACCESS = re.compile(
@@ -62,9 +63,11 @@ def allow_skill(settings: Settings, file: Path, secrets: Sequence[str], hosts: S
     skill_grants(settings).allow(source, secrets, hosts, environment)
     if not secrets and not hosts:
         return f"{source.file} may have no secrets and reach no hosts"
-    named = ", ".join((*secrets, *hosts))
+    granted = [f"have {', '.join(secrets)}"] if secrets else []
+    granted += [f"reach {', '.join(describe_grant(host) for host in hosts)}"] if hosts else []
     lines = [
-        f"{source.file} ({source.build_digest[:12]}) may have {named}, until its code or a file beside it changes",
+        f"{source.file} ({source.build_digest[:12]}) may {' and '.join(granted)}, until its code or a file beside it"
+        " changes",
         *([f"Or one of its packages: {', '.join(_packages(environment))}"] if environment is not None else []),
         "A server that runs takes that up when the plugin is saved again, or at its next start",
     ]
@@ -139,7 +142,7 @@ async def _open_trials(settings: Settings) -> AsyncGenerator[SkillValidator]:
         token = mesh_token(settings)
         upstream = WebClient.via_proxy(settings.egress_url, token).upstream if settings.egress_url else None
         limits = replace(SandboxLimits(), memory=settings.skill_memory_mb * 2**20)
-        index = PackageIndex(settings.skill_index, settings.egress_url, token)
+        index = PackageIndex(skill_index(settings), settings.egress_url, token)
         environments = Environments(lasting.skill_environments, confinement, settings.skill_dependencies, index)
         setup = WorkerSetup(confinement, _NoMesh(), home.workspace, limits, upstream=upstream)
         yield SkillValidator(setup, Staging(home.staged), environments, skill_grants(settings), lambda _: None)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .dependencies import Environments, PackageIndex
     from .library import SkillLibrary
     from .manager import SkillManager
+    from .sources.granted_hosts import describe_grant
     from .sources.grants import Grants
     from .sources.source import PluginSource, find_source
     from .sources.staging import Staging
@@ -37,6 +38,7 @@ __all__ = [
     "Staging",
     "WorkerSetup",
     "authoring_tools",
+    "describe_grant",
     "find_source",
     "skill",
 ]
@@ -56,6 +58,7 @@ _LATER = {
     "Staging": "sources.staging",
     "PluginVersions": "sources.versions",
     "authoring_tools": "authoring",
+    "describe_grant": "sources.granted_hosts",
     "find_source": "sources.source",
 }
 

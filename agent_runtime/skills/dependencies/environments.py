@@ -30,6 +30,7 @@ from agent_common.net import (
     canonical_host,
     unix_socket_proxy,
 )
+from agent_common.redaction import Redactor, url_secrets
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
@@ -50,8 +51,8 @@ _PORTS = {"http": 80, "https": 443}
 class PackageIndex:
     """Where packages come from, and the way there."""
 
-    url: str | None = None
-    """A simple index (PEP 503); None: uv's own default."""
+    url: str | None = field(default=None, repr=False)
+    """A simple index (PEP 503), perhaps with a password; None: uv's own default."""
     egress_url: str | None = None
     """The operator's forward proxy; None: straight out."""
     egress_token: str | None = field(default=None, repr=False)
@@ -122,9 +123,8 @@ class Environments:
                     os.chown(one, self._confinement.uid, self._confinement.uid)
             done = await self._run_uv(requirements, new, target)
             if done.exit_code != 0:
-                raise ToolFailure(
-                    _failure_message(requirements, done), kind="unavailable" if done.timed_out else "invalid"
-                )
+                reason = Redactor(url_secrets(self._index.url or "")).redact(_failure_message(requirements, done))
+                raise ToolFailure(reason, kind="unavailable" if done.timed_out else "invalid")
             await asyncio.to_thread(_take_ownership, target)
             target.rename(folder)
             log.info("installed dependencies of a skill", requirements=list(requirements), environment=folder.name)

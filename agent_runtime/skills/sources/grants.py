@@ -17,9 +17,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator
 
-from agent_common.net import HostPatterns
-
 from ...errors import StartError, ToolFailure
+from .granted_hosts import GrantedHosts
 from .source import PluginSource
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -49,7 +48,7 @@ class _Entry(BaseModel):
     @field_validator("hosts")
     @classmethod
     def _patterns(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        HostPatterns.from_patterns(hosts)
+        GrantedHosts.from_grants(hosts)
         return hosts
 
 
@@ -61,8 +60,8 @@ class Grant:
     """What the workers of one build get."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    hosts: HostPatterns | None = None
-    """Hosts they may reach; None: they have no network."""
+    hosts: GrantedHosts | None = None
+    """Hosts and ports they may reach; None: they have no network."""
 
 
 class Grants:
@@ -94,7 +93,7 @@ class Grants:
         if missing:
             raise ToolFailure(f"secrets: the server's environment has no {', '.join(missing)}", kind="unavailable")
         env = {name: self._environment[name] for name in entry.secrets}
-        return Grant(env, HostPatterns.from_patterns(entry.hosts) if entry.hosts else None)
+        return Grant(env, GrantedHosts.from_grants(entry.hosts) if entry.hosts else None)
 
     def has_grant(self, file: str) -> bool:
         return file in self._read_entries()

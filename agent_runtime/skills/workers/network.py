@@ -13,10 +13,11 @@ from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...sandbox import Confinement
+from ..sources.granted_hosts import GrantedHosts
 from ..sources.staging import StagedBuild
 
 if TYPE_CHECKING:
-    from agent_common.net import ByteStream, ConnectionRecord, HostPatterns, Upstream
+    from agent_common.net import ByteStream, ConnectionRecord, Upstream
 
 log = logger(__name__)
 
@@ -38,8 +39,10 @@ async def open_network(
         raise ToolFailure(f"{plugin} may reach hosts, and only bubblewrap can give it a network", kind="unavailable")
     from agent_common.net import unix_socket_proxy
 
-    async def admit(host: str, _port: int, _agent: str) -> str | None:
-        return None if hosts.match(host) else f"plugin {plugin} may not reach {host}"
+    async def admit(host: str, port: int, _agent: str) -> str | None:
+        if hosts.match(host, port):
+            return None
+        return f"plugin {plugin} may not reach port {port} of {host}; see `agent-runtime skill allow`"
 
     def note(passage: ConnectionRecord) -> None:
         log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict)
@@ -58,14 +61,14 @@ async def open_network(
 
 @dataclass(frozen=True, slots=True)
 class _GrantedUpstream:
-    """Straight out, or through the operator's proxy. A host that the operator has named may have any address; one that
-    only matches a pattern must be public."""
+    """Straight out, or through the operator's proxy. A host that the operator has named may have any address, on the
+    ports that were granted with it; one that only matches a pattern must be public."""
 
-    hosts: HostPatterns
+    hosts: GrantedHosts
     upstream: Upstream | None
 
     async def open(self, host: str, port: int) -> ByteStream:
         from agent_common.net import ANY_ADDRESS, AddressPolicy, DirectUpstream
 
-        rules = ANY_ADDRESS if host in self.hosts.names else AddressPolicy()
+        rules = ANY_ADDRESS if self.hosts.is_named(host, port) else AddressPolicy()
         return await (self.upstream or DirectUpstream(rules)).open(host, port)

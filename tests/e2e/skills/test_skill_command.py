@@ -141,8 +141,10 @@ def test_secrets_and_hosts_are_for_the_code_that_the_operator_has_allowed(tmp_pa
         eventually(active)
         assert "sunny" not in forecast(agent, port)
         environment = {"AGENT_DATA_DIR": str(agent.data_dir)}
-        allowed = skill(tmp_path, "allow", str(plugin), "--secret", "WEATHER_KEY", "--host", "localhost", **environment)
+        given = ("--secret", "WEATHER_KEY", "--host", f"localhost:{port}")
+        allowed = skill(tmp_path, "allow", str(plugin), *given, **environment)
         assert allowed.returncode == 0, allowed.stderr
+        assert f"may have WEATHER_KEY and reach localhost:{port}, until its code" in allowed.stdout
         assert "when the plugin is saved again, or at its next start" in allowed.stdout
         assert "allow it again" not in allowed.stdout
         agent.start()
@@ -156,6 +158,27 @@ def test_secrets_and_hosts_are_for_the_code_that_the_operator_has_allowed(tmp_pa
         agent.start()
         eventually(lambda: agent.get("/capabilities").json()["skills"])
         assert "sunshine" not in agent.get("/capabilities").text
+
+
+def test_a_host_is_granted_with_the_ports_of_the_web_and_no_other(tmp_path: Path, start: Start) -> None:
+    with service() as (port, keys):
+        agent = start()
+        plugin = agent.data_dir / "skills" / "forecast.py"
+        plugin.write_text(FORECAST)
+        environment = {"AGENT_DATA_DIR": str(agent.data_dir)}
+        allowed = skill(tmp_path, "allow", str(plugin), "--host", "localhost", **environment)
+        assert "may reach localhost (ports 80 and 443), until its code" in allowed.stdout, allowed.stderr
+        agent.start()
+        eventually(lambda: [one["state"] for one in agent.get("/capabilities").json()["skills"]] == ["active"] * 2)
+        assert "403" in forecast(agent, port)
+        assert not keys, "another service of the machine was reached"
+
+
+def test_a_grant_without_a_port_that_exists_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(COUNT)
+    done = skill(tmp_path, "allow", str(tmp_path / "count.py"), "--host", "example.org:https")
+    assert done.returncode == 1
+    assert "'example.org:https' has no port from 1 to 65535; write example.org:8443" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["AGENT_TOKEN", "LD_PRELOAD", "PATH", "http_proxy", "not a name"])

@@ -1,10 +1,12 @@
-"""Secrets that the operator gave to a skill and to an MCP server: no log line has them, and no export."""
+"""Secrets that the operator gave to a skill, to an MCP server, and in the address of the package index: no log line has
+them, and no export."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -12,7 +14,7 @@ from agent_runtime.skills import Grants, find_source
 from agent_testing import Call, Say, ScriptedProvider
 from tests.e2e.live import Runtime, eventually, fresh
 
-SKILL_KEY, SERVER_KEY = "skill-canary-1234", "server-canary-5678"
+SKILL_KEY, SERVER_KEY, INDEX_KEY = "skill-canary-1234", "server-canary-5678", "index-canary-90@12"
 LEAKY = """
 import os
 
@@ -21,6 +23,17 @@ def leak() -> str:
     '''Print and return the key.'''
     print("the key is", os.environ["SKILL_KEY"])
     return os.environ["SKILL_KEY"]
+"""
+WANTING = """
+# /// script
+# dependencies = ["absent"]
+# ///
+import absent
+
+@skill
+def want() -> str:
+    '''Want a package.'''
+    return absent.text
 """
 OPEN = "description: Asks for nothing.\nmode: all\npermissions: {'*': allow}\n"
 SERVER = """
@@ -53,7 +66,10 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     (data / "agents" / "open.yaml").write_text(OPEN)
     server = {"command": sys.executable, "args": ["-c", SERVER], "env": {"SERVER_KEY": SERVER_KEY}}
     (data / "mcp.json").write_text(json.dumps({"mcpServers": {"it": server}}))
-    with ScriptedProvider() as provider, Runtime(provider, data, SKILL_KEY=SKILL_KEY) as runtime:
+    (data / "skills" / "want.py").write_text(WANTING)
+    (data / "index").write_text(f"http://reader:{quote(INDEX_KEY)}@127.0.0.1:1/simple\n")
+    given = {"SKILL_KEY": SKILL_KEY, "AGENT_SKILL_INDEX_FILE": data / "index"}
+    with ScriptedProvider() as provider, Runtime(provider, data, **given) as runtime:
         runtime.meets_its_servers()
         yield runtime
 
@@ -69,3 +85,16 @@ def test_a_secret_leaves_by_no_export_and_no_log(agent: Runtime, tool: str, secr
     if tool == "leak":
         eventually(lambda: "skill printed" in agent.process.output())
     assert secret not in agent.process.output()
+
+
+def test_the_password_of_the_index_is_told_to_nobody(agent: Runtime) -> None:
+    """The index cannot be reached, and what uv says of it is shown."""
+    eventually(lambda: "127.0.0.1:1" in agent.get("/capabilities").text)
+    told = agent.get("/capabilities").text + agent.get("/status").text
+    agent.provider.script.replace([Say(f"The password is {INDEX_KEY}, or {quote(INDEX_KEY)}.")])
+    reply = agent.chat("go", session_id=fresh("s")).json()
+    exported = agent.get(f"/sessions/{reply['session_id']}/export").text
+    assert "The password is [redacted], or [redacted]." in exported
+    for secret in (INDEX_KEY, quote(INDEX_KEY)):
+        assert secret not in told
+        assert secret not in agent.process.output()

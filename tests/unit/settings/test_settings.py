@@ -133,7 +133,7 @@ def test_a_file_is_a_form_of_secrets_only(tmp_path: Path) -> None:
     given(ID_FILE=str(tmp_path / "nothing"))
     with pytest.raises(StartError, match="AGENT_ID_FILE: there is no such setting"):
         load_settings()
-    assert [name for name in Settings.model_fields if LOADER.is_secret(name)] == ["token", "mesh_token"]
+    assert [name for name in Settings.model_fields if LOADER.is_secret(name)] == ["token", "mesh_token", "skill_index"]
 
 
 def test_a_secret_file_that_cannot_be_read_is_named_beside_the_other_faults(tmp_path: Path) -> None:
@@ -155,6 +155,17 @@ def test_no_secret_is_shown() -> None:
     assert "s3cret" not in caught.value.message
     del os.environ["AGENT_PORT"]
     assert "s3cret" not in repr(load_settings())
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["ftp://u:s3cret@a.example", "u:s3cret@a.example", "https://u:s3cret@a:x", "https://u:s3cret@[a", "http://"],
+)
+def test_an_index_that_is_no_url_is_refused_without_its_password(index: str) -> None:
+    given(SKILL_INDEX=index)
+    with pytest.raises(StartError, match=r"AGENT_SKILL_INDEX: must be a URL like https://\S+") as caught:
+        load_settings()
+    assert "s3cret" not in caught.value.message
 
 
 def test_the_command_says_why_it_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
