@@ -16,6 +16,7 @@ from agent_common.net import (
     Endpoint,
     HostPatterns,
     Tcp,
+    check_authorities,
     checked_bearer,
     parse_endpoint,
     parse_endpoints,
@@ -48,6 +49,10 @@ class HostSettings(BaseModel):
     """SQLAlchemy URL: `postgresql+psycopg://...` needs the extra `postgresql`; unset it is {MESH_DATA_DIR}/mesh.db."""
     admin_token: SecretStr | None = Field(default=None, min_length=1)
     """The operator's bearer token; unset one is made at the first start and shown once."""
+    ca_file: Path | None = Field(default=None, validation_alias="AGENT_CA_FILE")
+    """PEM file with certificate authorities to trust beside the public ones, such as a company's own, in every TLS
+    connection of host and runtimes. SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE replace the
+    public ones."""
     models: Path | None = None
     """YAML file that maps model names to providers; unset there are `default` and `embedding`."""
     provider: ProviderKind | None = None
@@ -160,6 +165,13 @@ class HostSettings(BaseModel):
     def _endpoint(cls, value: str) -> str:
         if value != "off":
             parse_endpoint(value, listening=True)
+        return value
+
+    @field_validator("ca_file")
+    @classmethod
+    def _authorities(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            check_authorities(value)
         return value
 
     @field_validator("egress_hosts", "media_hosts")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
-from agent_common.net import checked_bearer, parse_endpoint, parse_http_url
+from agent_common.net import check_authorities, checked_bearer, parse_endpoint, parse_http_url
 from agent_common.protocol import AGENT_PREFIX, AgentSettings
 from agent_common.settings import SettingsLoader
 from agent_common.telemetry import LogFormat
@@ -61,6 +61,9 @@ class Settings(AgentSettings):
     egress_url: str | None = None
     """Forward proxy for web_fetch, which gets the mesh's token (a URL as for AGENT_MESH_URL, but not `https://`); unset
     the runtime connects directly."""
+    ca_file: Path | None = None
+    """PEM file with certificate authorities to trust beside the public ones, such as a company's own, in every TLS
+    connection. SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE replace the public ones."""
     llm_base_url: str | None = None
     """OpenAI-compatible endpoint, with the same kinds of URL; unset it is {AGENT_MESH_URL}/v1."""
     skills_dir: Path | None = None
@@ -109,6 +112,13 @@ class Settings(AgentSettings):
     def _index_url(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _is_web_url(value.get_secret_value()):
             raise ValueError("must be a URL like https://packages.example/simple, with http:// or https://")
+        return value
+
+    @field_validator("ca_file")
+    @classmethod
+    def _authorities(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            check_authorities(value)
         return value
 
     @field_validator("egress_url")

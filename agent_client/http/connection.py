@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import stamina
 from pydantic import BaseModel, ValidationError
+
+from agent_common.net import trusting_tls
 
 from ..errors import ClientError, DeadlineExceeded, UnexpectedReply
 from .problems import pause_before_retry, refusal, translated, was_not_sent
@@ -75,7 +78,7 @@ class Connection:
             limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
             transport=transport,
             # Without TLS no certificates are needed, and to read those of the system takes 50 ms and 3 MiB.
-            verify=parts.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            verify=trusting_tls(os.environ) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             trust_env=parts.hostname not in _LOOPBACK,  # a proxy for the outside does not know this machine's own ports
         )
 

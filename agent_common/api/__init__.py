@@ -3,7 +3,7 @@
 Beside `agent_common.http`, because it loads FastAPI, and a guest's port is open before that.
 """
 
-from .body_limit import BodyLimits, BodyRefused, LimitedBody, release_body
+from .body_limit import BodyLimits, BodyRefused, LimitedBody, release_body, shrink_body
 from .problems import error_response, problem_response
 from .telemetry import NO_TELEMETRY
 
@@ -15,4 +15,5 @@ __all__ = [
     "error_response",
     "problem_response",
     "release_body",
+    "shrink_body",
 ]

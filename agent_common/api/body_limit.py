@@ -95,11 +95,26 @@ class LimitedBody:
             raise BodyRefused(429, "too_many_bytes", limits.refusal, limits.refusal_headers)
         self._counted += more
 
+    def shrink(self, size: int) -> None:
+        """Give back what bytes took that have been read and are not kept: they count for no limit any more."""
+        self._received -= size
+        less = self._counted - max(0, self._received - self._limits.free_bytes)
+        if less > 0:
+            self._limits.shares.release(self._holder, less)
+            self._counted -= less
+
     def release(self) -> None:
         """Give back what the body took. A second time it does nothing."""
         if self._counted:
             self._limits.shares.release(self._holder, self._counted)
             self._counted = 0
+
+
+def shrink_body(scope: Scope, size: int) -> None:
+    """Give back what a part of a request's body took that its reader has thrown away."""
+    body: LimitedBody | None = scope.get(_KEY)
+    if body is not None:
+        body.shrink(size)
 
 
 def release_body(scope: Scope) -> None:

@@ -9,8 +9,9 @@ from .endpoints.listen import ListeningSocket, bind_tcp_socket, listen_at
 if TYPE_CHECKING:
     from .client.connection import HttpConnection
     from .client.pool import HttpPool, HttpResponse, TransportFault
-    from .client.tls import public_tls
+    from .client.tls import NAMING_VARIABLES, check_authorities, public_tls, trusting_tls
     from .egress.address_policy import ANY_ADDRESS, AddressPolicy
+    from .egress.content_encoding import Inflater
     from .egress.fetch import FetchedPage, FetchLimits, UrlCheck, WebClient
     from .egress.host_patterns import HostPatterns, split_patterns
     from .egress.post import post
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_ADDRESS",
+    "NAMING_VARIABLES",
     "AddressPolicy",
     "ByteStream",
     "ConnectionLimit",
@@ -45,6 +47,7 @@ __all__ = [
     "HttpConnection",
     "HttpPool",
     "HttpResponse",
+    "Inflater",
     "ListeningSocket",
     "ProxyUpstream",
     "Resolver",
@@ -60,6 +63,7 @@ __all__ = [
     "WebClient",
     "bind_tcp_socket",
     "canonical_host",
+    "check_authorities",
     "checked_bearer",
     "connect",
     "fits_share",
@@ -74,6 +78,7 @@ __all__ = [
     "public_tls",
     "raise_file_limit",
     "split_patterns",
+    "trusting_tls",
     "unix_socket_proxy",
     "upgrade_to_tls",
 ]
@@ -89,13 +94,14 @@ _LAZY_EXPORTS = {
         "Upstream",
         "upgrade_to_tls",
     ),
+    "egress.content_encoding": ("Inflater",),
     "egress.fetch": ("UrlCheck", "FetchLimits", "WebClient", "FetchedPage"),
     "proxy.forward_proxy": ("HostCheck", "ForwardProxy", "ForwardProxyLimits", "ConnectionRecord", "unix_socket_proxy"),
     "egress.post": ("post",),
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
     "client.connection": ("HttpConnection",),
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
-    "client.tls": ("public_tls",),
+    "client.tls": ("NAMING_VARIABLES", "check_authorities", "public_tls", "trusting_tls"),
     "endpoints.connect": ("connect", "open_endpoint"),
     "shares": ("ConnectionLimit", "ShareCounter", "fits_share", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url"),

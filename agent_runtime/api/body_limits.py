@@ -7,10 +7,20 @@ from agent_common.net import ShareCounter
 
 BODY_LIMIT = 8 * 1024 * 1024
 """Bytes of one body."""
+CHAT_BYTES = 64 * 1024 * 1024
+"""Bytes of one body of `CHAT_PATHS`, of whose old messages nothing is kept; what is kept has the limit of any body."""
+MESSAGE_BYTES = BODY_LIMIT - 256 * 1024
+"""Bytes of one message in such a body; the rest is for what stands beside the messages."""
+CHAT_PATHS = frozenset({"/chat", "/chat/stream"})
 MAX_TOTAL_BYTES = 8 * BODY_LIMIT
 """Of all bodies at once, without the free bytes of each."""
 FREE_BYTES = 16 * 1024
 """Of each body that are not counted."""
+
+
+def most_bytes(path: str) -> int:
+    """Return how many bytes a body for this path may have."""
+    return CHAT_BYTES if path in CHAT_PATHS else BODY_LIMIT
 
 
 def create_body_limits() -> BodyLimits:

@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from agent_common.api import release_body
+from agent_common.api import BodyRefused, release_body, shrink_body
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import validation_faults
 
 from ..errors import InvalidRequest, NotReady
 from ..workspace import OPERATOR
 from .app_state import AppState, Services
-from .body_limits import BODY_LIMIT
+from .body_limits import BODY_LIMIT, CHAT_BYTES, MESSAGE_BYTES
+from .last_message import MAX_TOKENS, LastMessageReader, MessageTooLarge, TooManyTokens
 
 M = TypeVar("M", bound=BaseModel)
 USER_HEADER = "x-agent-user"
@@ -52,16 +53,37 @@ def _not_ready(state: AppState) -> NotReady:
 
 async def read_body(request: Request, shape: type[M]) -> M:
     """Parse the JSON body as `shape`. Raises InvalidRequest with every fault."""
-    return await read_body_as(request, lambda _: shape)
-
-
-async def read_body_as(request: Request, shape: Callable[[Any], type[M]]) -> M:
-    """Parse the JSON body as the model that `shape` chooses by its parsed value. Raises InvalidRequest."""
     try:
         raw = b"".join([piece async for piece in request.stream()]) or b"{}"  # `request.body` would keep the bytes
-        return await run_by_size(len(raw), partial(_parse_body, raw, shape))
+        return await run_by_size(len(raw), partial(_parse_body, raw, lambda _: shape))
     finally:
         release_body(request.scope)
+
+
+async def read_chat_body(request: Request, shape: Callable[[Any], type[M]]) -> M:
+    """Parse the JSON body of a chat request, of whose `messages` only the last one is kept. Raises InvalidRequest and
+    BodyRefused."""
+    reader, received = LastMessageReader(MESSAGE_BYTES), 0
+    try:
+        async for piece in request.stream():
+            received += len(piece)
+            if received > CHAT_BYTES:
+                raise _too_large(f"the body is larger than {CHAT_BYTES} bytes; send less")
+            shrink_body(request.scope, len(piece) - reader.feed(piece))
+        raw = bytes(reader.body) or b"{}"
+        return await run_by_size(len(raw), partial(_parse_body, raw, shape))
+    except MessageTooLarge:
+        raise _too_large(f"the last message is larger than {MESSAGE_BYTES} bytes; send less") from None
+    except TooManyTokens:
+        raise InvalidRequest.from_faults(
+            [("body", f"it has more than {MAX_TOKENS} values; send the last message only")]
+        ) from None
+    finally:
+        release_body(request.scope)
+
+
+def _too_large(detail: str) -> BodyRefused:
+    return BodyRefused(413, "body_too_large", detail, {"Connection": "close"})
 
 
 def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agent_common.api import LimitedBody, problem_response
 from agent_common.http import claim_connection
 
-from .body_limits import BODY_LIMIT, create_body_limits
+from .body_limits import create_body_limits, most_bytes
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -60,7 +60,7 @@ class AuthMiddleware:
             await problem_response(403, "mediated_only", detail, path)(scope, receive, send)
         elif not headers.get(b"content-length", b"0").isdigit():
             await problem_response(400, "bad_request", "Content-Length is not a number", path)(scope, receive, send)
-        elif int(headers.get(b"content-length", b"0")) > BODY_LIMIT:
+        elif int(headers.get(b"content-length", b"0")) > most_bytes(path):
             refusal = self._limits.refuse_too_large()
             await problem_response(413, refusal.code, refusal.detail, path)(scope, receive, send)
         else:

@@ -80,4 +80,5 @@ def _state(connection: ServerConnection) -> McpServerState:
         state=connection.state if connection.server.enabled else "disabled",
         tools=[tool.spec.name for tool in connection.tools],
         error=connection.reason,
+        faults=list(connection.faults),
     )

@@ -19,7 +19,9 @@ UNIT = 4096
 MAX_NOISE_LINES = 100
 """Most consecutive lines that are not messages."""
 MAX_REQUESTS = 100
-"""Most requests from the server in one connection. All of them are refused."""
+"""Most requests from the server at once, pings aside. All of them are refused."""
+REQUEST_RATE = 1.0
+"""Requests that may come in each second afterwards: a connection may live for days, and servers ask at every call."""
 
 
 class LimitExceeded(Exception):
@@ -34,7 +36,8 @@ class MessageRateLimiter:
     ) -> None:
         self._now, self._sleep = now or asyncio.get_running_loop().time, sleep
         self._left, self._at = BURST, self._now()
-        self._noise = self._requests = 0
+        self._noise = 0
+        self._requests, self._asked_at = float(MAX_REQUESTS), self._at
 
     async def throttle(self, size: int) -> None:
         """Count a message of `size` bytes, and wait if the server is too fast."""
@@ -56,8 +59,10 @@ class MessageRateLimiter:
 
     def count_request(self) -> None:
         """Count a request from the server. Raises LimitExceeded if there are too many."""
-        self._requests += 1
-        if self._requests > MAX_REQUESTS:
+        now = self._now()
+        self._requests = min(MAX_REQUESTS, self._requests + (now - self._asked_at) * REQUEST_RATE) - 1
+        self._asked_at = now
+        if self._requests < 0:
             raise LimitExceeded(f"it has asked for something more than {MAX_REQUESTS} times")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,16 +27,39 @@ class ToolSpec:
     """It changes nothing (MCP's hint), so an interrupted call may be repeated."""
     idempotent: bool = False
     """Calling it twice with the same arguments has the effect of calling it once (MCP's hint)."""
+    details: str = ""
+    """What its server says of it, if that is longer than the description; `tool_search` shows it."""
+    server: str = ""
+    """The MCP server that has it."""
+    server_instructions: str = ""
+    """What that server says about the use of its tools; `tool_search` shows it."""
 
 
 class DeferredTools(Protocol):
-    """The tools that a model may call although its list does not show them."""
+    """The tools of which a model's list does not show all: nothing, or only the beginning of what their server says."""
 
     def has_any(self) -> bool: ...
 
-    def search(self, query: str, limit: int) -> Sequence[tuple[str, str]]:
-        """Return names and descriptions of matching tools, the best first. Takes time proportional to all tools."""
+    def search(self, query: str, limit: int) -> Sequence[ToolSpec]:
+        """Return the matching tools, the best first. Takes time proportional to all tools."""
         ...
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether the model's list does not show the tool at all, although the model may call it."""
+        ...
+
+
+class Progress:
+    """The latest sign of progress of a call, which extends its deadline up to a maximum."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        """By the monotonic clock."""
+
+    def note(self) -> None:
+        self.at = time.monotonic()
 
 
 class EgressMeter(Protocol):
@@ -96,6 +120,7 @@ class ToolContext:
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages listed in the agent's prompt: name -> where it was found."""
 
+    progress: Progress = field(default_factory=Progress)
     outside_text: OutsideText = field(default_factory=OutsideText)
 
     def is_approved_for(self, touches: tuple[str, ...] | None) -> bool:

@@ -69,5 +69,6 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
             lines.append(f"  {state.error}")
         elif state.state == "ready":
             lines.append(f"  {len(state.tools)} tools: {', '.join(state.tools)}")
+            lines += [f"  left out: {line}" for line in state.faults]
             lines += [f"  note: {line}" for line in await deps.advice(server)]
     return lines, all(states[server.name].state == "ready" for server in wanted if server.enabled)

@@ -6,10 +6,10 @@ const { agent, history, abort, reason } = await import(process.argv[2]);
 
 await script(hang(1, "hello there"), hang(1, "too long"));
 const chat = new Chat(agent);
-assert.deepEqual(await history(chat.id), []);
+assert.deepEqual(await history(chat.id), { messages: [] });
 const sent = chat.sendMessage({ text: "hi" });
 await eventually(() => textOf(chat.lastMessage) === "hello ");
-const again = new Chat({ id: chat.id, messages: await history(chat.id), ...agent });
+const again = new Chat({ id: chat.id, messages: (await history(chat.id)).messages, ...agent });
 const resumed = again.resumeStream();
 await eventually(() => again.status === "streaming");
 await release();
@@ -28,7 +28,18 @@ await script(call("question", { questions: [{ question: "Shall I?" }] }, { id: "
 await chat.sendMessage({ text: "do it" });
 await chat.addToolOutput({ tool: "question", toolCallId: "q1", output: { answers: [["yes"]] } });
 await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "As you wish.");
-assert.equal((await history(chat.id)).length, chat.messages.length);
+const latest = await history(chat.id);
+assert.deepEqual(latest.messages.map(({ id }) => id), chat.messages.map(({ id }) => id));
+assert.equal(latest.previous, undefined);
+assert.deepEqual((await history(chat.id, chat.messages[2].id)).messages.map(textOf), ["hi", "hello there"]);
+
+// A page whose conversation has become larger than a body may be goes on.
+const old = chat.messages.map((message) => ({ ...message, parts: [{ type: "text", text: "x".repeat(9e6) }] }));
+const long = new Chat({ id: chat.id, messages: old, ...agent });
+await script(say("Still here."));
+await long.sendMessage({ text: "and now?" });
+assert.equal(textOf(long.lastMessage), "Still here.", long.error && reason(long.error));
+chat.messages = (await history(chat.id)).messages;
 
 const bash = call("bash", { command: "echo painted" }, { id: "b1" });
 const question = call("question", { questions: [{ question: "Which?" }] }, { id: "q2" });

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from agent_common.net import trusting_tls
 
 from ..contexts import Target
 from .finding import Finding, error, ok, warning
@@ -42,7 +45,7 @@ def open_client(target: Target) -> httpx2.AsyncClient:
 
     headers = {"Authorization": f"Bearer {target.token}"} if target.token else {}
     local = urlsplit(target.url).hostname in _LOOPBACK
-    return httpx2.AsyncClient(headers=headers, timeout=SECONDS, trust_env=not local)
+    return httpx2.AsyncClient(headers=headers, timeout=SECONDS, verify=trusting_tls(os.environ), trust_env=not local)
 
 
 async def check_reachable(server: Server) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -25,11 +26,13 @@ async def check_model(choice: ModelChoice) -> ModelFault | None:
     """Return what is wrong with the choice; None if nothing is known to be wrong."""
     import httpx2
 
+    from agent_common.net import trusting_tls
+
     if choice.provider == "demo":
         return None
     headers = {"Authorization": f"Bearer {choice.key}"} if choice.key else {}
     try:
-        async with httpx2.AsyncClient(timeout=SECONDS) as client:
+        async with httpx2.AsyncClient(timeout=SECONDS, verify=trusting_tls(os.environ)) as client:
             answer = await client.get(f"{choice.base_url}/models", headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return ModelFault(f"{choice.base_url} cannot be reached: {error or type(error).__name__}")

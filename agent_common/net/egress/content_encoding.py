@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 from ...errors import ToolFailure
 
@@ -11,10 +12,14 @@ _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 
 
-class DecodedBody:
-    """The first `limit` bytes of a decompressed body. Raises ToolFailure if the Content-Encoding is not supported."""
+PIECE_BYTES = 64 * 1024
+"""Most bytes that are decompressed at once."""
 
-    def __init__(self, encoding: str, limit: int) -> None:
+
+class Inflater:
+    """Decompresses a body piece by piece. Raises ToolFailure if the Content-Encoding is not supported."""
+
+    def __init__(self, encoding: str) -> None:
         names = [
             name for name in (part.strip().lower() for part in encoding.split(",")) if name not in ("", "identity")
         ]
@@ -22,42 +27,60 @@ class DecodedBody:
             raise ToolFailure(f"the server compressed its answer as {encoding[:50]!r}, which was not requested")
         self._form = _FORMS[names[0]] if names else None
         self._unpack = zlib.decompressobj(self._form) if self._form else None
-        self._limit = limit
         self._begun = False
+
+    def pieces(self, piece: bytes) -> Iterator[bytes]:
+        """Yield what a piece of the body expands to, a bounded part at a time. Raises ToolFailure if it is damaged."""
+        if self._unpack is None:
+            yield piece
+            return
+        while piece:
+            data, piece = self._step(piece)
+            if data:
+                yield data
+
+    def finish(self) -> None:
+        """Call at the end of the body. Raises ToolFailure if the compressed data is not complete."""
+        if self._unpack is not None and self._begun and not self._unpack.eof:
+            raise ToolFailure("the answer ends in the middle of its compressed data")
+
+    def _step(self, piece: bytes) -> tuple[bytes, bytes]:
+        """Decompress part of the piece; return the data and the rest of the piece."""
+        assert self._unpack is not None  # noqa: S101  checked by the caller
+        if self._unpack.eof:
+            if self._form != _GZIP:
+                return b"", b""  # data after the end is ignored
+            self._unpack = zlib.decompressobj(_GZIP)  # concatenated gzip members are one body
+        try:
+            data = self._unpack.decompress(piece, PIECE_BYTES)
+        except zlib.error as error:
+            if self._form != _ZLIB or self._begun:
+                raise ToolFailure("the answer's compressed data is damaged") from error
+            self._form, self._unpack = _RAW, zlib.decompressobj(_RAW)  # `deflate` may lack its zlib header
+            return b"", piece
+        self._begun = True
+        return data, self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail
+
+
+class DecodedBody:
+    """The first `limit` bytes of a decompressed body. Raises ToolFailure if the Content-Encoding is not supported."""
+
+    def __init__(self, encoding: str, limit: int) -> None:
+        self._inflater = Inflater(encoding)
+        self._limit = limit
         self.data = bytearray()
         self.truncated = False
         """Whether the body was longer than the limit."""
 
     def feed(self, piece: bytes) -> None:
-        if self._unpack is None:
-            self._append(piece)
-            return
-        while piece and not self.truncated:
-            piece = self._step(piece)
+        for data in self._inflater.pieces(piece):
+            remaining = self._limit - len(self.data)
+            self.data += data[:remaining]
+            if len(data) > remaining:
+                self.truncated = True
+                return
 
     def finish(self) -> None:
         """Call at the end of the body. Raises ToolFailure if the compressed data is not complete."""
-        if self._unpack is not None and self._begun and not self._unpack.eof and not self.truncated:
-            raise ToolFailure("the answer ends in the middle of its compressed data")
-
-    def _step(self, piece: bytes) -> bytes:
-        """Decompress part of the piece, and return the rest of it."""
-        assert self._unpack is not None  # noqa: S101  checked by the caller
-        if self._unpack.eof:
-            if self._form != _GZIP:
-                return b""  # data after the end is ignored
-            self._unpack = zlib.decompressobj(_GZIP)  # concatenated gzip members are one body
-        try:
-            self._append(self._unpack.decompress(piece, self._limit - len(self.data) + 1))
-        except zlib.error as error:
-            if self._form != _ZLIB or self._begun:
-                raise ToolFailure("the answer's compressed data is damaged") from error
-            self._form, self._unpack = _RAW, zlib.decompressobj(_RAW)  # `deflate` may lack its zlib header
-            return piece
-        self._begun = True
-        return self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail
-
-    def _append(self, data: bytes) -> None:
-        remaining = self._limit - len(self.data)
-        self.data += data[:remaining]
-        self.truncated = self.truncated or len(data) > remaining
+        if not self.truncated:
+            self._inflater.finish()

@@ -25,6 +25,14 @@ class TextPart(Inbound):
     text: str
 
 
+class DataPart(Inbound):
+    """Data of the frontend's own beside the text. It is kept with the message and not shown to the model."""
+
+    type: str = Field(pattern=r"^data-.", max_length=200)
+    id: str | None = Field(default=None, max_length=200, exclude_if=lambda value: value is None)
+    data: Any = None
+
+
 class TurnMetadata(Peer):
     """Metadata that a frontend adds to a message. Other fields are the frontend's own."""
 
@@ -37,8 +45,8 @@ class ChatRequest(Inbound):
 
     message: str | None = Field(default=None, min_length=1)
     """The message as plain text."""
-    parts: list[TextPart] | None = Field(default=None, min_length=1)
-    """The message as AI SDK parts."""
+    parts: list[TextPart | DataPart] | None = Field(default=None, min_length=1)
+    """The message as AI SDK parts, at least one of them text."""
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     """The conversation; null means the principal's main session."""
     user: str | None = Field(default=None, min_length=1, max_length=200)
@@ -63,6 +71,8 @@ class ChatRequest(Inbound):
     def _one_of_message_and_parts(self) -> ChatRequest:
         if (self.message is None) == (self.parts is None):
             raise ValueError("give exactly one of message and parts")
+        if self.parts is not None and not any(isinstance(part, TextPart) for part in self.parts):
+            raise ValueError("parts has no text")
         if self.agent and self.metadata and self.metadata.agent not in (None, self.agent):
             raise ValueError("agent and metadata.agent name two agents: give one")
         return self
@@ -73,7 +83,7 @@ class ChatRequest(Inbound):
         return self.agent or (self.metadata.agent if self.metadata else None)
 
     @property
-    def content(self) -> list[TextPart]:
+    def content(self) -> list[TextPart | DataPart]:
         """The message as parts, whichever field it came in."""
         return self.parts or [TextPart(type="text", text=self.message or "")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..base import Inbound, Peer
 from .chat import UIMessage
@@ -132,7 +132,9 @@ class MessageList(Peer):
 
     messages: list[SessionMessage]
     next: str | None = Field(default=None, exclude_if=_absent)
-    """Pass it as `after` to get the next page; absent on the last one."""
+    """Pass it as `after` to get the next page; absent on the last one, and on a page that was asked for by `before`."""
+    previous: str | None = Field(default=None, exclude_if=_absent)
+    """Pass it as `before` to get the page before; absent on the first one, and on a page not asked for by `before`."""
 
 
 class PromptReply(Peer):
@@ -234,9 +236,18 @@ class MessagesQuery(_Query):
 
     limit: int = Field(default=200, ge=1, le=1000)
     after: str | None = Field(default=None, min_length=1, max_length=200)
+    """The messages after this one: a `next`, or the id of a message."""
+    before: str | None = Field(default=None, min_length=1, max_length=200)
+    """The messages before this one, the latest ones of them: a `previous`, the id of a message, or `end`."""
     hidden: bool = False
     running: bool = False
     """Include the reply that is being written, as far as it is on disk."""
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> MessagesQuery:
+        if self.after is not None and self.before is not None:
+            raise ValueError("give after or before, not both")
+        return self
 
 
 class ImportQuery(_Query):

@@ -89,6 +89,8 @@ class McpServerState(Peer):
     """The tools that it listed last."""
     error: str | None = None
     """Why it is not connected, or null."""
+    faults: list[str] = Field(default_factory=list[str])
+    """What is wrong with its list of tools: those that are left out, by name, and how many."""
 
 
 class Capabilities(Peer):

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from agent_common.net import Tcp, connect
+from agent_common.net import NAMING_VARIABLES, Tcp, connect
 
 from ..driver import (
     CONSOLE_BYTES,
@@ -32,7 +32,7 @@ LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
 _KILL_SECONDS = 5.0
 _LOG_TAIL = 2_000  # bytes of the log that an error quotes
-_PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"})
+_PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", *NAMING_VARIABLES})
 _NEVER_PASSED = frozenset(
     {
         "AGENT_LLM_BASE_URL",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import ssl
 
-import certifi
 import httpx2
+
+from agent_common.net import trusting_tls
 
 from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
@@ -16,7 +16,7 @@ def open_client(*, in_process: bool = False) -> httpx2.AsyncClient:
     """Open a client with a pool of connections. `in_process`: no proxy, and a new connection for each call."""
     kept = 0 if in_process else 64
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
-    return httpx2.AsyncClient(limits=limits, verify=_trusted_authorities(), trust_env=not in_process)
+    return httpx2.AsyncClient(limits=limits, verify=trusting_tls(os.environ), trust_env=not in_process)
 
 
 def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool) -> ProviderFailed:
@@ -36,9 +36,3 @@ def key_refused(spec: ProviderSpec, status: int) -> ProviderFailed:
     refused = "refused the host's key" if spec.api_key else "requires a key, and the host has none"
     remedy = f"the operator must set {spec.set_by} to a valid key"
     return ProviderFailed(f"the provider {spec.name!r} {refused} (HTTP {status}); {remedy}", code="provider_auth")
-
-
-def _trusted_authorities() -> ssl.SSLContext | bool:
-    """Those that the environment names, else the public ones. The client changes the context that it gets."""
-    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
-    return True if named else ssl.create_default_context(cafile=certifi.where())

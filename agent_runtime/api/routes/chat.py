@@ -25,7 +25,7 @@ from agent_common.protocol import (
 from ...errors import Conflict, InvalidRequest
 from ...loop import ERROR_STATUSES, CompletedTurn, IncomingMessage, Turn, reply_of
 from ...sessions import is_session_id
-from ..dependencies import Services, principal, read_body, read_body_as, require_accepting
+from ..dependencies import Services, principal, read_body, read_chat_body, require_accepting
 from ..responses import continued_stream, live_stream, model_response, recorded_stream
 from . import use_chat
 
@@ -86,7 +86,7 @@ describes them."""
 
 async def _chat(request: Request, *, stream: bool) -> Response:
     at = require_accepting(request)
-    posted = await read_body_as(request, use_chat.shape_of)
+    posted = await read_chat_body(request, use_chat.shape_of)
     if isinstance(posted, UseChatRequest):
         only_json = request.headers.get("accept", "").strip() == "application/json"
         wish = _ReplyOptions(

@@ -38,7 +38,7 @@ def incoming(request: Request, asked: UseChatRequest) -> IncomingMessage:
     edited = asked.trigger == "submit-message" and asked.messageId is not None and asked.messageId == last.id
     return IncomingMessage(
         principal=speaker(request, asked),
-        parts=_text_parts(last),
+        parts=_kept_parts(last),
         session=asked.id,
         message_id=last.id or None,
         agent=_agent(asked, last),
@@ -86,14 +86,31 @@ def _texts(output: Any) -> list[list[str]] | None:
         return None
 
 
-def _text_parts(message: UIMessage) -> list[dict[str, Any]]:
-    texts = [part.get("text") for part in message.parts if part.get("type") == "text"]
-    parts = [{"type": "text", "text": text} for text in texts if isinstance(text, str)]
-    if len(parts) < len(texts):
-        raise InvalidRequest("a text part has no text", faults=[("messages", "the text of a part must be a string")])
-    others = sorted({str(part.get("type")) for part in message.parts} - {"text"})
-    if others or not parts:
+def _kept_parts(message: UIMessage) -> list[dict[str, Any]]:
+    parts = [_part(part) for part in message.parts]
+    others = sorted({str(part.get("type")) for part, known in zip(message.parts, parts, strict=True) if known is None})
+    if others:
         raise InvalidRequest(
             "only text is understood", faults=[("messages", f"unsupported parts: {', '.join(others)}")]
         )
-    return parts
+    if not any(part["type"] == "text" for part in parts if part is not None):
+        raise InvalidRequest("the message has no text", faults=[("messages", "the last message must have a text part")])
+    return [part for part in parts if part is not None]
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a part as it is kept: text, or data of the page's own, which the model is not shown; None for others."""
+    kind = part.get("type")
+    if kind == "text":
+        if not isinstance(part.get("text"), str):
+            raise InvalidRequest(
+                "a text part has no text", faults=[("messages", "the text of a part must be a string")]
+            )
+        return {"type": "text", "text": part["text"]}
+    if isinstance(kind, str) and kind.startswith("data-"):
+        return {
+            "type": kind,
+            **({"id": part["id"]} if isinstance(part.get("id"), str) else {}),
+            "data": part.get("data"),
+        }
+    return None

@@ -6,7 +6,7 @@ One task owns the connections: it opens and closes everything that belongs to th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -26,6 +26,8 @@ from ..transport.transports import ConnectorDeps, load_packages
 from .timeouts import MAX_PROMPT_RELISTS, Timeouts
 
 if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
     from ..transport.oauth import AccessToken
     from .session import McpSession
 
@@ -36,6 +38,8 @@ CLOSE_SECONDS = 5.0
 LOSS_GRACE = 2.0
 """Seconds that a call whose connection was lost waits for the reason."""
 REASON_LIMIT = 500
+MAX_FAULTS = 20
+"""Most faults of a server's list of tools that are reported one by one."""
 
 log = logger(__name__)
 
@@ -58,6 +62,8 @@ class ServerConnection:
         self.state: State = "idle"
         self.reason: str | None = None
         """Why there is no connection although one is needed, else None."""
+        self.faults: tuple[str, ...] = ()
+        """What is wrong with its list of tools, a line for each."""
         self._servers, self._deps, self._starting, self._timeouts = servers, deps, starting, timeouts
         self._redactor = Redactor(server.secrets)
         self._now = asyncio.get_running_loop().time
@@ -66,6 +72,8 @@ class ServerConnection:
         self._changed = False
         self._probe = True
         """Whether to try the newest protocol first."""
+        self._renewed = False
+        """Whether the session was renewed at once since the last answer to a call."""
         self._wakeup, self._attempt_done = asyncio.Event(), asyncio.Event()
         self._connection_over = asyncio.Event()
         """Set while there is no connection; `reason` is known once it is set."""
@@ -95,13 +103,14 @@ class ServerConnection:
                 async with asyncio.timeout(left):
                     await self._attempt_done.wait()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
+    async def call(self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[], None]) -> Any:
         """Call a tool and return its answer as data. Raises ToolFailure."""
         async with self._slots:
             self._open_calls += 1
             try:
-                session = await self._get_session()
-                return result_data(await session.call(tool, arguments))
+                answer = await self._call_known(tool, arguments, on_progress)
+                self._renewed = False
+                return result_data(answer)
             except ToolFailure as failure:
                 raise ToolFailure(self._hide_secrets(failure.message), kind=failure.kind) from None
             except Exception as lost:  # noqa: BLE001  any error of the package is treated as a lost connection
@@ -109,6 +118,25 @@ class ServerConnection:
             finally:
                 self._open_calls -= 1
                 self.mark_used()
+
+    async def _call_known(
+        self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[], None]
+    ) -> CallToolResult:
+        """Call a tool, once more in a new session if the server did not know the first one: it has not run then."""
+        session = await self._get_session()
+        from .session import SessionUnknown
+
+        try:
+            return await session.call(tool, arguments, on_progress)
+        except SessionUnknown:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOSS_GRACE):
+                    await self._connection_over.wait()
+            session = await self._get_session()
+        try:
+            return await session.call(tool, arguments, on_progress)
+        except SessionUnknown as unknown:
+            raise self._unavailable(f"{unknown}, nor the one just opened; the call did not run") from None
 
     async def close(self) -> None:
         """Close the connection, and end the program."""
@@ -170,9 +198,13 @@ class ServerConnection:
                 self._probe = False
                 return True  # retry at once with the request that older servers expect
             self._probe = True
-            self.reason = "; ".join(
-                (self._explain_error(error, connection_state), *await self._deps.advice(self.server))
-            )
+            if connection_state.session_unknown and not self._renewed:
+                self._renewed = True
+                return True  # the server has restarted; if it does not know the next session either, wait
+            advice = await self._deps.advice(self.server)
+            if connection_state.refused and self._session is None:
+                advice += await self._deps.older_transport(self.server)
+            self.reason = "; ".join((self._explain_error(error, connection_state), *advice))
         finally:
             lasted = self._now() - self._began_at if self._session is not None else 0.0
             self._session = None
@@ -234,8 +266,18 @@ class ServerConnection:
     async def _list_tools(self, session: McpSession) -> None:
         """Replace the tools with the server's current list. Turns that have started keep the tools that they had."""
         self._changed = False
-        listed = await session.tools()
-        self.tools = await asyncio.to_thread(build_tools, self.server, listed, self._servers, self.call)
+        listing = await session.tools()
+        about = self._redactor.redact(session.instructions)
+        self.tools, faults = await asyncio.to_thread(
+            build_tools, self.server, listing.tools, self._servers, self.call, about
+        )
+        found = [self._hide_secrets(line) for line in (*listing.faults, *faults)]
+        if not self.tools:
+            found.append("it lists no tools" if not found else "none of the tools that it lists can be used")
+        more = [f"and {len(found) - MAX_FAULTS} more"] if len(found) > MAX_FAULTS else []
+        self.faults = (*found[:MAX_FAULTS], *more)
+        if self.faults:
+            log.warning("mcp tools left out", server=self.server.name, faults=self.faults)
         self.listed = True
         self._listed_at = self._now()
 

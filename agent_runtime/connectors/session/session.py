@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -18,11 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
 from ..tools.results import ERROR_LIMIT
-from ..transport.auth_refusals import REFUSED_CODE
 from ..transport.connection_state import Streams
+from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
+from .dispatcher import MendingDispatcher
 
-MAX_PAGES = 20
-MAX_TOOLS = 200
+MAX_PAGES = 250
+MAX_TOOLS = 1000
 """Most tools of one server."""
 MAX_LISTED_BYTES = 8 * 1024 * 1024
 """Size of a listing in bytes after which no further page is requested."""
@@ -47,15 +49,27 @@ class ConnectionLost(Exception):
     """The connection was lost during a call."""
 
 
+class SessionUnknown(Exception):
+    """The server does not know the session, so that it has not run the call."""
+
+
 class ConnectionDropped(Exception):
     """The server closed the connection on the first request of the newest protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolListing:
+    """The tools of a server, and a line for each thing that is wrong with its list."""
+
+    tools: list[types.Tool]
+    faults: list[str]
 
 
 class McpSession:
     """A session with one server. Any task may call its methods during the block of `open_session`."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, client: Any, dispatcher: MendingDispatcher) -> None:
+        self._client, self._dispatcher = client, dispatcher
 
     async def handshake(self, *, probe: bool = True) -> None:
         """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
@@ -89,26 +103,45 @@ class McpSession:
         return True
 
     @property
-    def has_tools(self) -> bool:
-        about = self._client.server_capabilities
-        return about is not None and about.tools is not None
+    def instructions(self) -> str:
+        """What the server says about its use, or an empty string."""
+        return self._client.instructions or ""
 
-    async def tools(self) -> list[types.Tool]:
-        """Return the tools that the server lists, up to the limits."""
+    async def tools(self) -> ToolListing:
+        """Return the tools that the server lists, up to the limits, and what is missing of them."""
+        self._dispatcher.left_out = ()
         found: list[types.Tool] = []
         cursor: str | None = None
+        seen: set[str] = set()
         size = 0
-        for _ in range(MAX_PAGES if self.has_tools else 0):
+        for _ in range(MAX_PAGES):
             page = await self._list_page(cursor)
             found += page.tools
             size += len(page.model_dump_json())
-            if page.next_cursor in (None, cursor) or len(found) >= MAX_TOOLS or size >= MAX_LISTED_BYTES:
+            cursor = None if page.next_cursor in seen else page.next_cursor  # a server may go round in circles
+            if cursor is None or len(found) >= MAX_TOOLS or size >= MAX_LISTED_BYTES:
                 break
-            cursor = page.next_cursor
-        return found[:MAX_TOOLS]
+            seen.add(cursor)
+        faults: list[str] = list(self._dispatcher.left_out)
+        if cursor is not None:
+            faults.append(f"the rest of its list is left out: at most {MAX_TOOLS} tools on {MAX_PAGES} pages are read")
+        elif len(found) > MAX_TOOLS:
+            faults.append(f"{len(found) - MAX_TOOLS} of its tools are left out: at most {MAX_TOOLS} are read")
+        return ToolListing(found[:MAX_TOOLS], faults)
 
     async def _list_page(self, cursor: str | None) -> types.ListToolsResult:
-        params = types.PaginatedRequestParams(cursor=cursor)
+        """Return one page. A server that does not say that it has tools is asked as well: many forget to say it."""
+        from mcp import MCPError
+
+        try:
+            return await self._request_page(types.PaginatedRequestParams(cursor=cursor))
+        except MCPError as refusal:
+            capabilities = self._client.server_capabilities
+            if refusal.code != types.METHOD_NOT_FOUND or (capabilities is not None and capabilities.tools is not None):
+                raise
+            return types.ListToolsResult(tools=[])
+
+    async def _request_page(self, params: types.PaginatedRequestParams) -> types.ListToolsResult:
         if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return await self._client.list_tools(params=params)  # the client remembers which arguments become headers
         return await self._client.send_request(types.ListToolsRequest(params=params), types.ListToolsResult)
@@ -127,17 +160,30 @@ class McpSession:
         except (MCPError, SubscriptionLost):
             return  # changes are then not noticed
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Call a tool. Raises ToolFailure, and ConnectionLost if the connection was lost during the call."""
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[], None]
+    ) -> types.CallToolResult:
+        """Call a tool; `on_progress` is called whenever the server reports that it makes progress.
+
+        Raises ToolFailure, ConnectionLost if the connection was lost during the call, and SessionUnknown.
+        """
         from mcp import MCPError
+
+        async def progress(*_: object) -> None:
+            on_progress()
+            await asyncio.sleep(0)
 
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:
             # Not `call_tool`, which would validate the answer against a schema that the server supplies.
-            answer = await self._client.send_request(types.CallToolRequest(params=params), _ANSWER_ADAPTER)
+            answer = await self._client.send_request(
+                types.CallToolRequest(params=params), _ANSWER_ADAPTER, progress_callback=progress
+            )
         except MCPError as error:
             if _is_closed(error):
                 raise ConnectionLost from None
+            if error.code == UNKNOWN_SESSION_CODE:
+                raise SessionUnknown(error.message) from None
             kind = _KINDS.get(error.code, "backend")
             raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
         except ValidationError:
@@ -163,5 +209,6 @@ async def open_session(streams: Streams, on_change: Callable[[], object]) -> Asy
         await asyncio.sleep(0)
 
     about = types.Implementation(name="agent-runtime", version=__version__)
-    async with ClientSession(*streams, message_handler=hear, client_info=about) as client:
-        yield McpSession(client)
+    dispatcher = MendingDispatcher(*streams)
+    async with ClientSession(dispatcher=dispatcher, message_handler=hear, client_info=about) as client:
+        yield McpSession(client, dispatcher)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent_common.protocol import Folders, Net, RequirementSet
-from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...tools import Tool
 from ..config.config import LocalServer, ServerConfig
+from .descriptions import INSTRUCTIONS_LIMIT, full_description, visible_text
 from .names import rule_name, tool_name
 from .schemas import plain_text, simplify_schema
 
@@ -24,35 +24,41 @@ CAPABILITY = "mcp.call"
 """The name of the capability to use any MCP server, in rules and grants."""
 READ_FOLDERS, WRITE_FOLDERS = ["{workspace}"], ["{workspace}"]
 
-CallTool = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-
-log = logger(__name__)
+CallTool = Callable[[str, Mapping[str, Any], Callable[[], None]], Awaitable[Any]]
+"""Calls a tool by its name and arguments; the last argument is called whenever the tool reports progress."""
 
 
 def build_tools(
-    server: ServerConfig, listed: Sequence[Listed], servers: Collection[str], call: CallTool
-) -> tuple[Tool, ...]:
-    """Return the tools, sorted by name. A tool with an invalid name, or that is listed twice, is left out."""
+    server: ServerConfig, listed: Sequence[Listed], servers: Collection[str], call: CallTool, instructions: str
+) -> tuple[tuple[Tool, ...], list[str]]:
+    """Return the tools, sorted by name, and a line for each that is left out: one with an invalid name, or that is
+    listed twice. `instructions`: what the server says about the use of all of them."""
     tools: dict[str, Tool] = {}
     known: set[str] = set()
-    requires = _requires(server)
+    faults: list[str] = []
+    requires, guide = _requires(server), visible_text(instructions, INSTRUCTIONS_LIMIT)
     for one in sorted(listed, key=lambda tool: tool.name):
-        if one.name in known or not 0 < len(one.name) <= MAX_NAME_LENGTH or not one.name.isprintable():
+        if one.name in known:
+            faults.append(f"{plain_text(one.name)}: it is listed more than once; the first is used")
+            continue
+        if len(one.name) > MAX_NAME_LENGTH or not one.name.isprintable():
+            faults.append(f"{plain_text(one.name)}: a name has at most {MAX_NAME_LENGTH} characters, all visible")
             continue
         known.add(one.name)
-        tool = _tool(server, one, tool_name(server.name, one.name, servers), requires, call)
-        tools.setdefault(tool.spec.name, tool)
-    if left_out := len(listed) - len(tools):
-        log.warning("mcp tools left out", server=server.name, tools=left_out)
-    return tuple(tools.values())
+        tool = _tool(server, one, tool_name(server.name, one.name, servers), requires, call, guide)
+        if tools.setdefault(tool.spec.name, tool) is not tool:
+            faults.append(f"{plain_text(one.name)}: its name is taken by another tool of this server")
+    return tuple(tools.values()), faults
 
 
-def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: CallTool) -> Tool:
+def _tool(
+    server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: CallTool, instructions: str
+) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
         if requires.net.hosts and context.egress is not None and context.egress.limited:
             why = "the bytes that it sends cannot be counted, and this work has a limit for them"
             raise ToolFailure(f"server {server.name} has a network: {why}", kind="denied")
-        return await call(one.name, arguments)
+        return await call(one.name, arguments, context.progress.note)
 
     hints = one.annotations if server.trust_hints else None
     spec = ToolSpec(
@@ -62,8 +68,18 @@ def _tool(server: ServerConfig, one: Listed, name: str, requires: RequirementSet
         source="mcp",
         read_only=hints is not None and hints.read_only_hint is True,
         idempotent=hints is not None and hints.idempotent_hint is True,
+        details=full_description(one.description or "", one.input_schema),
+        server=server.name,
+        server_instructions=instructions,
     )
-    return Tool(spec, run, requires, timeout=server.timeout, rule_names=(rule_name(server.name, one.name),))
+    return Tool(
+        spec,
+        run,
+        requires,
+        timeout=server.timeout,
+        timeout_setting=f"timeout_ms of the server {server.name} in mcp.json",
+        rule_names=(rule_name(server.name, one.name),),
+    )
 
 
 def _requires(server: ServerConfig) -> RequirementSet:

@@ -15,8 +15,17 @@ class ConnectionState:
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
         self.reason: str | None = None
+        self.refused = False
+        """Whether the server has answered a message with a status that is an error."""
+        self.session_unknown = False
+        """Whether the connection ended because the server does not know our session, so that a new one may help."""
 
     def end(self, reason: str) -> None:
         if self.reason is None:
             self.reason = reason
         self._changed.set()
+
+    def end_session(self, reason: str) -> None:
+        """End the connection because the server does not know our session any more."""
+        self.session_unknown = self.session_unknown or self.reason is None
+        self.end(reason)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +15,34 @@ import anyio
 import httpcore2
 import httpx2
 
-from agent_common.net import ANY_ADDRESS, ByteStream, DirectUpstream, ProxyUpstream, Upstream, canonical_host
+from agent_common.net import (
+    ANY_ADDRESS,
+    ByteStream,
+    DirectUpstream,
+    Inflater,
+    ProxyUpstream,
+    Upstream,
+    canonical_host,
+    public_tls,
+)
 
 from ...errors import ToolFailure
 from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
-from .auth_refusals import REFUSAL_STATUSES, error_body, refusal_reason
 from .event_limits import EventCheck
-from .incoming import accept_message
+from .incoming import count_requests
+from .refusals import (
+    REFUSAL_STATUSES,
+    UNKNOWN_SESSION,
+    UNKNOWN_SESSION_CODE,
+    error_body,
+    explain_status,
+    is_session_unknown,
+    refusal_reason,
+)
 
 if TYPE_CHECKING:
     from .connection_state import ConnectionState
 
-"""The operator has named the server, so it may be on a private network or on this machine."""
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0
 """Longest time without a byte while a call or a stream of notifications is open."""
@@ -70,7 +85,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._connection_state, self._credentials = connection_state, credentials
         self._limiter = MessageRateLimiter()
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=_tls_context(), max_connections=MAX_CONNECTIONS, network_backend=_Backend(route)
+            ssl_context=public_tls(), max_connections=MAX_CONNECTIONS, network_backend=_Backend(route)
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -78,14 +93,31 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), CLOSE_SECONDS)
         request.headers["accept-encoding"] = "identity"
         answer = await self._send(request)
-        if answer.headers.get("content-encoding", "identity").lower() != "identity":
-            await answer.aclose()
-            raise httpx2.ReadError("it sent a compressed answer, which was not requested")
         if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
             return await _with_reason(answer, credentials=self._credentials)
-        if answer.status_code == 404 and SESSION_HEADER in request.headers and self._connection_state is not None:
-            self._connection_state.end("it does not know our session any more")
+        if answer.status_code >= 400 and request.method == "POST" and self._connection_state is not None:
+            return await self._explained(request, answer, self._connection_state)
         return answer
+
+    async def _explained(
+        self, request: httpx2.Request, answer: httpx2.Response, connection_state: ConnectionState
+    ) -> httpx2.Response:
+        """Return an answer with an error status as a JSON-RPC error."""
+        sent = b""
+        try:
+            if answer.headers.get("content-type") != EVENT_STREAM:
+                sent = await answer.aread()
+        except (httpx2.StreamError, httpx2.TransportError):
+            pass  # its status remains
+        finally:
+            await answer.aclose()
+        if SESSION_HEADER in request.headers and is_session_unknown(answer.status_code, sent):
+            connection_state.end_session(UNKNOWN_SESSION)
+            body = error_body(UNKNOWN_SESSION, UNKNOWN_SESSION_CODE)
+        else:
+            connection_state.refused = True
+            body = explain_status(answer.status_code, sent)
+        return httpx2.Response(answer.status_code, headers={"content-type": "application/json"}, content=body)
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101
@@ -99,8 +131,16 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             raise httpx2.TransportError(str(error) or type(error).__name__) from error
         headers = httpx2.Headers(answer.headers)
+        try:
+            inflater = Inflater(
+                headers.pop("content-encoding", "")
+            )  # some servers compress what they were not asked to
+        except ToolFailure as failure:
+            await answer.aclose()
+            raise httpx2.ReadError(failure.message) from None
         streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
-        body = _StreamedBody(answer, self._limiter) if streamed else _WholeBody(answer, self._limiter)
+        body_type = _StreamedBody if streamed else _WholeBody
+        body = body_type(_Decoded(answer, inflater), self._limiter)
         if streamed:
             headers["content-type"] = EVENT_STREAM  # with another charset it would be parsed differently from the check
         return httpx2.Response(answer.status, headers=headers, stream=body)
@@ -162,7 +202,7 @@ class LimitedStream:
     async def __anext__(self) -> Any:
         try:
             item = await self._stream.__anext__()
-            accept_message(getattr(item, "message", None), self._limiter)
+            count_requests(getattr(item, "message", None), self._limiter)
             return item
         except StopAsyncIteration:
             self._connection_state.end("it has closed the connection")
@@ -178,20 +218,39 @@ class LimitedStream:
         await self.aclose()
 
 
+class _Decoded:
+    """The decompressed body of an answer, in small pieces, so that whoever reads it can stop at a limit."""
+
+    def __init__(self, answer: httpcore2.Response, inflater: Inflater) -> None:
+        self._answer, self._inflater = answer, inflater
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._answer.aiter_stream():
+                for part in self._inflater.pieces(piece):
+                    yield part
+            self._inflater.finish()
+        except ToolFailure as failure:
+            raise LimitExceeded(failure.message) from None
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
 class _WholeBody(httpx2.AsyncByteStream):
     """A body that is read as a whole, up to the limit."""
 
-    def __init__(self, answer: httpcore2.Response, limiter: MessageRateLimiter) -> None:
+    def __init__(self, answer: _Decoded, limiter: MessageRateLimiter) -> None:
         self._answer, self._limiter = answer, limiter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = bytearray()
-        async for piece in self._answer.aiter_stream():
-            body += piece
-            if len(body) > MESSAGE_LIMIT:
-                raise httpx2.StreamError(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
-        await self._limiter.throttle(len(body))
         try:
+            async for piece in self._answer:
+                body += piece
+                if len(body) > MESSAGE_LIMIT:
+                    raise LimitExceeded(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
+            await self._limiter.throttle(len(body))
             check_nodes(bytes(body))
         except LimitExceeded as overrun:
             raise httpx2.StreamError(str(overrun)) from None
@@ -204,13 +263,13 @@ class _WholeBody(httpx2.AsyncByteStream):
 class _StreamedBody(httpx2.AsyncByteStream):
     """A body that is a stream of events, with limits on the rate and on the size of each event."""
 
-    def __init__(self, answer: httpcore2.Response, limiter: MessageRateLimiter) -> None:
+    def __init__(self, answer: _Decoded, limiter: MessageRateLimiter) -> None:
         self._answer, self._limiter = answer, limiter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         check = EventCheck()
         try:
-            async for piece in self._answer.aiter_stream():
+            async for piece in self._answer:
                 await self._limiter.throttle(check.feed(piece))
                 yield piece
             check.end()
@@ -287,11 +346,3 @@ class _Connection(httpcore2.AsyncNetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.reader.at_eof() if info == "is_readable" else None
-
-
-@cache
-def _tls_context() -> ssl.SSLContext:
-    """Return a new TLS context, because the pool modifies the one that it is given."""
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())

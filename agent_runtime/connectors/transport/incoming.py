@@ -1,26 +1,18 @@
-"""Check and complete messages from a server before the session reads them, for all transports."""
+"""Count the requests of a server before the session reads them, for all transports."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_types import JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCRequest
 
 from ..rate_limit import MessageRateLimiter
 
 if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
-COMPLETE = {"resultType": "complete"}
-"""The type that the protocol gives to a result without one."""
-NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
-"""The defaults for the caching fields of a listing."""
 
-
-def accept_message(message: JSONRPCMessage | Any, limiter: MessageRateLimiter) -> None:
-    """Count a request from the server, or add default fields to a result. Raises LimitExceeded."""
-    if isinstance(message, JSONRPCRequest):
+def count_requests(message: JSONRPCMessage | Any, limiter: MessageRateLimiter) -> None:
+    """Count a request from the server. A ping is answered, and only its bytes count. Raises LimitExceeded."""
+    if isinstance(message, JSONRPCRequest) and message.method != "ping":
         limiter.count_request()
-    elif isinstance(message, JSONRPCResponse):
-        defaults = {**COMPLETE, **(NOT_CACHED if "tools" in message.result else {})}
-        message.result = {**defaults, **message.result}

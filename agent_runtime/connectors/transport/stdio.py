@@ -16,7 +16,7 @@ from agent_common.json_reader import JsonRefused, read_json, run_by_size
 
 from ...sandbox import SandboxProcess
 from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter, refusal_error
-from .incoming import accept_message
+from .incoming import count_requests
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -102,7 +102,7 @@ class _StdioPipes:
             self._limiter.count_noise()
             return
         self._limiter.reset_noise()
-        accept_message(message, self._limiter)
+        count_requests(message, self._limiter)
         await session.send(SessionMessage(message))
 
     async def write(self, session: MemoryObjectReceiveStream[SessionMessage]) -> None:

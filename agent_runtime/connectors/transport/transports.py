@@ -115,6 +115,16 @@ class ConnectorDeps:
         )
         return await self.confinement.spawn(found.argv, sandbox_spec, line_limit=MESSAGE_LIMIT)
 
+    async def older_transport(self, server: ServerConfig) -> list[str]:
+        """Return what to do about a remote server that speaks only the transport of 2024; empty if it does not."""
+        if not isinstance(server.target, RemoteServer):
+            return []
+        from .http_transport import Route
+        from .older_transport import OLDER_TRANSPORT, speaks_older_transport
+
+        way = Route(self.egress_url, self.egress_token)
+        return [OLDER_TRANSPORT] if await speaks_older_transport(server.target, way) else []
+
     async def advice(self, server: ServerConfig) -> list[str]:
         """Return the faults that a local server will have in its confinement, each with its fix."""
         if not isinstance(server.target, LocalServer) or self.confinement.name in ("off", "none"):

@@ -34,13 +34,15 @@ def session_cursor(connection: sqlite3.Connection, principal: str, after: str) -
     return row.updated_at, row.id
 
 
-def message_cursor(connection: sqlite3.Connection, session_id: str, after: str) -> Cursor:
-    """Return the position that an `after` names: a `next` or a message's id. Raises InvalidRequest."""
-    if (cursor := listing.parse_cursor(after)) is not None:
+def message_cursor(connection: sqlite3.Connection, session_id: str, text: str, field: str) -> Cursor:
+    """Return the position that an `after` or `before` names: that of a page, or of a message by its id. `field`: which
+    of them. Raises InvalidRequest."""
+    if (cursor := listing.parse_cursor(text)) is not None:
         return cursor
-    message_id = branches.resolve_message_id(connection, session_id, after)
+    message_id = branches.resolve_message_id(connection, session_id, text)
     if message_id is None:
-        raise InvalidRequest("after is wrong", faults=[("after", "neither a `next` nor the id of a message")])
+        known = "`next`" if field == "after" else "`previous`, `end`"
+        raise InvalidRequest(f"{field} is wrong", faults=[(field, f"neither a {known} nor the id of a message")])
     return listing.message_cursor(connection, message_id)
 
 

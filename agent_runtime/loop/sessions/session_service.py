@@ -101,21 +101,32 @@ class SessionService:
 
     async def messages(self, principal: str, name: str, query: MessagesQuery) -> MessageList:
         """Return a page of messages. An unfinished reply is left out unless the query wants it, because a client that
-        follows its stream would have it twice. Raises InvalidRequest for an unknown `after`."""
+        follows its stream would have it twice. Raises InvalidRequest for an unknown `after` or `before`."""
         conversation = await self._find(principal, name)
+        session = conversation.id
         turn = self._services.admission.queues.active_turn(conversation)
         unfinished = turn.request.reply_id if turn and turn.state != "waiting" and not query.running else None
 
         def unit(connection: sqlite3.Connection) -> list[Message]:
-            after = serializers.message_cursor(connection, conversation.id, query.after) if query.after else None
-            return listing.messages(
-                connection, conversation.id, limit=query.limit + 1, after=after, hidden=query.hidden
-            )
+            at = {
+                field: listing.END
+                if (field, text) == ("before", "end")
+                else serializers.message_cursor(connection, session, text, field)
+                for field, text in (("after", query.after), ("before", query.before))
+                if text is not None
+            }
+            return listing.messages(connection, session, limit=query.limit + 1, hidden=query.hidden, **at)
 
         found = await self._services.database.read(unit)
-        page = found[: query.limit]
-        more = listing.format_cursor(page[-1].created_at, page[-1].id) if len(found) > len(page) else None
-        return MessageList(messages=[serializers.message(one) for one in page if one.id != unfinished], next=more)
+        backwards = query.before is not None
+        page = found[-query.limit :] if backwards else found[: query.limit]
+        edge = page[0 if backwards else -1] if len(found) > len(page) else None
+        more = listing.format_cursor(edge.created_at, edge.id) if edge is not None else None
+        return MessageList(
+            messages=[serializers.message(one) for one in page if one.id != unfinished],
+            next=None if backwards else more,
+            previous=more if backwards else None,
+        )
 
     async def prompt_view(self, principal: str, name: str) -> PromptView:
         """Return the request of the next model call, apart from the new message."""

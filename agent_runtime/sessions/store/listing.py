@@ -46,6 +46,9 @@ WHERE session_id = :session AND (created_at, id) > (:at, :id)
   AND (:hidden OR json_extract(metadata_json, '$.hidden_at') IS NULL)
 ORDER BY created_at, id LIMIT :limit
 """
+_MESSAGES_BEFORE = _MESSAGES.replace("> (:at, :id)", "< (:at, :id)").replace(
+    "created_at, id L", "created_at DESC, id DESC L"
+)
 _WAITING = """
 SELECT t.message_id, t.client_id, json_extract(m.metadata_json, '$.queued_at') AS queued_at
 FROM turns t JOIN chat_messages m ON m.id = t.message_id
@@ -64,6 +67,8 @@ FROM chat_messages WHERE session_id = :session AND role = 'assistant' GROUP BY 1
 """
 Cursor = tuple[int, str]
 """Time and id of a row."""
+START: Cursor = (-1, "")
+END: Cursor = (2**63 - 1, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +206,22 @@ def outermost_principals(connection: sqlite3.Connection) -> set[str]:
 
 
 def messages(
-    connection: sqlite3.Connection, session_id: str, *, limit: int, after: Cursor | None = None, hidden: bool = False
+    connection: sqlite3.Connection,
+    session_id: str,
+    *,
+    limit: int,
+    after: Cursor | None = None,
+    before: Cursor | None = None,
+    hidden: bool = False,
 ) -> list[Message]:
-    """Return a page of a session's messages, oldest first, without queued ones. None: the first page."""
-    at, row_id = after or (-1, "")
+    """Return a page of a session's messages, oldest first, without queued ones: the first ones after a position, or the
+    last ones before one."""
+    at, row_id = before or after or START
     wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit, "hidden": hidden}
     with read_transaction(connection):
-        found = connection.execute(_MESSAGES, wanted).fetchall()
+        found = connection.execute(_MESSAGES_BEFORE if before else _MESSAGES, wanted).fetchall()
+        if before:
+            found.reverse()
         parts = _parts(connection, [row["id"] for row in found])
     return [
         Message(row["id"], row["role"], load(row["metadata_json"]), parts[row["id"]], row["created_at"])

@@ -15,7 +15,8 @@ NOTHING_DEFERRED_NOTE = "every tool there is stands in your list already; choose
 NO_MATCH_NOTE = "no tool fits; try other words for what it should do"
 DESCRIPTION = (
     "Find tools by what they do, among those that are not in your list, and add them to it. Use it only when no tool "
-    "in your list can do what you need. Not for files (glob, grep) and not for the web."
+    "in your list can do what you need, or where a description ends in '...': it shows all that an MCP server says of "
+    "a tool and of its use. Not for files (glob, grep) and not for the web."
 )
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -38,8 +39,19 @@ def tool_search_tool() -> Tool:
         if held is None or not held.has_any():
             return Output({"matches": [], "note": NOTHING_DEFERRED_NOTE})
         found = await asyncio.to_thread(held.search, arguments["query"], MAX_MATCHES)
-        data: dict[str, Any] = {"matches": [{"id": name, "description": about} for name, about in found]}
-        return Output(data if found else {**data, "note": NO_MATCH_NOTE}, added_tools=tuple(name for name, _ in found))
+        data: dict[str, Any] = {
+            "matches": [{"id": spec.name, "description": spec.details or spec.description} for spec in found]
+        }
+        if instructions := {spec.server: spec.server_instructions for spec in found if spec.server_instructions}:
+            data["servers"] = [{"name": name, "instructions": text} for name, text in instructions.items()]
+        if not found:
+            data["note"] = NO_MATCH_NOTE
+        return Output(data, added_tools=tuple(spec.name for spec in found if held.is_hidden(spec.name)))
 
     spec = ToolSpec("tool_search", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
-    return Tool(spec, run, result_doc="`matches` of `id`, `description`; `note?`", limits_doc=f"{MAX_MATCHES} matches")
+    return Tool(
+        spec,
+        run,
+        result_doc="`matches` of `id`, `description`; `servers?` of `name`, `instructions`; `note?`",
+        limits_doc=f"{MAX_MATCHES} matches",
+    )

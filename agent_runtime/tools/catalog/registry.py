@@ -11,7 +11,7 @@ from agent_common.protocol import SkillState, ToolContract
 from agent_common.protocol.authority import Authority
 from agent_common.telemetry import logger
 
-from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
+from ...ports import HumanRequest, Progress, ToolContext, ToolResult, ToolSpec
 from ..core import schema
 from ..core.contract import RESERVED_TOOL_NAMES, TOOL_ALIASES, Tool, ToolProvider
 from ..core.gate import ToolGate, error_result
@@ -63,14 +63,26 @@ class Snapshot:
             return error_result(
                 f"there is no tool {name[:64]!r}; there are: {there_are}{more}", "unavailable", time.monotonic()
             )
-        return await self.gate.run(tool, arguments, replace(context, deferred_tools=self))
+        return await self.gate.run(tool, arguments, replace(context, deferred_tools=self, progress=Progress()))
 
     def has_any(self) -> bool:
-        return bool(self.deferred)
+        return bool(self._partly_shown())
 
-    def search(self, query: str, limit: int) -> Sequence[tuple[str, str]]:
-        index = ToolIndex([(name, self.tools[name].spec.description) for name in self.deferred])
-        return index.search(query, limit)
+    def search(self, query: str, limit: int) -> Sequence[ToolSpec]:
+        specs = self._partly_shown()
+        index = ToolIndex([(name, spec.details or spec.description) for name, spec in specs.items()])
+        return [specs[name] for name, _ in index.search(query, limit)]
+
+    def is_hidden(self, name: str) -> bool:
+        return name in self.deferred
+
+    def _partly_shown(self) -> dict[str, ToolSpec]:
+        specs = {name: tool.spec for name, tool in self.tools.items()}
+        return {
+            name: spec
+            for name, spec in specs.items()
+            if name in self.deferred or spec.details or spec.server_instructions
+        }
 
     def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> Snapshot:
         now = self.list_offered(authority)

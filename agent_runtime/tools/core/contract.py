@@ -104,6 +104,8 @@ class Tool:
     """Upper limit of its access. It requests authority by this but never gains any."""
     timeout: float | None = None
     """Deadline in seconds; None: the gate's default."""
+    timeout_setting: str = ""
+    """Where an operator changes the deadline, for the error when it has passed."""
     describe_access: DescribeAccess | None = None
     """None: every call may access all that the tool requires."""
     rule_names: tuple[str, ...] = ()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable
 from typing import Any
 
+from ...ports import Progress
+
 CANCEL_GRACE = 5.0
 """Seconds that a cancelled tool may take to clean up."""
+MAX_EXTENSION = 10
+"""How many times its deadline a tool may take that keeps reporting progress."""
 
 
 class Expired(Exception):
@@ -25,12 +30,17 @@ class Deadline:
     def stuck_count(self) -> int:
         return len(self._stuck)
 
-    async def run(self, work: Awaitable[Any], seconds: float) -> Any:
-        """Return the result of the work. Raises Expired if it takes longer than `seconds`, and any exception of the
-        work."""
+    async def run(self, work: Awaitable[Any], seconds: float, progress: Progress | None = None) -> Any:
+        """Return the result of the work. Raises Expired if it takes longer than `seconds` since its start or its latest
+        progress, or longer than `MAX_EXTENSION` times that, and any exception of the work."""
         task = asyncio.ensure_future(work)
+        began = time.monotonic()
+        end, latest = began + seconds, began + seconds * MAX_EXTENSION
         try:
-            await asyncio.wait({task}, timeout=seconds)
+            while not task.done() and (left := end - time.monotonic()) > 0:
+                await asyncio.wait({task}, timeout=left)
+                if progress is not None and progress.at is not None:
+                    end = min(max(end, progress.at + seconds), latest)
         except asyncio.CancelledError:
             await self._cancel(task)
             raise

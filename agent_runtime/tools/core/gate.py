@@ -15,7 +15,7 @@ from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from ...workspace import PromptFileAuthors, Writer
 from . import schema
 from .contract import NeedsHuman, Output, Tool
-from .deadline import Deadline, Expired
+from .deadline import MAX_EXTENSION, Deadline, Expired
 from .envelope import RESULT_LIMIT, fit_output
 from .permissions import PermissionCheck
 from .verdict import ALLOW, Verdict
@@ -66,10 +66,7 @@ class ToolGate:
         except ToolFailure as failure:
             return error_result(failure.message, failure.kind, started)
         except Expired:
-            seconds = f"{tool.timeout or self.timeout:g}"
-            return error_result(
-                f"{tool.spec.name} did not finish within its deadline of {seconds} s", "timeout", started
-            )
+            return error_result(self._expired_text(tool, context), "timeout", started)
         except AgentRuntimeError as failure:
             kind = "unavailable" if isinstance(failure, MeshUnavailable) else "backend"
             return error_result(failure.message, kind, started)
@@ -87,6 +84,13 @@ class ToolGate:
         if output.output_path is not None:
             metadata["output_path"] = output.output_path
         return ToolResult("output", data=output.data, metadata=metadata, added_tools=output.added_tools)
+
+    def _expired_text(self, tool: Tool, context: ToolContext) -> str:
+        seconds = tool.timeout or self.timeout
+        text = f"{tool.spec.name} did not finish within its deadline of {seconds:g} s"
+        if context.progress.at is not None:
+            text += f" after its last report of progress, or {seconds * MAX_EXTENSION:g} s in all"
+        return f"{text}; the operator can raise it by {tool.timeout_setting}" if tool.timeout_setting else text
 
     async def _check_and_run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
         await schema.load_schema_validator()
@@ -112,10 +116,10 @@ class ToolGate:
     ) -> Any:
         """Run the tool, and keep which files with instructions it has changed."""
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
-            return await self.deadline.run(tool.run(arguments, context), seconds)
+            return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         before = self.authors.begin()  # without an await: the calls of one step reach their files in their order
         try:
-            return await self.deadline.run(tool.run(arguments, context), seconds)
+            return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         finally:
             writer = _writer(tool, context, touches or ())
             await asyncio.shield(asyncio.to_thread(self.authors.end, before, writer))

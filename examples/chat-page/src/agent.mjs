@@ -12,16 +12,21 @@ const isAnswered = (chat) =>
   (lastAssistantMessageIsCompleteWithToolCalls(chat) &&
     !chat.messages.at(-1).parts.some(({ state }) => state === "approval-requested"));
 
+/** The agent keeps the conversation: only the last message is sent, however long it has become. */
+const lastMessage = ({ id, messages, trigger, messageId }) => ({
+  body: { id, messages: messages.slice(-1), trigger, messageId, on_busy: "interrupt" },
+});
+
 /** What `useChat` needs to talk to the agent. A message that is written instead of an answer ends the turn that asked. */
 export const agent = {
-  transport: new DefaultChatTransport({ api: `${AGENT}/chat`, body: { on_busy: "interrupt" } }),
+  transport: new DefaultChatTransport({ api: `${AGENT}/chat`, prepareSendMessagesRequest: lastMessage }),
   sendAutomaticallyWhen: isAnswered,
 };
 
-/** What was said in a conversation so far. */
-export const history = async (id) => {
-  const reply = await fetch(`${AGENT}/sessions/${encodeURIComponent(id)}/messages`);
-  return reply.ok ? (await reply.json()).messages : [];
+/** The latest `messages` of a conversation, or those before a page whose `previous` is given. */
+export const history = async (id, before = "end") => {
+  const reply = await fetch(`${AGENT}/sessions/${encodeURIComponent(id)}/messages?before=${encodeURIComponent(before)}`);
+  return reply.ok ? await reply.json() : { messages: [] };
 };
 
 /** Ends the turn that runs. */

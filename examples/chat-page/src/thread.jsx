@@ -1,9 +1,10 @@
 import { ActionBarPrimitive, AuiIf, ComposerPrimitive, MessagePrimitive, ThreadPrimitive } from "@assistant-ui/react";
 import { Question, ToolCall } from "./tools.jsx";
 
-export const Thread = ({ fault }) => (
+export const Thread = ({ fault, showEarlier }) => (
   <ThreadPrimitive.Root className="thread">
     <ThreadPrimitive.Viewport className="viewport">
+      {showEarlier && <button onClick={showEarlier}>Earlier messages</button>}
       <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />
     </ThreadPrimitive.Viewport>
     {fault && <p role="alert">{fault}</p>}

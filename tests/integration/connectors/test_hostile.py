@@ -194,9 +194,13 @@ async def test_schemas_that_are_bombs(grow: Grow, tmp_path: Path) -> None:
 
 
 async def test_a_listing_that_is_none(grow: Grow, tmp_path: Path) -> None:
-    plant = grow(SHORT, it=listing([{"name": "a", "inputSchema": {"properties": 7}}], tmp_path / "served"))
+    plant = grow(SHORT, it=listing([{"name": "a", "inputSchema": 7}], tmp_path / "served"))
     await plant.prepare()
-    assert plant.state("it").error.startswith("it breaks the protocol: tools.0.inputSchema")
+    assert (plant.names, plant.state("it").error) == ([], None)
+    assert plant.state("it").faults == [
+        "a: its inputSchema is a number, not an object",
+        "none of the tools that it lists can be used",
+    ]
 
 
 async def test_tools_that_are_listed_twice_or_have_no_name(grow: Grow, tmp_path: Path) -> None:
@@ -230,7 +234,7 @@ if asked["method"] == "tools/list":
 """
     plant = grow(it=hostile(code))
     await plant.prepare()
-    assert len(plant.names) == 200
+    assert len(plant.names) == 1000
 
 
 async def _deafness(seconds: float) -> float:

@@ -179,7 +179,8 @@ async def test_pauses_between_attempts_grow(grow: Grow) -> None:
 async def test_a_call_that_takes_too_long_meets_its_deadline(grow: Grow) -> None:
     plant = grow(demo=demo(timeout_ms=400), gate=ToolGate(timeout=20))
     await plant.prepare()
-    assert await plant.error("demo_slow", seconds=30) == "demo_slow did not finish within its deadline of 0.4 s"
+    told = "demo_slow did not finish within its deadline of 0.4 s; the operator can raise it by "
+    assert await plant.error("demo_slow", seconds=30) == f"{told}timeout_ms of the server demo in mcp.json"
     assert await plant.value("demo_echo", text="still here") == "still here"
 
 

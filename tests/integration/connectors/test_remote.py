@@ -17,7 +17,7 @@ import pytest
 
 from agent_common.net import AddressPolicy, DirectUpstream, ForwardProxy, Unix, http_url, listen_at
 from agent_runtime.connectors import Timeouts
-from agent_runtime.connectors.transport.auth_refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
+from agent_runtime.connectors.transport.refusals import NO_CREDENTIALS, WRONG_CREDENTIALS
 from agent_testing import LiveProcess
 from tests.ports import free_port
 from tests.unit.net.webs import LOOPBACK, Names

@@ -13,11 +13,12 @@ from agent_runtime.connectors.config import config
 from agent_runtime.connectors.config.config import parse_servers
 from agent_runtime.connectors.config.config_schema import OAuthConfig, ServerFields
 from agent_runtime.connectors.session import server_connection, session
-from agent_runtime.connectors.tools import schemas
+from agent_runtime.connectors.tools import descriptions, schemas
 from agent_runtime.connectors.tools.tool_adapter import CAPABILITY
-from agent_runtime.connectors.transport import auth_refusals
+from agent_runtime.connectors.transport import refusals
 from agent_runtime.tools.agent import tool_search
 from agent_runtime.tools.catalog import registry
+from agent_runtime.tools.core import deadline
 
 PAGE = "\n".join((Path(__file__).parents[3] / "docs" / kind / "mcp.md").read_text() for kind in ("how-to", "reference"))
 LIMITS = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
@@ -57,15 +58,20 @@ def test_every_field_is_told() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert LIMITS["servers"] == str(config.MAX_SERVERS)
-    assert LIMITS["tools of a server"] == str(session.MAX_TOOLS)
-    assert LIMITS["description of a tool or a parameter"] == f"{schemas.TEXT_LIMIT} characters"
+    assert LIMITS["tools of a server"] == f"{session.MAX_TOOLS}, on {session.MAX_PAGES} pages"
+    told = f"{schemas.TEXT_LIMIT} characters; `tool_search` shows {descriptions.DETAILS_LIMIT} of"
+    assert LIMITS["description of a tool or a parameter"].startswith(told)
+    told = f"{descriptions.INSTRUCTIONS_LIMIT} characters"
+    assert LIMITS["instructions of a server, as `tool_search` shows them"] == told
+    assert LIMITS["time of a call that reports progress"] == f"{deadline.MAX_EXTENSION} times its deadline"
     assert LIMITS["schema of a tool"] == f"{schemas.MAX_SCHEMA_LENGTH // 1024} KiB, {schemas.MAX_DEPTH} levels"
     assert LIMITS["one message"] == f"{rate_limit.MESSAGE_LIMIT // 2**20} MiB, {rate_limit.MAX_NODES} values"
     size = rate_limit.UNIT // 1024
     told = f"{rate_limit.RATE:g} a second after the first {rate_limit.BURST:g}; a message of more than {size} KiB"
     assert LIMITS["messages"].startswith(told)
     assert LIMITS["lines that are no messages"] == f"{rate_limit.MAX_NOISE_LINES} in a row"
-    assert LIMITS["requests of a server's own"] == f"{rate_limit.MAX_REQUESTS} in a connection"
+    told = f"{rate_limit.MAX_REQUESTS} at once, {rate_limit.REQUEST_RATE:g} a second afterwards"
+    assert LIMITS["requests of a server's own"].startswith(told)
     assert LIMITS["calls of a server at once"] == str(server_connection.MAX_CALLS)
     assert LIMITS["time to connect"] == f"{Timeouts().connect:g} s"
     assert LIMITS["matches of `tool_search`"] == str(tool_search.MAX_MATCHES)
@@ -79,5 +85,5 @@ def test_the_times_are_those_of_the_code() -> None:
     assert f"after {', '.join(f'{one:g}' for one in first)} and then every {last:g} s" in PAGE
     assert f"more than {registry.MAX_SHOWN} tools" in PAGE
     assert f"unanswered for {session.PROBE_SECONDS:g} s" in PAGE
-    assert auth_refusals.WRONG_CREDENTIALS in PAGE
-    assert auth_refusals.NO_CREDENTIALS.partition(" {")[0] in PAGE
+    assert refusals.WRONG_CREDENTIALS in PAGE
+    assert refusals.NO_CREDENTIALS.partition(" {")[0] in PAGE

@@ -1,0 +1,115 @@
+"""Read the body of a chat request and keep only what is used of it: of the `messages` of `useChat`, the last one.
+
+A page that was not told otherwise sends its whole conversation with every message. Old messages are passed over as
+they come: they take no memory, and are neither parsed nor counted.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_TOKENS = 5_000_000
+"""Strings, brackets and commas that are looked at in one body, so that reading it takes seconds at most."""
+_TOKEN = re.compile(rb'["\[\]{},]')
+_IN_STRING = re.compile(rb'["\\]')
+_KEY = b'"messages"'
+_LIST_DEPTH = 2
+"""Nested objects and arrays around a message: the body and the list."""
+
+
+class TooManyTokens(Exception):
+    """The body would take too long to read."""
+
+
+class MessageTooLarge(Exception):
+    """The last message is larger than a body may be."""
+
+
+class LastMessageReader:
+    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one."""
+
+    def __init__(self, message_limit: int) -> None:
+        """`message_limit`: most bytes of a message. A larger one is not kept, and a fault only if it is the last."""
+        self.body = bytearray()
+        self._message_limit = message_limit
+        self._depth = self._tokens = 0
+        self._in_string = self._escaped = False
+        self._in_messages = self._too_large = False
+        self._list_at = self._message_at = 0
+        """Where the list of messages, and the current message with the comma before it, begin in `body`."""
+
+    def feed(self, piece: bytes) -> int:
+        """Take a piece of the body. Return how many more bytes `body` has; negative if fewer.
+
+        Raises TooManyTokens and MessageTooLarge.
+        """
+        before = len(self.body)
+        at = kept = 0
+        while at < len(piece):
+            if self._in_string:
+                at = self._string_end(piece, at)
+                continue
+            found = _TOKEN.search(piece, at)
+            if found is None:
+                break
+            at = found.end()
+            self._tokens += 1
+            token = piece[at - 1]
+            if token == 0x22:  # a quote
+                self._in_string = True
+            elif token in b"[{":
+                self._depth += 1
+                if self._depth == _LIST_DEPTH and token == 0x5B and not self._in_messages:
+                    kept = self._keep(piece, kept, at)
+                    self._begin_list()
+            elif self._in_messages and self._depth == _LIST_DEPTH:  # a comma after a message, or the end of the list
+                kept = self._keep(piece, kept, at - 1)
+                self._end_message(is_last=token != 0x2C)
+            if token in b"]}":
+                self._depth -= 1
+        if self._tokens > MAX_TOKENS:
+            raise TooManyTokens
+        self._keep(piece, kept, len(piece))
+        return len(self.body) - before
+
+    def _string_end(self, piece: bytes, at: int) -> int:
+        """Return where the current string ends in the piece, or the piece itself."""
+        while at < len(piece):
+            if self._escaped:
+                self._escaped, at = False, at + 1
+                continue
+            found = _IN_STRING.search(piece, at)
+            if found is None:
+                return len(piece)
+            at = found.end()
+            self._escaped = found[0] == b"\\"
+            if not self._escaped:
+                self._in_string = False
+                return at
+        return at
+
+    def _keep(self, piece: bytes, begin: int, end: int) -> int:
+        """Keep a part of the piece, unless it belongs to a message that is too large. Return its end."""
+        if not self._too_large:
+            self.body += piece[begin:end]
+            if self._in_messages and len(self.body) - self._message_at > self._message_limit:
+                self._too_large = True
+                del self.body[self._list_at :]
+        return end
+
+    def _begin_list(self) -> None:
+        """Note whether the list that has just begun is the value of the key `messages`."""
+        head = self.body[-64:-1].rstrip()
+        if head.endswith(b":") and head[:-1].rstrip().endswith(_KEY):
+            self._in_messages = True
+            self._list_at = self._message_at = len(self.body)
+
+    def _end_message(self, *, is_last: bool) -> None:
+        """Throw away the message before the one that has just ended."""
+        if self._too_large and is_last:
+            raise MessageTooLarge
+        if not self._too_large:
+            self.body[self._list_at :] = self.body[self._message_at :].lstrip(b", \t\r\n")
+        self._too_large = False
+        self._in_messages = not is_last
+        self._message_at = len(self.body)

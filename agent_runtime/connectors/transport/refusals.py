@@ -1,0 +1,82 @@
+"""Explain answers whose status is an error, among them those that say that our session is not known any more.
+
+The body of such an answer is replaced by a JSON-RPC error with the reason, so that the refused request fails with it.
+Imported only when a remote server is used, because it needs packages that load slowly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from http.client import responses as phrases
+from typing import Any, cast
+
+from agent_common.json_reader import JsonRefused, read_json
+
+from ..rate_limit import JSON_LIMITS
+from ..tools.schemas import plain_text
+
+REFUSAL_STATUSES = frozenset({401, 403})
+REFUSED_CODE = -31401
+"""The code of the error, outside the range that JSON-RPC reserves."""
+UNKNOWN_SESSION_CODE = -31404
+UNKNOWN_SESSION = "it does not know our session any more"
+_METHOD_NOT_FOUND, _INTERNAL_ERROR = -32601, -32603
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_ABOUT_SESSION = re.compile(r"session|initiali[sz]", re.IGNORECASE)
+WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
+NO_CREDENTIALS = (
+    'it wants credentials, and none are configured: add "headers": {"Authorization": "Bearer ${NAME}"}, or "oauth"'
+)
+_SCOPE = re.compile(r'\bscope="([^"]*)"')
+
+
+def refusal_reason(status: int, headers: Mapping[str, str], *, credentials: bool) -> str:
+    """Explain a refusal by its status and headers. `credentials`: whether any are configured."""
+    challenge = headers.get("www-authenticate", "")
+    if status == 403 and "insufficient_scope" in challenge:
+        scope = _SCOPE.search(challenge)
+        wanted = f"the scope {plain_text(scope[1])!r}" if scope else "a wider scope"
+        return f"it wants {wanted}, which our credentials do not have; the operator must get new ones with it"
+    if credentials:
+        return WRONG_CREDENTIALS
+    return NO_CREDENTIALS if status == 401 else "it answered 403 Forbidden, and no credentials are configured"
+
+
+def error_body(reason: str, code: int = REFUSED_CODE) -> bytes:
+    """Return a JSON-RPC error with the reason, as the body of the answer to any request."""
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}).encode()
+
+
+def is_session_unknown(status: int, body: bytes) -> bool:
+    """Return whether a server that was shown our session answers so because it does not know it.
+
+    The protocol asks for 404, and many servers answer 400, with or without words.
+    """
+    if status not in (_BAD_REQUEST, _NOT_FOUND):
+        return False
+    error = _rpc_error(body)
+    if error is None or _ABOUT_SESSION.search(str(error.get("message"))):
+        return True
+    return status == _NOT_FOUND and error.get("code") != _METHOD_NOT_FOUND
+
+
+def explain_status(status: int, body: bytes) -> bytes:
+    """Return the body to give to the session for an answer with this error status: the server's own JSON-RPC error, or
+    one that names the status."""
+    if _rpc_error(body) is not None:
+        return body
+    said = plain_text(body.decode(errors="replace")) if b"<" not in body[:200] else ""
+    text = f"it answered {status} {phrases.get(status, '')}".rstrip() + (f": {said}" if said else "")
+    return error_body(text, _METHOD_NOT_FOUND if status == _NOT_FOUND else _INTERNAL_ERROR)
+
+
+def _rpc_error(body: bytes) -> Mapping[str, Any] | None:
+    """Return the error of a JSON-RPC answer, or None if the body is none."""
+    try:
+        found: Any = read_json(body, JSON_LIMITS)
+    except JsonRefused:
+        return None
+    error: Any = cast("Mapping[str, Any]", found).get("error") if isinstance(found, dict) else None
+    return cast("Mapping[str, Any]", error) if isinstance(error, dict) and "code" in error else None

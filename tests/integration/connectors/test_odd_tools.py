@@ -1,0 +1,249 @@
+"""What servers list and answer that is not quite of the protocol's form: the rest of it works, and what does not is
+named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_runtime.connectors import Timeouts
+
+from .conftest import Grow
+from .odd_http import INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
+
+ONCE = Timeouts(first_wait=10, backoff=(30.0,))
+SCHEMA: dict[str, Any] = {"type": "object"}
+
+
+def tool(name: str = "odd", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "description": "Odd.", "inputSchema": SCHEMA, **fields}
+
+
+def without_schema() -> dict[str, Any]:
+    return {"name": "odd", "description": "Odd."}
+
+
+MENDED = {
+    "schema null": tool(inputSchema=None),
+    "schema missing": without_schema(),
+    "schema empty": tool(inputSchema={}),
+    "schema of PHP": tool(inputSchema=[]),
+    "schema true": tool(inputSchema=True),
+    "anyOf at the top": tool(inputSchema={"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}]}),
+    "several types": tool(inputSchema={"type": ["object", "null"]}),
+    "type in capitals": tool(inputSchema={"type": "OBJECT"}),
+    "properties null": tool(inputSchema={"type": "object", "properties": None}),
+    "properties of PHP": tool(inputSchema={"type": "object", "properties": []}),
+    "a property null": tool(inputSchema={"type": "object", "properties": {"a": None}}),
+    "required true": tool(inputSchema={"type": "object", "required": True}),
+    "dialect a number": tool(inputSchema={"type": "object", "$schema": 7}),
+    "output without type": tool(outputSchema={"properties": {"a": {"type": "string"}}}),
+    "output null": tool(outputSchema=None),
+    "output a list": tool(outputSchema=[]),
+    "title a number": tool(title=7),
+    "description a list": tool(description=["Odd."]),
+    "annotations a list": tool(annotations=[]),
+    "a hint in words": tool(annotations={"readOnlyHint": "yes", "title": 7}),
+    "icons a text": tool(icons="odd.png"),
+    "execution a text": tool(execution="never"),
+    "meta null": tool(_meta=None),
+    "meta a list": tool(_meta=[]),
+}
+LEFT_OUT = {
+    "null": (None, "tool 2 of the list: it is null"),
+    "a text": ("odd", "tool 2 of the list: it is a string"),
+    "no name": ({"inputSchema": SCHEMA}, "tool 2 of the list: it has no name"),
+    "name a number": (tool(name=7), "tool 2 of the list: it has no name"),  # pyright: ignore[reportArgumentType]
+    "schema a text": (tool(inputSchema="{}"), "odd: its inputSchema is a string"),
+    "schema false": (tool(inputSchema=False), "odd: its inputSchema is a boolean"),
+    "schema for a text": (tool(inputSchema={"type": "string"}), "odd: its inputSchema is for 'string'"),
+    "listed twice": (tool("ok"), "ok: it is listed more than once"),
+    "name too long": (tool("x" * 200), f"{'x' * 40}"),
+}
+
+
+@pytest.mark.parametrize("odd", MENDED.values(), ids=MENDED.keys())
+async def test_an_odd_tool_is_mended_and_takes_no_other_away(grow: Grow, odd: dict[str, Any]) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, list={"tools": [OK_TOOL, odd, tool("last")]})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert plant.names == ["it_last", "it_odd", "it_ok"], plant.state("it").error
+        assert plant.state("it").faults == []
+        assert [await plant.value(name) for name in plant.names] == ["fine"] * 3
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize(("odd", "told"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
+async def test_a_tool_that_cannot_be_called_is_left_out_by_name(grow: Grow, odd: Any, told: str) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, list={"tools": [OK_TOOL, odd, tool("last")]})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert plant.names == ["it_last", "it_ok"], plant.state("it").error
+        assert len(plant.state("it").faults) == 1
+        assert plant.state("it").faults[0].startswith(told)
+        assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
+def handshake(**fields: Any) -> dict[str, Any]:
+    return {**INITIALIZED, **fields}
+
+
+HANDSHAKES = {
+    "no capabilities": handshake(capabilities={}),
+    "capabilities null": handshake(capabilities=None),
+    "capabilities of PHP": handshake(capabilities=[]),
+    "tools of PHP": handshake(capabilities={"tools": []}),
+    "tools true": handshake(capabilities={"tools": True}),
+    "listChanged in words": handshake(capabilities={"tools": {"listChanged": "yes"}}),
+    "other capabilities odd": handshake(capabilities={"tools": {}, "logging": [], "experimental": {"a": True}}),
+    "no version": handshake(serverInfo={"name": "odd"}),
+    "version a number": handshake(serverInfo={"name": "odd", "version": 1}),
+    "no server info": handshake(serverInfo=None),
+    "instructions a list": handshake(instructions=["Be careful."]),
+    "meta null": handshake(_meta=None),
+}
+
+
+@pytest.mark.parametrize("initialized", HANDSHAKES.values(), ids=HANDSHAKES.keys())
+async def test_an_odd_handshake_is_understood(grow: Grow, initialized: dict[str, Any]) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, initialize=initialized)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert plant.state("it").error is None
+        assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize("listed", [{"tools": []}, {"tools": None}, {}, None])
+async def test_a_server_without_tools_says_so(grow: Grow, listed: Any) -> None:
+    """None: it answers that there is no such method."""
+
+    async def answers(sent: Sent) -> Reply:
+        if listed is None and sent.asks == "tools/list":
+            return Reply.error(sent, -32601, "Method not found")
+        return usual(sent, initialize=handshake(capabilities={}), list=listed)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+        assert plant.state("it").faults == ["it lists no tools"]
+        await plant.connectors.close()
+
+
+TEXT = {"type": "text", "text": "read me"}
+READ = {
+    "a part of an unknown type": (
+        {"content": [TEXT, {"type": "video", "url": "a.mp4"}]},
+        ["read me", "video", "a.mp4"],
+    ),
+    "an unknown text": (
+        {"content": [{"type": "output_text", "text": "read me"}]},
+        ["read me", "output_text"],
+    ),
+    "isError null": ({"content": [TEXT], "isError": None}, ["read me"]),
+    "structuredContent a list": ({"content": [], "structuredContent": ["read me"]}, ["read me"]),
+    "structuredContent a text": ({"content": [], "structuredContent": "read me"}, ["read me"]),
+    "structuredContent null": ({"content": [TEXT], "structuredContent": None}, ["read me"]),
+    "content null": ({"content": None, "structuredContent": {"a": "read me"}}, ["read me"]),
+    "no content": ({"structuredContent": {"a": "read me"}}, ["read me"]),
+    "content an object": ({"content": TEXT}, ["read me"]),
+    "content a text": ({"content": "read me"}, ["read me"]),
+    "parts that are texts": ({"content": ["read me"]}, ["read me"]),
+    "a part null": ({"content": [None, TEXT]}, ["read me"]),
+    "a text that is a number": ({"content": [TEXT, {"type": "text", "text": 7}]}, ["read me", "7"]),
+    "an image without its type": ({"content": [TEXT, {"type": "image", "data": "aGk="}]}, ["read me", "image"]),
+    "an image without data": ({"content": [TEXT, {"type": "image"}]}, ["read me", "image"]),
+    "a resource without uri": (
+        {"content": [{"type": "resource", "resource": {"text": "read me"}}]},
+        ["read me", "resource"],
+    ),
+    "annotations odd": ({"content": [{**TEXT, "annotations": {"audience": "everyone"}}]}, ["read me"]),
+    "meta a list": ({"content": [TEXT], "_meta": []}, ["read me"]),
+    "an older form": ({"toolResult": {"a": "read me"}}, ["read me"]),
+}
+
+
+@pytest.mark.parametrize(("result", "words"), READ.values(), ids=READ.keys())
+async def test_what_is_readable_of_a_result_is_read(grow: Grow, result: Any, words: list[str]) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, call=result)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        found = str(await plant.value("it_ok"))
+        assert all(word in found for word in words), found
+        await plant.connectors.close()
+
+
+async def test_an_error_of_a_tool_stays_one(grow: Grow) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, call={"content": [{"type": "problem", "text": "no luck"}], "isError": True})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert "no luck" in await plant.error("it_ok")
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize(("count", "a_page", "kept"), [(260, 260, 260), (100, 4, 100), (1000, 300, 1000)])
+async def test_all_tools_that_fit_are_there(grow: Grow, count: int, a_page: int, kept: int) -> None:
+    async with odd_server(_pages(count, a_page)) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert len(plant.names) == kept
+        assert plant.state("it").faults == []
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "a_page", "kept", "told"),
+    [
+        (1030, 1030, 1000, "30 of its tools are left out"),
+        (1030, 515, 1000, "30 of its tools are left out"),
+        (400, 1, 250, "the rest of its list is left out"),
+    ],
+)
+async def test_how_many_tools_are_left_out_is_said(grow: Grow, count: int, a_page: int, kept: int, told: str) -> None:
+    async with odd_server(_pages(count, a_page)) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert len(plant.names) == kept
+        assert [line[: len(told)] for line in plant.state("it").faults] == [told]
+        await plant.connectors.close()
+
+
+async def test_pages_in_a_circle_end(grow: Grow) -> None:
+    async def answers(sent: Sent) -> Reply:
+        at = sent.message.get("params", {}).get("cursor", "a")
+        return usual(sent, list={"tools": [tool(f"at_{at}")], "nextCursor": {"a": "b", "b": "a"}[at]})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert "it_at_b" in plant.names
+        await plant.connectors.close()
+
+
+def _pages(count: int, a_page: int) -> Any:
+    async def answers(sent: Sent) -> Reply:
+        at = int(sent.message.get("params", {}).get("cursor", 0))
+        page: dict[str, Any] = {"tools": [tool(f"t{at + one}") for one in range(min(a_page, count - at))]}
+        if at + a_page < count:
+            page["nextCursor"] = str(at + a_page)
+        return usual(sent, list=page)
+
+    return answers

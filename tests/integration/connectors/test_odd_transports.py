@@ -1,0 +1,306 @@
+"""Servers over HTTP that restart, ping, compress, take their time, or speak an older transport."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from agent_runtime.connectors import Timeouts
+from agent_runtime.ports import ToolResult
+from agent_runtime.tools import ToolGate
+
+from .conftest import Grow, until
+from .odd_http import FINE, INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
+from .test_hostile import hostile
+
+ONCE = Timeouts(first_wait=10, backoff=(30.0,))
+
+
+class Restarting:
+    """A server with sessions, which forgets them and then answers with what a test says."""
+
+    def __init__(self, stale: Reply, *, knows_new: bool = True) -> None:
+        self.stale, self.knows_new = stale, knows_new
+        self.sessions: list[str] = []
+        self.forgotten: set[str] = set()
+        self.ran = 0
+
+    def restart(self) -> None:
+        self.forgotten |= set(self.sessions)
+
+    async def __call__(self, sent: Sent) -> Reply:
+        if sent.asks == "initialize":
+            self.sessions.append(f"s{len(self.sessions)}")
+            if self.forgotten and not self.knows_new:
+                self.forgotten.add(self.sessions[-1])
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": self.sessions[-1]})
+        if sent.method == "POST" and sent.headers.get("mcp-session-id") in self.forgotten:
+            listed_anew = sent.asks in ("tools/list", "notifications/initialized")
+            return usual(sent) if listed_anew and len(self.sessions) > 1 else self.stale
+        self.ran += sent.asks == "tools/call"
+        return usual(sent)
+
+
+def told(text: str, code: int = -32000) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}).encode()
+
+
+STALE = {
+    "400 of the TypeScript SDK": Reply(400, told("Bad Request: No valid session ID provided")),
+    "400 not initialized": Reply(400, told("Bad Request: Server not initialized")),
+    "400 in text": Reply(400, b"Invalid session ID", {"content-type": "text/plain"}),
+    "400 empty": Reply(400),
+    "400 of a page": Reply(400, b"<html>Bad Request</html>", {"content-type": "text/html"}),
+    "404": Reply(404),
+    "404 told": Reply(404, told("Session not found", -32600)),
+}
+
+
+@pytest.mark.parametrize("stale", STALE.values(), ids=STALE.keys())
+async def test_a_restarted_server_gets_one_new_session_and_the_call_again(grow: Grow, stale: Reply) -> None:
+    server = Restarting(stale)
+    async with odd_server(server) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert await plant.value("it_ok") == "fine"
+        server.restart()
+        assert await plant.value("it_ok") == "fine"
+        assert (len(server.sessions), server.ran) == (2, 2)
+        server.restart()
+        assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize("stale", STALE.values(), ids=STALE.keys())
+async def test_a_server_that_knows_no_session_is_not_asked_for_ever(grow: Grow, stale: Reply) -> None:
+    server = Restarting(stale, knows_new=False)
+    async with odd_server(server) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert await plant.value("it_ok") == "fine"
+        server.restart()
+        error = await plant.error("it_ok")
+        assert "does not know our session" in error
+        assert "did not run" in error
+        assert "effect is not known" not in error
+        await until(lambda: plant.state("it").state == "waiting")
+        assert "does not know our session" in plant.state("it").error
+        assert (len(server.sessions), server.ran) == (2, 1)
+        await plant.connectors.close()
+
+
+REFUSED = {
+    "of its arguments": (Reply(400, told("text: is too long", -32602)), "text: is too long"),
+    "of an unknown tool": (Reply(404, told("no such tool", -32601)), "no such tool"),
+    "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
+    "by a gateway": (Reply(502, b"no backend"), "it answered 502 Bad Gateway: no backend"),
+    "for its rate": (Reply(429, b""), "it answered 429 Too Many Requests"),
+}
+
+
+@pytest.mark.parametrize(("reply", "words"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Reply, words: str) -> None:
+    sessions = 0
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal sessions
+        sessions += sent.asks == "initialize"
+        if sent.asks == "initialize":
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
+        return reply if sent.asks == "tools/call" else usual(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert words in await plant.error("it_ok")
+        assert (plant.state("it").state, sessions) == ("ready", 1)
+        await plant.connectors.close()
+
+
+async def test_pings_are_answered_and_never_count(grow: Grow) -> None:
+    pings = """
+seen = []
+AT_CALL = '''
+for number in range(500):
+    send({"jsonrpc": "2.0", "id": f"ping-{number}", "method": "ping"})
+while len(seen) < 500:
+    said = json.loads(sys.stdin.readline())
+    if str(said.get("id", "")).startswith("ping-") and said.get("result") == {}:
+        seen.append(said["id"])
+'''
+"""
+    plant = grow(ONCE, it=hostile(pings))
+    await plant.prepare()
+    assert await plant.value("it_ok") == "fine"
+    assert await plant.value("it_ok") == "fine"
+    assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+
+
+def _gzip(body: bytes) -> tuple[bytes, str]:
+    return gzip.compress(body), "gzip"
+
+
+def _zlib(body: bytes) -> tuple[bytes, str]:
+    return zlib.compress(body), "deflate"
+
+
+def _raw(body: bytes) -> tuple[bytes, str]:
+    return zlib.compress(body, wbits=-15), "deflate"
+
+
+def _members(body: bytes) -> tuple[bytes, str]:
+    return gzip.compress(body[:20]) + gzip.compress(body[20:]), "x-gzip"
+
+
+@pytest.mark.parametrize("compress", [_gzip, _zlib, _raw, _members])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_compressed_answer_is_read(grow: Grow, compress: Any, streamed: bool) -> None:
+    async def answers(sent: Sent) -> Reply:
+        reply = usual(sent)
+        if reply.body and streamed:
+            reply = Reply(200, b"event: message\ndata: " + reply.body + b"\n\n", {"content-type": "text/event-stream"})
+        if reply.body:
+            reply.body, reply.headers["content-encoding"] = compress(reply.body)
+        return reply
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert plant.state("it").error is None
+        assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "words"),
+    [
+        (gzip.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}'), "gzip", "larger than the limit of 4 MiB"),
+        (b"\x1f\x8b no gzip", "gzip", "compressed data is damaged"),
+        (gzip.compress(b"{}" * 5000)[:20], "gzip", "ends in the middle"),
+        (b"...", "br", "compressed its answer as 'br'"),
+    ],
+)
+async def test_what_expands_too_far_or_is_damaged_is_an_error(
+    grow: Grow, body: bytes, encoding: str, words: str
+) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return Reply(200, body, {"content-encoding": encoding}) if sent.asks == "tools/call" else usual(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert words in await plant.error("it_ok")
+        await plant.connectors.close()
+
+
+SLOW = """
+REPORTS, PAUSE = {reports}, {pause}
+AT_CALL = '''
+token = asked["params"].get("_meta", {{}}).get("progressToken")
+for number in range(REPORTS):
+    time.sleep(PAUSE)
+    send({{"jsonrpc": "2.0", "method": "notifications/progress",
+          "params": {{"progressToken": token, "progress": number}}}})
+time.sleep(PAUSE if REPORTS else 60)
+'''
+"""
+
+
+@pytest.mark.slow
+async def test_a_call_that_reports_progress_has_more_time(grow: Grow) -> None:
+    """It takes two deadlines, and never one without a report."""
+    plant = grow(ONCE, ToolGate(timeout=1.5), it=hostile(SLOW.format(reports=9, pause=0.3)))
+    await plant.prepare()
+    assert await plant.value("it_ok") == "fine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "words"), [(0, "deadline of 0.2 s;"), (100, "or 2 s in all;")])
+async def test_a_deadline_names_what_sets_it(grow: Grow, reports: int, words: str) -> None:
+    plant = grow(ONCE, it=hostile(SLOW.format(reports=reports, pause=0.1)) | {"timeout_ms": 200})
+    await plant.prepare()
+    error = await plant.error("it_ok")
+    assert words in error
+    assert "timeout_ms of the server it in mcp.json" in error
+
+
+@pytest.mark.parametrize("post", [Reply(405), Reply(404), Reply(400, b"Missing session"), Reply(500, b"oops")])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_a_server_of_the_older_transport_is_named(grow: Grow, post: Reply, end: str) -> None:
+    async def answers(sent: Sent) -> Reply:
+        if sent.method == "GET":
+            event = f"event: endpoint{end}data: /messages?session=1{end}{end}".encode()
+            return Reply(200, event, {"content-type": "text/event-stream; charset=utf-8"})
+        return post
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        await until(lambda: plant.state("it").state == "waiting")
+        assert f"it answered {post.status}" in plant.state("it").error
+        assert "HTTP with SSE, the transport of 2024-11-05" in plant.state("it").error
+        await plant.connectors.close()
+
+
+async def test_another_refusal_is_not_taken_for_the_older_transport(grow: Grow) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return Reply(503, b"down for maintenance")
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        await until(lambda: plant.state("it").state == "waiting")
+        assert plant.state("it").error == "it answered 503 Service Unavailable: down for maintenance"
+        await plant.connectors.close()
+
+
+LONG = f"Does one thing. {'And more. ' * 60}It ends with the word heron."
+
+
+@pytest.mark.parametrize("extra", [0, 30])
+async def test_what_a_server_says_of_its_tools_is_found_by_tool_search(grow: Grow, extra: int) -> None:
+    """With few tools, which are all in the model's list, and with many."""
+    from dataclasses import replace
+
+    from agent_runtime.tools import ToolRegistry
+    from agent_runtime.tools.agent.tool_search import tool_search_tool
+
+    schema = {"type": "object", "properties": {"mode": {"type": "string", "description": f"{'x ' * 150}crane"}}}
+    listed = [OK_TOOL, {"name": "long", "description": LONG, "inputSchema": schema}]
+    listed += [{**OK_TOOL, "name": f"more{number}"} for number in range(extra)]
+    begin = {**INITIALIZED, "instructions": "Call long before ok.\nNever twice."}
+
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, initialize=begin, list={"tools": listed}, call=FINE)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        tools = ToolRegistry((tool_search_tool(),), plant.connectors, gate=plant.gate).snapshot()
+        found = await tools.run("tool_search", {"query": "it long"}, replace(plant.context))
+        assert isinstance(found, ToolResult), found
+        assert found.data, found
+        assert "heron" in found.data["matches"][0]["description"]
+        assert "crane" in found.data["matches"][0]["description"]
+        assert found.data["servers"] == [{"name": "it", "instructions": "Call long before ok.\nNever twice."}]
+        assert bool(found.added_tools) is bool(extra)
+        await plant.connectors.close()
+
+
+async def test_requests_of_a_server_may_come_for_as_long_as_it_lives() -> None:
+    from agent_runtime.connectors.rate_limit import MAX_REQUESTS, LimitExceeded, MessageRateLimiter
+
+    now = 0.0
+    limiter = MessageRateLimiter(lambda: now, asyncio.sleep)
+    for _ in range(10 * MAX_REQUESTS):
+        now += 3
+        limiter.count_request()
+    for _ in range(MAX_REQUESTS - 1):
+        limiter.count_request()
+    with pytest.raises(LimitExceeded):
+        limiter.count_request()

@@ -1,0 +1,88 @@
+"""Of the messages in a chat request, the last one is kept, whatever the others are and however the bytes come."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_runtime.api.last_message import MAX_TOKENS, LastMessageReader, MessageTooLarge, TooManyTokens
+
+LIMIT = 1 << 20
+text = st.text(alphabet=st.sampled_from('ab"\\[]{},: é\n'), max_size=8)
+value = st.recursive(
+    st.none() | st.booleans() | st.integers() | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=8,
+)
+message = st.dictionaries(text, value, max_size=4)
+
+
+def read(raw: bytes, size: int, limit: int = LIMIT) -> LastMessageReader:
+    reader, grown = LastMessageReader(limit), 0
+    for at in range(0, len(raw), size):
+        grown += reader.feed(raw[at : at + size])
+    assert grown == len(reader.body)
+    return reader
+
+
+@given(
+    others=st.dictionaries(text.filter(lambda name: name != "messages"), value, max_size=3),
+    messages=st.lists(message, max_size=4),
+    size=st.sampled_from([1, 2, 5, 64, 5000]),
+    escaped=st.booleans(),
+    indent=st.sampled_from([None, 1]),
+    first=st.booleans(),
+)
+def test_all_but_the_old_messages_is_kept(
+    others: dict[str, Any], messages: list[Any], size: int, escaped: bool, indent: int | None, first: bool
+) -> None:
+    body = {"messages": messages, **others} if first else {**others, "messages": messages}
+    raw = json.dumps(body, ensure_ascii=escaped, indent=indent).encode()
+    assert json.loads(bytes(read(raw, size).body)) == {**body, "messages": messages[-1:]}
+
+
+@given(body=value, size=st.sampled_from([1, 3, 5000]))
+def test_any_other_document_stays_as_it_is(body: Any, size: int) -> None:
+    raw = json.dumps({"message": body, "nested": {"messages": [1, 2]}}).encode()
+    assert bytes(read(raw, size).body) == raw
+
+
+def test_old_messages_take_no_memory() -> None:
+    old = [{"id": str(at), "parts": [{"type": "text", "text": "x" * 100_000}]} for at in range(100)]
+    raw = json.dumps({"id": "c", "messages": [*old, {"id": "last"}]}).encode()
+    reader = LastMessageReader(LIMIT)
+    most = 0
+    for at in range(0, len(raw), 65536):
+        reader.feed(raw[at : at + 65536])
+        most = max(most, len(reader.body))
+    assert most < 400_000
+    assert json.loads(bytes(reader.body)) == {"id": "c", "messages": [{"id": "last"}]}
+
+
+def test_a_message_that_is_too_large_counts_only_if_it_is_the_last() -> None:
+    large = {"text": "x" * 50_000}
+    raw = json.dumps({"messages": [large, {"a": 1}, large, {"id": "last"}], "id": "c"}).encode()
+    assert json.loads(bytes(read(raw, 1000, 10_000).body)) == {"messages": [{"id": "last"}], "id": "c"}
+    with pytest.raises(MessageTooLarge):
+        read(json.dumps({"messages": [{"a": 1}, large]}).encode(), 1000, 10_000)
+
+
+def test_the_cost_is_bounded() -> None:
+    reader = LastMessageReader(LIMIT)
+    reader.feed(b'{"messages":[[')
+    piece = b"," * 100_000
+    for _ in range(MAX_TOKENS // len(piece) - 1):
+        reader.feed(piece)
+    with pytest.raises(TooManyTokens):
+        reader.feed(piece)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"]]]]", b'{"messages":[', b'{"messages":[}', b'{"messages":7}', b'"', b"\\"]
+)
+def test_what_is_no_json_is_left_to_the_parser(raw: bytes) -> None:
+    assert len(read(raw, 2).body) <= len(raw)
