@@ -166,11 +166,15 @@ class Fleet(RunningAgents):
                 await self.orphans.end(workspace)
                 return await self._save_stopped(workspace_id)
             runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
-            await self._save_state(workspace_id, "stopping", desired_state=None if self._closing else "stopped")
             failure: str | None = "the stop was interrupted"
             try:
+                await self._save_state(workspace_id, "stopping", desired_state=None if self._closing else "stopped")
                 await runtime.stop(at_once=at_once)
                 failure = None
+            except asyncio.CancelledError:  # perhaps before the runtime was asked
+                with contextlib.suppress(Exception):
+                    await asyncio.shield(runtime.stop(at_once=True))
+                raise
             except Exception as error:
                 failure = describe(error)
                 raise StopFailed(f"workspace {workspace_id!r} could not be stopped: {failure}") from error

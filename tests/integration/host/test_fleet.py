@@ -230,6 +230,22 @@ async def test_a_stop_that_is_cancelled_ends_the_runtime_at_once(tmp_path: Path)
         assert (await fleet.stop("writer")).desired_state == "stopped"
 
 
+async def test_a_stop_that_is_cancelled_before_the_runtime_was_asked_ends_it_too(tmp_path: Path) -> None:
+    async with opened(tmp_path, "stubborn", grace=60) as fleet:
+        made = await fleet.create("writer", "process")
+        await fleet.start("writer")
+        stop = asyncio.create_task(fleet.stop("writer"))
+        for _ in range(3):  # it has the lock, and waits for the database
+            await asyncio.sleep(0)
+        stop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stop
+        assert (await fleet.get("writer")).state == "stopping"
+        async with asyncio.timeout(PATIENCE):
+            while not gone(pid_of(made.data_dir)):
+                await asyncio.sleep(0.01)
+
+
 async def test_closing_ends_every_runtime_whatever_the_database_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
