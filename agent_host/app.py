@@ -13,13 +13,15 @@ from agent_common.api import NO_TELEMETRY
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
+from agent_common.protocol.hub import HubUnavailable
 
-from . import activity, fleet, health, listener, proxy, results, token_routes
+from . import activity, fleet, health, hub, listener, proxy, results, token_routes
 from .access import AccessGuard, TokenStore
 from .activity import Activity
 from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
+from .errors import Unavailable
 from .fleet import (
     EXTERNAL,
     Driver,
@@ -36,6 +38,7 @@ from .fleet import (
 from .fleet_bridge import FleetBridge
 from .gateway import AgentGateway, is_agent_request
 from .http import MOST_HELD, BodyLimit, problems
+from .hub import Hub, HubLimits, SqlStore
 from .listener import Listener, RecordedResult
 from .listening_sockets import ListeningSockets
 from .proxy import (
@@ -54,7 +57,15 @@ from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, Callback
 from .retention import LedgerRetention
 from .settings import HostSettings
 
-_ROUTERS = (fleet.router, listener.router, activity.router, results.router, token_routes.router, health.router)
+_ROUTERS = (
+    fleet.router,
+    listener.router,
+    hub.router,
+    activity.router,
+    results.router,
+    token_routes.router,
+    health.router,
+)
 Announce = Callable[[str | None], None]
 """Called when the host is open, with the operator's token if it was just created, else None."""
 
@@ -204,6 +215,8 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
     _open_results(app, stack, work, bridge.listener)
+    agents = app.state.hub = await _open_hub(work)
+    stack.push_async_callback(agents.close)
     await bridge.listener.open()
     stack.push_async_callback(bridge.listener.close)
     guard.add_revocation_callback(partial(_end_connections, app))
@@ -211,15 +224,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     await bridge.reconcile()
     stack.push_async_callback(work.fleet.close)
     stack.push_async_callback(bridge.close)
-    app.state.changes = WorkspaceChanges(work.fleet, work.workspaces, work.drivers)
-    deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
-    deletion.remove_channel = bridge.remove
-    stack.push_async_callback(deletion.close)
-    if work.settings.restart:
-        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bridge.is_fenced(workspace))
-        stack.push_async_callback(supervisor.close)
-        deletion.on_deleting = supervisor.forget
-    deletion.start()
+    _open_deletion(app, stack, work, bridge)
     restorer = Restorer(work.fleet, to_restore, bridge.listener.record_event)
     stack.push_async_callback(restorer.close)
     retention = LedgerRetention(
@@ -230,6 +235,34 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     app.state.fleet, app.state.listener = work.fleet, bridge.listener
     app.router.routes.insert(0, gateway.route())
     return restorer
+
+
+def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: FleetBridge) -> None:
+    """Open what changes and deletes workspaces, and what starts their runtimes again."""
+    guard: AccessGuard = app.state.guard
+    agents: Hub = app.state.hub
+    app.state.changes = WorkspaceChanges(work.fleet, work.workspaces, work.drivers)
+    deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
+
+    async def remove_channels(workspace: str) -> None:
+        await bridge.remove(workspace)
+        try:
+            await agents.forget(workspace)
+        except HubUnavailable as error:
+            raise Unavailable(error.message) from error
+
+    deletion.remove_channel = remove_channels
+    stack.push_async_callback(deletion.close)
+    if work.settings.restart:
+        supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bridge.is_fenced(workspace))
+        stack.push_async_callback(supervisor.close)
+        deletion.on_deleting = supervisor.forget
+    deletion.start()
+
+
+async def _open_hub(work: _Work) -> Hub:
+    limits = HubLimits(max_attempts=work.settings.hub_max_attempts)
+    return await Hub.open_store(SqlStore(work.database), clock=work.clock, limits=limits)
 
 
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:

@@ -138,7 +138,8 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from agent_common.http import limited_http_protocol
+    from agent_common.http import limited_http_protocol, limited_web_socket_protocol
+    from agent_common.protocol.hub import MAX_FRAME
 
     from .app import create_app, create_listen_app
     from .database import open_database
@@ -189,7 +190,11 @@ def _run(
         app,
         loop="uvloop",
         http=http,
-        ws="none",
+        ws=limited_web_socket_protocol(http.limit),
+        ws_max_size=MAX_FRAME,
+        ws_ping_interval=settings.hub_heartbeat,
+        ws_ping_timeout=settings.hub_heartbeat,
+        ws_per_message_deflate=False,  # a few bytes of it become megabytes
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -96,6 +96,10 @@ class HostSettings(BaseModel):
     """Seconds that an agent may take for work that sets no `max_duration_seconds`."""
     work_limit: int = Field(default=10_000, ge=1, le=1_000_000)
     """Most requests that are not over; one more is answered 429."""
+    hub_max_attempts: int = Field(default=5, ge=1, le=100)
+    """How often the hub delivers an envelope that its agent refuses each time, before it becomes a dead letter."""
+    hub_heartbeat: float = Field(default=15, gt=0, le=3600, allow_inf_nan=False)
+    """Seconds between the hub's pings over a WebSocket; without an answer within as many the link is cut."""
     callback_hosts: str | None = None
     """Hosts, with or without a port, whose callbacks may use http and inner addresses; others must be public https."""
     callback_retry: float = Field(default=2, gt=0, le=3600, allow_inf_nan=False)
@@ -103,7 +107,8 @@ class HostSettings(BaseModel):
     audit_content: bool = False
     """Whether the audit trail keeps what frames say, beside their hashes."""
     retention_days: int = Field(default=90, ge=0, le=36_500)
-    """Days that finished work, results, the audit trail, model calls and replaced constraints are kept; 0: for ever."""
+    """Days that finished work, results, the audit trail, model calls, replaced constraints and what is over on the hub
+    are kept; 0: for ever."""
     retention_rows: int = Field(default=5_000_000, ge=0)
     """Rows of each of them that are kept, the newest, with a fair share for each workspace; 0: all."""
     upstream_connect_timeout: float = Field(default=10, gt=0, allow_inf_nan=False)

@@ -1,6 +1,27 @@
 """How both servers run uvicorn: bounded connections, and a garbage collector that does not stop requests."""
 
+from typing import TYPE_CHECKING, Any
+
 from .gc_tuning import tune_interpreter
 from .header_limits import BoundedHttp, abort_connection, claim_connection, limited_http_protocol
 
-__all__ = ["BoundedHttp", "abort_connection", "claim_connection", "limited_http_protocol", "tune_interpreter"]
+if TYPE_CHECKING:
+    from .web_socket import limited_web_socket_protocol
+
+__all__ = [
+    "BoundedHttp",
+    "abort_connection",
+    "claim_connection",
+    "limited_http_protocol",
+    "limited_web_socket_protocol",
+    "tune_interpreter",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import WebSockets when they are used: the guest has none, and needs no library for them."""
+    if name != "limited_web_socket_protocol":
+        raise AttributeError(name)
+    from .web_socket import limited_web_socket_protocol
+
+    return limited_web_socket_protocol

@@ -12,7 +12,7 @@ import fcntl
 import struct
 import termios
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -24,7 +24,23 @@ MAX_HEADERS = 256
 """Of one request. In memory a header takes thirty times its shortest form."""
 MAX_PIPELINED = 16
 """Requests that wait on one connection behind the one that is being answered."""
-_CONNECTION_KEY = "connection"
+CONNECTION_KEY = "connection"
+"""Where the state of a request or WebSocket has its connection."""
+
+
+class CountedConnection(Protocol):
+    """A connection that knows the limit by which it is counted."""
+
+    transport: asyncio.Transport
+
+    @property
+    def limit(self) -> ConnectionLimit: ...
+
+
+class Upgraded(Protocol):
+    """What a connection has become."""
+
+    def shutdown(self) -> None: ...
 
 
 def limited_http_protocol(max_connections: int) -> type[BoundedHttp]:
@@ -37,13 +53,13 @@ def claim_connection(scope: MutableMapping[str, Any], holder: str = "") -> bool:
 
     A server that does not tell its callers apart leaves out `holder`.
     """
-    connection: BoundedHttp | None = scope.get("state", {}).get(_CONNECTION_KEY)
+    connection: CountedConnection | None = scope.get("state", {}).get(CONNECTION_KEY)
     return connection is None or connection.limit.identify(connection, holder)
 
 
 def abort_connection(scope: MutableMapping[str, Any]) -> None:
     """Break the connection of a request, so that its client cannot take a part of the answer for the whole."""
-    connection: BoundedHttp | None = scope.get("state", {}).get(_CONNECTION_KEY)
+    connection: CountedConnection | None = scope.get("state", {}).get(CONNECTION_KEY)
     if connection is not None:
         connection.transport.abort()
 
@@ -64,6 +80,8 @@ class BoundedHttp(HttpToolsProtocol):
     """What the client owed at the last look, and how far it had come."""
     _stalled_once = False
     _stall_timer: asyncio.TimerHandle | None = None
+    _upgraded: Upgraded | None = None
+    """Set once this is a WebSocket, which then counts in place of it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -96,13 +114,18 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["state"][_CONNECTION_KEY] = self  # pyright: ignore[reportTypedDictNotRequiredAccess]  uvicorn always has it
+        self.scope["state"][CONNECTION_KEY] = self  # pyright: ignore[reportTypedDictNotRequiredAccess]  uvicorn always has it
 
     def on_headers_complete(self) -> None:
         self._progress_count += 1
         if len(self.headers) > MAX_HEADERS or len(self.pipeline) >= MAX_PIPELINED:
             self.headers.clear()
             raise ValueError  # the parser stops here, and uvicorn answers 400
+        if self._is_upgrade():
+            if self.cycle is not None and not self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]  none before the first
+                raise ValueError  # its answer would come in the middle of the WebSocket's frames
+            super().on_headers_complete()
+            return
         super().on_headers_complete()
         output: Any = _Output(self.transport, self._close_after_response)
         self.cycle.transport = output
@@ -115,9 +138,20 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._progress_count += 1
-        if not self.cycle.response_started:
+        if not self._is_upgrade() and not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
         super().on_message_complete()
+
+    def _is_upgrade(self) -> bool:
+        parser: Any = self.parser
+        return parser.should_upgrade() and self._should_upgrade()
+
+    def handle_websocket_upgrade(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+        self.limit.remove(self)
+        super().handle_websocket_upgrade()
+        self._upgraded = self.transport.get_protocol()  # type: ignore[assignment]  the one that was just made
 
     # what goes out
 
@@ -126,6 +160,9 @@ class BoundedHttp(HttpToolsProtocol):
         super().resume_writing()
 
     def shutdown(self) -> None:
+        if self._upgraded is not None:
+            self._upgraded.shutdown()
+            return
         self._keep_alive = False
         super().shutdown()
 

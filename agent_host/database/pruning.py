@@ -15,8 +15,18 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
+from .hub_pruning import SessionPass
 from .shares import STEP_ROWS, SharePass
-from .tables import constraint_sets, deleted_workspaces, model_calls, task_results, work, work_audit
+from .tables import (
+    constraint_sets,
+    deleted_workspaces,
+    hub_audit,
+    hub_dead_letters,
+    model_calls,
+    task_results,
+    work,
+    work_audit,
+)
 
 MOST_KEPT = 10_000
 """Number of rows to keep, after which a pass over a table ends."""
@@ -52,6 +62,11 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("task_results", lambda connection: _prune_results(connection, sent & (results.recorded_at < before))),
         ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
         ("constraint_sets", lambda connection: _prune_constraints(connection, before)),
+        ("hub_sessions", SessionPass(before, limits.rows).step),
+        ("hub_dead_letters", _Walk(hub_dead_letters, hub_dead_letters.c.at, before).step),
+        ("hub_dead_letters", SharePass(hub_dead_letters, hub_dead_letters.c.agent_id, limits.rows).step),
+        ("hub_audit", _Walk(hub_audit, hub_audit.c.at, before).step),
+        ("hub_audit", SharePass(hub_audit, hub_audit.c.agent_id, limits.rows).step),
         ("deleted_workspaces", lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS))),
     ]
 

@@ -18,7 +18,7 @@ from agent_common.protocol.hub import SESSION_TYPES, Envelope, Frame, NetworkErr
 
 from ..database import HostDatabase, open_database
 from .limits import HubLimits
-from .links import HubConnection
+from .links import Flow, HubConnection
 from .parts import HubParts
 from .store import HubStore, MemoryStore, SqlStore
 
@@ -79,10 +79,12 @@ class Hub(HubParts):
             elif one.due_at is not None:
                 self.lifecycle.deadlines.schedule(one.session_id, one.due_at)
 
-    def connect(self, send: Callable[[Frame], None], identity: str | None = None) -> HubConnection:
+    def connect(
+        self, send: Callable[[Frame], None], identity: str | None = None, flow: Flow | None = None
+    ) -> HubConnection:
         """Take a link. `send` gets the frames for its client, and must not wait. `identity`: the one name that an agent
-        of this link may have; None: any."""
-        connection = HubConnection(self, send, identity)
+        of this link may have; None: any. `flow`: how much of what was sent still waits; None: that is not bounded."""
+        connection = HubConnection(self, send, identity, flow)
         self._connections.add(connection)
         return connection
 
@@ -99,6 +101,12 @@ class Hub(HubParts):
         if isinstance(result, NetworkError):
             raise result
         return result
+
+    async def forget(self, name: str) -> None:
+        """Take an agent off the hub whose name nobody may go on with. Nothing happens if there is none."""
+        agent = self.agents.find(name)
+        if agent is not None:
+            await self.registry.unregister(agent)
 
     async def close(self) -> None:
         """Write what waits, and let go of everything. Agents that are connected get nothing more."""

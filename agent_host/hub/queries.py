@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from agent_common.protocol.hub import AccessDeniedError, Envelope, SessionInfo
+from pydantic_core import from_json  # noqa: TID251  our own rows
+
+from agent_common.protocol.hub import AccessDeniedError, Envelope, SessionInfo, load_info
 
 from .limits import HubLimits
 from .sessions import SessionTable
@@ -72,3 +74,11 @@ class Queries:
         are taken whenever a state changes."""
         await self._store.flush()
         return await self._store.sessions_of(reader, after, max(1, min(limit, MOST_ROWS)))
+
+    async def infos(self, reader: str | None, after: str, limit: int) -> list[SessionInfo]:
+        """The same sessions, with their participants."""
+        found: list[SessionInfo] = []
+        for row in await self.sessions(reader, after, limit):
+            live = self._table.live.get(row.session_id)
+            found.append(live.folded.info if live is not None else load_info(from_json(row.snapshot)["info"]))
+        return found

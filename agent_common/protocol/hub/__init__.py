@@ -66,6 +66,7 @@ from .frames import (
     decode_frame,
     encode_frame,
     error_frame,
+    frame_of,
 )
 from .identity import AgentKind, CostProfile, Passport, Resume, ResumeExample, ResumeSkill, agent_card
 from .rules import Access, Inbox, Overflow, Rate, Rule, SessionTypes, allows, parse_duration
@@ -200,6 +201,7 @@ __all__ = [
     "error_from_code",
     "expectations_of",
     "fold",
+    "frame_of",
     "is_protocol_event",
     "load_info",
     "load_session",

@@ -35,7 +35,8 @@ class Delivery:
         for cursor in self.inboxes.cursors(session.session_id):
             self._offer(cursor, envelope)
         for subscription in tuple(self._subscriptions.get(session.session_id, ())):
-            subscription.offer(envelope)
+            if not subscription.offer(envelope):
+                self._tasks.start(subscription.catch_up(self._store, self._limits.page))
 
     def _offer(self, cursor: Cursor, envelope: Envelope) -> None:
         inbox, buffer = cursor.inbox, cursor.buffer
@@ -96,6 +97,10 @@ class Delivery:
             found = await self._store.log(cursor.session.session_id, cursor.next - 1, self._limits.page)
         finally:
             cursor.is_loading = False
+        if not found and cursor.next <= cursor.session.committed:
+            cursor.next = cursor.session.committed + 1  # the log was deleted, because it ended long ago
+            self.check_done(cursor)
+            return
         if not cursor.buffer and found and found[0].sequence == cursor.next:  # else it has begun again meanwhile
             cursor.buffer.extend(one for one in found if one.sequence <= cursor.session.committed)
         self.resume(cursor)
@@ -162,7 +167,10 @@ class Delivery:
 
     def attach(self, agent: Agent, endpoint: Endpoint) -> None:
         """Send to an agent over a link from now on, from the first envelope that it has not acknowledged."""
+        before = self.endpoint(agent)
         self.detach(agent)
+        if before is not None and before is not endpoint:
+            before.release(agent.agent_id)
         inbox = self.inboxes.of(agent)
         inbox.endpoint = endpoint
         for cursor in tuple(inbox.cursors.values()):
@@ -192,11 +200,10 @@ class Delivery:
         for cursor in self.inboxes.cursors(session.session_id):
             self.resume(cursor)
 
-    async def subscribe(self, session: LiveSession, subscription: Subscription, after: int) -> None:
-        """Send what is in a session's log after a sequence, and then what is appended."""
-        await subscription.read(self._store, after, self._limits.page)
-        if not subscription.is_over:
-            self._subscriptions.setdefault(session.session_id, []).append(subscription)
+    async def subscribe(self, session: LiveSession, subscription: Subscription) -> None:
+        """Send what is in a session's log, and then what is appended."""
+        self._subscriptions.setdefault(session.session_id, []).append(subscription)
+        await subscription.catch_up(self._store, self._limits.page)
 
     def unsubscribe(self, session_id: str, subscription: Subscription) -> None:
         """Send nothing more to a subscription."""

@@ -30,8 +30,21 @@ _PROTOCOL = -1
 class Endpoint(Protocol):
     """The hub's end of a link."""
 
+    @property
+    def has_space(self) -> bool:
+        """Whether its client keeps up with what is sent. If not, deliveries wait."""
+        ...
+
     def send(self, frame: Frame) -> None:
         """Send a frame. Never waits."""
+        ...
+
+    async def drained(self) -> None:
+        """Return once there is space, or the link has ended."""
+        ...
+
+    def release(self, agent_id: str) -> None:
+        """An agent is connected over another link now."""
         ...
 
 
@@ -60,7 +73,8 @@ class Inbox:
     @property
     def has_space(self) -> bool:
         """Whether one more envelope may be in flight."""
-        return self.in_flight < self.agent.rule.inbox.in_flight
+        takes = self.endpoint is None or self.endpoint.has_space
+        return takes and self.in_flight < self.agent.rule.inbox.in_flight
 
     def push_ready(self, cursor: Cursor) -> None:
         """Remember that a cursor has something in its buffer."""
@@ -71,7 +85,9 @@ class Inbox:
 
     def pop_ready(self) -> Cursor | None:
         """Take the cursor that is next; None if what it has must wait."""
-        if self.endpoint is None or not self.ready or not (self.has_space or self.ready[0][0] == _PROTOCOL):
+        if self.endpoint is None or not self.endpoint.has_space or not self.ready:
+            return None
+        if self.ready[0][0] != _PROTOCOL and not self.has_space:
             return None
         return heapq.heappop(self.ready)[2]
 

@@ -10,25 +10,46 @@ from .inbox import Endpoint
 
 
 class Subscription:
-    """Sends what its reader may read. Nothing of it is acknowledged or kept."""
+    """Sends what its reader may read. Nothing of it is acknowledged or kept: a reader that does not keep up falls
+    behind, and goes on from the log."""
 
-    def __init__(self, subscription_id: str, reader: str | None, endpoint: Endpoint, session: LiveSession) -> None:
-        """`reader`: the participant in whose name; None: an operator, who may read everything."""
+    def __init__(
+        self, subscription_id: str, reader: str | None, endpoint: Endpoint, session: LiveSession, after: int
+    ) -> None:
+        """`reader`: the participant in whose name; None: an operator, who may read everything. `after`: the sequence
+        after which it begins."""
         self.subscription_id, self._reader, self._endpoint, self._session = subscription_id, reader, endpoint, session
+        self._position = after
+        self._is_behind = True
         self.is_over = False
         """Set when nothing more is to be sent."""
 
-    async def read(self, store: HubStore, after: int, page: int) -> None:
-        """Send what is in the log after a sequence."""
-        while not self.is_over and after < self._session.committed:
-            for envelope in await store.log(self._session.session_id, after, page):
-                self.offer(envelope)
-                after = envelope.sequence
+    async def catch_up(self, store: HubStore, page: int) -> None:
+        """Send what is in the log after its position, as fast as its client reads. Then `offer` goes on."""
+        while not self.is_over and self._position < self._session.committed:
+            found = await store.log(self._session.session_id, self._position, page)
+            for envelope in found:
+                await self._endpoint.drained()
+                if self.is_over:
+                    return
+                self._send(envelope)
+            if not found:
+                break  # it was deleted
+        self._is_behind = False
 
-    def offer(self, envelope: Envelope) -> None:
-        """Send an envelope if the reader may read it."""
-        if self.is_over or (self._reader is not None and not envelope.is_visible_to(self._reader)):
-            return
-        self._endpoint.send(
-            NotifyFrame(envelope=envelope, recipient_id=self._reader or "", subscription_id=self.subscription_id)
-        )
+    def offer(self, envelope: Envelope) -> bool:
+        """Send an envelope that is new. Returns False if it falls behind by that: then it has to catch up."""
+        if self.is_over or self._is_behind:
+            return True
+        if not self._endpoint.has_space:
+            self._is_behind = True
+            return False
+        self._send(envelope)
+        return True
+
+    def _send(self, envelope: Envelope) -> None:
+        self._position = envelope.sequence
+        if self._reader is None or envelope.is_visible_to(self._reader):
+            self._endpoint.send(
+                NotifyFrame(envelope=envelope, recipient_id=self._reader or "", subscription_id=self.subscription_id)
+            )

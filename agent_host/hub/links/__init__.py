@@ -1,6 +1,7 @@
 """The hub's end of links: frames, and what may be asked over them."""
 
-from .connection import HubConnection
+from .connection import Flow, HubConnection
 from .operations import OPERATIONS, describe
+from .socket_link import SocketLink
 
-__all__ = ["OPERATIONS", "HubConnection", "describe"]
+__all__ = ["OPERATIONS", "Flow", "HubConnection", "SocketLink", "describe"]

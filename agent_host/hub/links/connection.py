@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 from uuid import uuid4
 
 from agent_common.protocol.hub import (
@@ -35,21 +37,68 @@ from .operations import run_operation
 MOST_REQUESTS = 256
 """Requests of a link that run at a time."""
 MOST_SUBSCRIPTIONS = 256
+_READS = frozenset({"info", "list_agents", "read_log", "sessions"})
+"""Operations whose answers may be large."""
+_READS_AT_ONCE = 8
+
+
+class Flow(Protocol):
+    """How much waits to be sent over a link."""
+
+    @property
+    def has_space(self) -> bool:
+        """Whether the client keeps up."""
+        ...
+
+    async def drained(self) -> None:
+        """Return once there is space, or the link has ended."""
+        ...
+
+
+class Unbounded:
+    """The flow of a link within the process: what is sent is bounded by what is asked, and by the agents' windows."""
+
+    has_space = True
+
+    async def drained(self) -> None:
+        return
 
 
 class HubConnection:
     """Answers the frames of one link. It knows nobody until it has registered an agent."""
 
-    def __init__(self, hub: HubParts, send: Callable[[Frame], None], identity: str | None) -> None:
+    def __init__(
+        self, hub: HubParts, send: Callable[[Frame], None], identity: str | None, flow: Flow | None = None
+    ) -> None:
         """`send` takes frames for the client and never waits. `identity`: the one name that agents of this link may
-        have; None: any."""
-        self._hub, self._send = hub, send
+        have; None: any. `flow`: how much of what was sent still waits; call `pump` when it has drained."""
+        self._hub, self._send, self._flow = hub, send, flow or Unbounded()
+        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._caller = Caller(hub, self, identity)
         self._endpoint_id = uuid4().hex
         self._tasks = OwnedTasks()
         self._requests = 0
         self._subscriptions: dict[str, tuple[str, Subscription]] = {}
         self._is_closed = False
+
+    # ---------------------------------------------------------------- what is delivered
+
+    @property
+    def has_space(self) -> bool:
+        return self._flow.has_space
+
+    async def drained(self) -> None:
+        await self._flow.drained()
+
+    def release(self, agent_id: str) -> None:
+        self._caller.agent_ids.discard(agent_id)
+
+    def pump(self) -> None:
+        """The client keeps up again: deliver what waits for its agents."""
+        for agent_id in tuple(self._caller.agent_ids):
+            agent = self._hub.agents.find(agent_id)
+            if agent is not None:
+                self._hub.delivery.pump(self._hub.delivery.inboxes.of(agent))
 
     # ---------------------------------------------------------------- frames
 
@@ -126,8 +175,12 @@ class HubConnection:
 
     async def _request(self, frame: RequestFrame) -> None:
         try:
-            result = await run_operation(self._caller, frame.op, frame.params)
-            self.send(ResponseFrame(request_id=frame.request_id, result=result))
+            if frame.op in _READS:
+                async with self._reads:
+                    await self._respond(frame)
+                    await self.drained()
+            else:
+                await self._respond(frame)
         except NetworkError as error:
             self.send(error_frame(error, frame.request_id))
         except Exception:
@@ -135,6 +188,10 @@ class HubConnection:
             raise
         finally:
             self._requests -= 1
+
+    async def _respond(self, frame: RequestFrame) -> None:
+        result = await run_operation(self._caller, frame.op, frame.params)
+        self.send(ResponseFrame(request_id=frame.request_id, result=result))
 
     async def _subscribe(self, frame: SubscribeFrame) -> None:
         if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
@@ -148,9 +205,10 @@ class HubConnection:
         except NetworkError as error:
             self.send(error_frame(error, frame.subscription_id))
             return
-        subscription = Subscription(frame.subscription_id, reader, self, session)
+        subscription = Subscription(frame.subscription_id, reader, self, session, frame.after)
+        self._unsubscribe(frame.subscription_id)
         self._subscriptions[frame.subscription_id] = frame.session_id, subscription
-        await self._hub.delivery.subscribe(session, subscription, frame.after)
+        await self._hub.delivery.subscribe(session, subscription)
 
     def _unsubscribe(self, subscription_id: str) -> None:
         session_id, subscription = self._subscriptions.pop(subscription_id, (None, None))

@@ -54,6 +54,7 @@ def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
         "POST /v1/chat/completions",
         "POST /v1/embeddings",
         "GET /openapi.json",
+        "WS /hub",
         "ANY /workspaces/{workspace_id}/api/{path}",
     }
     routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}

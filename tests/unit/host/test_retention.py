@@ -14,6 +14,12 @@ from agent_host.database import (
     HostDatabase,
     PruningLimits,
     constraint_sets,
+    hub_audit,
+    hub_cursors,
+    hub_dead_letters,
+    hub_envelopes,
+    hub_sessions,
+    hub_turns,
     model_calls,
     open_database,
     task_results,
@@ -93,6 +99,21 @@ def result(task_id: str, days: float, state: str | None = None) -> dict[str, Any
     return {**row, "recorded_at": ago(days), "truncated": False, "delivery_state": state, **delivery}
 
 
+def put_session(database: HostDatabase, name: str, days: float | None, envelopes: int = 3) -> None:
+    """A session of the hub that was over so many days ago; none: it goes on, and has for a year."""
+    told = {"type": "conversation", "creator_id": "agt:1", "state": "closed", "snapshot": "{}", "fired": "[]"}
+    times = {"created_at": ago(365), "closed_at": None if days is None else ago(days)}
+    put(database, hub_sessions, {"session_id": name, "snapshot_sequence": 1, **told, **times})
+    rows = [
+        {"session_id": name, "sequence": number, "envelope_id": f"{name}-{number}", "sender_id": "agt:1", "body": "{}"}
+        for number in range(1, envelopes + 1)
+    ]
+    put(database, hub_envelopes, *rows)
+    place = {"session_id": name, "agent_id": "agt:1"}
+    put(database, hub_cursors, {**place, "acked_through": 0, "acked_above": "[]", "attempts": 0, "done": True})
+    put(database, hub_turns, {**place, "sequence": 2, "outcome": "replied", "at": 1})
+
+
 def put(database: HostDatabase, table: Table, *rows: dict[str, Any]) -> None:
     database.run_sync(lambda connection: connection.execute(insert(table), list(rows)))
 
@@ -165,6 +186,28 @@ async def test_the_newest_rows_are_kept(database: HostDatabase, clock: ManualClo
     assert len(values(database, work.c.request_id)) == 3
     await keeper(database, clock, days=0, rows=2).sweep()
     assert values(database, work.c.request_id) == ["r10", "r20"]
+
+
+async def test_sessions_of_the_hub_go_when_they_are_over_for_long(database: HostDatabase, clock: ManualClock) -> None:
+    for name, days in (("open", None), ("old", 91), ("young", 89)):
+        put_session(database, name, days)
+    put_session(database, "long", 100, envelopes=STEP_ROWS + 5)
+    letter = {"session_id": "x", "agent_id": "a", "sequence": 1, "envelope_id": "e", "reason": "", "attempts": 5}
+    put(database, hub_dead_letters, *({**letter, "at": ago(days)} for days in (91, 89)))
+    put(database, hub_audit, *({"kind": "x", "detail": "{}", "at": ago(days)} for days in (91, 89)))
+    gone = await keeper(database, clock).sweep()
+    assert gone == {"hub_sessions": STEP_ROWS + 5 + 3 + 3, "hub_dead_letters": 1, "hub_audit": 1}
+    for table in (hub_sessions, hub_envelopes, hub_cursors, hub_turns):
+        assert set(values(database, table.c.session_id)) == {"open", "young"}, table.name
+
+
+async def test_logs_of_the_hub_keep_as_many_rows_as_are_kept(database: HostDatabase, clock: ManualClock) -> None:
+    for name, days in (("open", None), ("first", 3), ("second", 2), ("third", 1)):
+        put_session(database, name, days)
+    await keeper(database, clock, days=0, rows=8).sweep()
+    assert values(database, hub_sessions.c.session_id) == ["open", "third"]
+    await keeper(database, clock, days=0, rows=1).sweep()
+    assert set(values(database, hub_envelopes.c.session_id)) == {"open"}
 
 
 async def test_nought_is_for_ever(database: HostDatabase, clock: ManualClock) -> None:

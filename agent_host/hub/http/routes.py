@@ -1,0 +1,100 @@
+"""`WS /hub` for agents, and `GET /hub/...` for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, WebSocket
+
+from agent_common.protocol.hub import NetworkError, NotFoundError
+
+from ...access import AccessGuard, require_operator
+from ...errors import NotFound, Unavailable
+from ...http import JsonRoute
+from ..hub import Hub
+from ..links import SocketLink, describe
+from ..registry import AgentQuery
+from .schemas import HubAgent, HubAgents, HubDeadLetter, HubDeadLetters, HubLog, HubSession, HubSessions
+
+_LAST_ROW = (1 << 63) - 1
+router = APIRouter(route_class=JsonRoute)
+_operators = [Depends(require_operator)]
+_Limit = Annotated[int, Query(ge=1, le=500, description="How many")]
+_AfterText = Annotated[str, Query(max_length=200, description="`next` of the page before")]
+_AfterNumber = Annotated[int, Query(ge=0, le=_LAST_ROW, description="`next` of the page before")]
+
+
+@router.websocket("/hub")
+async def link(socket: WebSocket) -> None:
+    """Serve a link: an agent's token binds it to the agent of that name, the operator's to none."""
+    guard: AccessGuard = socket.app.state.guard
+    caller = await guard.authenticate(socket.scope)
+    await socket.accept()
+    await SocketLink(_hub(socket), socket, None if caller.is_operator else caller.agent_id).run()
+
+
+@router.get("/hub/agents", dependencies=_operators)
+async def agents(
+    request: Request,
+    capability: Annotated[str | None, Query(max_length=200, description="Only those that claim it")] = None,
+    text: Annotated[str | None, Query(max_length=200, description="Only those whose name or summary has it")] = None,
+    after: _AfterText = "",
+    limit: _Limit = 100,
+) -> HubAgents:
+    """List the agents of the hub by name."""
+    hub = _hub(request)
+    found = hub.registry.list(AgentQuery(capability, text, after=after, limit=limit + 1))
+    page = [HubAgent.model_validate(describe(hub, one)) for one in found[:limit]]
+    return HubAgents(agents=page, next=page[-1].passport.name if len(found) > limit else None)
+
+
+@router.get("/hub/sessions", dependencies=_operators)
+async def sessions(
+    request: Request,
+    agent: Annotated[str | None, Query(max_length=200, description="Only of this agent, by name or id")] = None,
+    after: _AfterText = "",
+    limit: _Limit = 100,
+) -> HubSessions:
+    """List the sessions of the hub in the order of their ids, those that are over too."""
+    hub = _hub(request)
+    with _as_http():
+        reader = hub.registry.get(agent).agent_id if agent is not None else None
+        page = [HubSession.of(info) for info in await hub.queries.infos(reader, after, limit)]
+    return HubSessions(sessions=page, next=page[-1].session_id if len(page) == limit else None)
+
+
+@router.get("/hub/sessions/{session_id}/log", dependencies=_operators)
+async def session_log(request: Request, session_id: str, after: _AfterNumber = 0, limit: _Limit = 100) -> HubLog:
+    """Read the log of a session after a sequence, whoever the envelopes are for."""
+    with _as_http():
+        page = await _hub(request).queries.log(None, session_id, after, limit)
+    return HubLog(envelopes=list(page.envelopes), next=page.next)
+
+
+@router.get("/hub/dead-letters", dependencies=_operators)
+async def dead_letters(request: Request, after: _AfterNumber = 0, limit: _Limit = 100) -> HubDeadLetters:
+    """List the envelopes that their agents have refused too often, oldest first."""
+    hub = _hub(request)
+    await hub.store.flush()
+    page: list[HubDeadLetter] = []
+    for number, row in await hub.store.dead_letters(after, limit):
+        known = hub.agents.find(row.agent_id)
+        page.append(HubDeadLetter.of(number, row, known.name if known is not None else None))
+    return HubDeadLetters(dead_letters=page, next=page[-1].id if len(page) == limit else None)
+
+
+def _hub(connection: Request | WebSocket) -> Hub:
+    return connection.app.state.hub
+
+
+@contextmanager
+def _as_http() -> Generator[None]:
+    """Raise what the hub refuses as an error of HTTP."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise NotFound(error.message) from error
+    except NetworkError as error:
+        raise Unavailable(error.message) from error

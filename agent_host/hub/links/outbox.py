@@ -1,0 +1,72 @@
+"""Frames on their way to the client of a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from agent_common.protocol.hub import Frame, encode_frame
+
+FULL = 1 << 20
+"""Bytes that wait, from which on deliveries and reads wait with them."""
+MOST = 32 << 20
+"""Bytes that wait, from which on the client is given up: it asks and does not read the answers."""
+_OVERHEAD = 200
+"""Bytes of memory that a frame takes besides its text."""
+
+
+class Outbox:
+    """Holds frames until they are sent. It never makes who sends wait, but says whether it should."""
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._is_closed = False
+        self._changed = asyncio.Event()
+        self._space = asyncio.Event()
+        self._space.set()
+
+    @property
+    def has_space(self) -> bool:
+        """Whether the client keeps up."""
+        return self._space.is_set()
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether too much waits."""
+        return self._size > MOST
+
+    def put(self, frame: Frame) -> None:
+        """Have a frame sent. None is taken once the outbox is closed, or its client is given up."""
+        if self._is_closed or self.is_given_up:
+            return
+        data = encode_frame(frame)
+        self._frames.append(data)
+        self._size += len(data) + _OVERHEAD
+        if self._size > FULL:
+            self._space.clear()
+        self._changed.set()
+
+    async def take(self) -> bytes:
+        """The next frame, once there is one."""
+        while not self._frames:
+            self._changed.clear()
+            await self._changed.wait()
+        return self._frames[0]
+
+    def sent(self) -> bool:
+        """The frame that `take` gave is sent. Returns whether there is space again by that."""
+        self._size -= len(self._frames.popleft()) + _OVERHEAD
+        if self._size > FULL // 2 or self._space.is_set():
+            return False
+        self._space.set()
+        return True
+
+    async def drained(self) -> None:
+        """Return once there is space, or the outbox is closed."""
+        await self._space.wait()
+
+    def close(self) -> None:
+        """Take nothing more, and let go of who waits."""
+        self._is_closed = True
+        self._space.set()

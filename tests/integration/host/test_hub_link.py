@@ -1,0 +1,145 @@
+"""Links to the hub of a live host: who gets in, as whom, and what a link may cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from .hub_link import RawSocket, linked, opened
+from .live import PATIENCE, Host
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "code"), [(None, 401, "unauthorized"), ("mesh_wrong", 401, "unauthorized")]
+)
+async def test_without_a_token_there_is_no_link(host: Host, token: str | None, status: int, code: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with linked(host, token):
+            pass
+    response = refused.value.response
+    assert (response.status_code, json.loads(response.body or b"")["code"]) == (status, code)
+
+
+async def test_a_token_of_users_opens_no_link(host: Host) -> None:
+    scoped = host.token("--user=ann", "--workspaces=a", "--expires=1h")
+    with pytest.raises(InvalidStatus) as refused:
+        async with linked(host, scoped):
+            pass
+    assert refused.value.response.status_code == 403
+
+
+async def test_an_agents_token_is_bound_to_its_name(host: Host, token: str) -> None:
+    async with linked(host, token) as link:
+        refused = await link.ask("register", passport={"name": "somebody"})
+        assert (refused["code"], refused["message"]) == (
+            "access_denied",
+            "passport.name: this link is of writer, and cannot register somebody",
+        )
+        assert (await link.ask("register", passport={"name": "writer"}))["passport"]["name"] == "writer"
+
+
+async def test_a_newer_link_of_an_agent_takes_over(host: Host, token: str) -> None:
+    async with linked(host, token) as old, linked(host, token) as new:
+        agent_id = (await old.ask("register", passport={"name": "writer"}))["agent_id"]
+        assert (await new.ask("register", passport={"name": "writer"}))["agent_id"] == agent_id
+        refused = await old.ask("sessions", agent_id=agent_id)
+        assert (refused["code"], await new.ask("sessions", agent_id=agent_id)) == ("access_denied", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "request_id", "part"),
+    [
+        ("{", "", "invalid JSON"),
+        ('{"kind": "nothing"}', "", "does not match any of the expected tags"),
+        ('{"kind": "request", "request_id": "r9", "op": 3}', "r9", "op"),
+        ('{"kind": "request", "request_id": "r9", "op": "info", "params": {"a": [%s]}}' % ("[]," * 60_000 + "[]"), "r9",
+         "more than 50000 values"),
+        ('{"kind": "request", "request_id": "r9", "op": "info", "params": {"a": %s}}' % ("[" * 150 + "]" * 150), "r9",
+         "nested more than"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_frame_is_answered_and_the_link_lives(host: Host, text: str, request_id: str, part: str) -> None:
+    async with linked(host) as link:
+        await link.socket.send(text)
+        answer = await link.get()
+        assert (answer["kind"], answer["code"], answer["request_id"]) == ("error", "protocol_error", request_id)
+        assert part in answer["message"]
+        await link.send(kind="hello")
+        assert (await link.get())["kind"] == "welcome"
+
+
+async def test_a_frame_that_is_too_large_ends_the_link(host: Host) -> None:
+    async with linked(host) as link:
+        await link.socket.send("x" * 1_200_000)
+        with pytest.raises(ConnectionClosed) as closed:
+            await link.get()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+async def test_a_request_that_waits_holds_up_no_other(host: Host) -> None:
+    """Creator and invitee of a session share a link."""
+    async with linked(host) as link:
+        first = (await link.ask("register", passport={"name": "one-link-a"}))["agent_id"]
+        second = (await link.ask("register", passport={"name": "one-link-b"}))["agent_id"]
+        params = {"agent_id": first, "type": "conversation", "targets": ["one-link-b"]}
+        await link.send(kind="request", request_id="open", op="open", params=params)
+        session_id = await link.accept_invitation(second)
+        found = next((one for one in link.notifies if one.get("request_id") == "open"), None)
+        assert (found or await link.answer("open"))["result"]["session_id"] == session_id
+
+
+async def test_a_log_longer_than_a_frame_is_read_in_pages(host: Host) -> None:
+    async with linked(host) as one, linked(host) as two:
+        first = (await one.ask("register", passport={"name": "pages-a"}))["agent_id"]
+        second = (await two.ask("register", passport={"name": "pages-b"}))["agent_id"]
+        session_id = await opened(one, first, two, second, "pages-b")
+        for number in range(24):
+            sent = await one.say(session_id, first, event_data={"text": f"{number} {'x' * 100_000}"})
+            assert sent["kind"] == "accept"
+        texts: list[str] = []
+        after, pages = 0, 0
+        while after is not None:
+            page = await one.ask("read_log", session_id=session_id, agent_id=first, after=after, limit=500)
+            texts += [envelope["event_data"].get("text", "") for envelope in page["envelopes"]]
+            after, pages = page["next"], pages + 1
+        assert [text.split()[0] for text in texts if text] == [str(number) for number in range(24)]
+        assert pages >= 5
+
+
+async def test_who_does_not_read_is_cut_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    with Host(tmp_path, MESH_HUB_HEARTBEAT=0.5, MESH_PROVIDER="demo") as host:
+        async with linked(host) as one:
+            first = (await one.ask("register", passport={"name": "a"}))["agent_id"]
+            async with linked(host, max_queue=1, ping_interval=None) as still:
+                second = (await still.ask("register", passport={"name": "b"}))["agent_id"]
+                session_id = await opened(one, first, still, second, "b")
+                for number in range(100):
+                    sent = await one.say(session_id, first, event_data={"text": f"{number} {'x' * 200_000}"})
+                    assert sent["kind"] == "accept"
+                await not_connected(one, "b")
+            async with linked(host) as again:
+                assert (await again.ask("register", passport={"name": "b"}))["agent_id"] == second
+                for number in range(100):
+                    text = await again.notify("ag2.msg.text")
+                    assert text["envelope"]["event_data"]["text"].split()[0] == str(number)
+                    await again.receipt(text)
+
+
+async def test_a_link_whose_other_end_is_gone_is_cut(tmp_path: Path) -> None:
+    """The machine of an agent is gone without a word: nothing ends the connection, and nothing comes over it."""
+    with Host(tmp_path, MESH_HUB_HEARTBEAT=0.5, MESH_PROVIDER="demo") as host:
+        async with linked(host) as one, linked(host, ping_interval=None) as gone:
+            await gone.ask("register", passport={"name": "b"})
+            gone.socket.transport.pause_reading()
+            await not_connected(one, "b")
+
+
+async def not_connected(link: RawSocket, name: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await link.ask("get_agent", name=name))["connected"]:
+            await asyncio.sleep(0.05)
