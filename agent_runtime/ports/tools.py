@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from agent_common.protocol import NewRule, SkillState, ToolContract, ToolSource
+from agent_common.protocol import NewRule, PackageFault, SkillState, ToolContract, ToolSource
 from agent_common.protocol.authority import Authority
 
 from .model import ModelMeter
@@ -198,8 +198,20 @@ class LoadedSkill:
     """Why some files are missing; empty if none are."""
 
 
+@dataclass(frozen=True, slots=True)
+class PackageCatalog:
+    """The skill packages that there are, as `GET /capabilities` shows them."""
+
+    packages: Sequence[dict[str, str]] = ()
+    faults: Sequence[PackageFault] = ()
+
+
 class SkillIndex(Protocol):
     """Skill packages: instructions that a model loads by name for a task."""
+
+    def catalog(self) -> PackageCatalog:
+        """Return all packages that there are now, and what is wrong with others."""
+        ...
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
         """Return name and description of the present packages. Reads files."""

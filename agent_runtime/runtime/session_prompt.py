@@ -47,7 +47,7 @@ class SessionPromptBuilder:
             instructions=directions,
             files=read_bootstrap_files(self.home, principal, self.authors),
             learnings=self.learnings.render_section(principal),
-            skills=[(package.name, package.description) for package in packages],
+            skills=[(package.name, package.description) for package in packages if not package.person_only],
             servers=self.agent_tools.connectors.offered(authority) if "tool_search" in names else (),
         )
         around = PromptEnvironment(

@@ -17,10 +17,11 @@ from .principal_paths import (
     personal_folder,
     resolve_for_principal,
 )
-from .prompt_files.authorship import PACKAGE_FILE, PACKAGE_FOLDERS, PromptFileAuthors, Writer, is_instructions
+from .prompt_files.authorship import PACKAGE_FOLDERS, PromptFileAuthors, Writer, is_instructions
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
+from .prompt_files.package_walk import PACKAGE_FILE, package_files
 from .safe_path import SafePath, create_output_file, write_atomically
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "is_instructions",
     "make_personal_folder",
     "originals",
+    "package_files",
     "personal_folder",
     "read_bootstrap_files",
     "read_instructions",

@@ -29,7 +29,7 @@ await chat.sendMessage({ text: "do it" });
 await chat.addToolOutput({ tool: "question", toolCallId: "q1", output: { answers: [["yes"]] } });
 await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "As you wish.");
 const latest = await history(chat.id);
-assert.deepEqual(latest.messages.map(({ id }) => id), chat.messages.map(({ id }) => id));
+assert.deepEqual(latest.messages.map(textOf), chat.messages.map(textOf));
 assert.equal(latest.previous, undefined);
 assert.deepEqual((await history(chat.id, chat.messages[2].id)).messages.map(textOf), ["hi", "hello there"]);
 

@@ -93,6 +93,16 @@ class McpServerState(Peer):
     """What is wrong with its list of tools: those that are left out, by name, and how many."""
 
 
+class PackageFault(Peer):
+    """What is wrong with a folder among the skill packages."""
+
+    path: str
+    loaded: bool
+    """Whether the package can be used all the same."""
+    reason: str
+    """The fault, with what to do."""
+
+
 class Capabilities(Peer):
     """The agent's card: its tools, skills, servers and limits."""
 
@@ -108,5 +118,8 @@ class Capabilities(Peer):
     """For each tool: what it requires, whether it may be repeated, and its time limit."""
     agents: list[AgentCard] = Field(default_factory=list[AgentCard])
     packages: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
+    """Skill packages: `name`, `description`, `warning` if it is not called as it says, and `invocation`: `person` if
+    only a person may name it."""
+    package_faults: list[PackageFault] = Field(default_factory=list[PackageFault])
     models: list[str] = Field(default_factory=list[str])
     protocols: dict[str, str] = Field(default_factory=dict)

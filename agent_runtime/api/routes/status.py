@@ -51,7 +51,7 @@ async def capabilities(request: Request) -> Response:
         models = [card.id for card in await at.models.models()]
     except MeshUnavailable:
         models = at.models.names()
-    packages = await asyncio.to_thread(at.skill_index.list_packages)
+    catalog = await asyncio.to_thread(at.skill_index.catalog)
     card = Capabilities(
         agent_id=at.settings.id,
         role=at.settings.role,
@@ -62,7 +62,8 @@ async def capabilities(request: Request) -> Response:
         agents=at.agents.cards(),
         skills=list(at.tools.skills()),
         mcp_servers=list(at.mcp_servers()),
-        packages=[{"name": name, "description": description} for name, description in packages],
+        packages=list(catalog.packages),
+        package_faults=list(catalog.faults),
         models=models,
         protocols=PROTOCOLS,
     )

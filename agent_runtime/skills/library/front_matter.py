@@ -1,7 +1,7 @@
 """Parse the front matter of a SKILL.md: two texts that go into prompts, from a file of unknown origin.
 
-Only `name` and `description` are read. All other lines are ignored, even if they are not YAML, and so are the format's
-other fields: license, compatibility, metadata, allowed-tools.
+Only `name`, `description` and `disable-model-invocation` are read. All other lines are ignored, even if they are not
+YAML, and so are the format's other fields: license, compatibility, metadata, allowed-tools.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ MAX_FIELD_LENGTH = 3 * MAX_DESCRIPTION_LENGTH
 INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Characters that Python calls printable and that show nothing."""
 _KEY = re.compile(r"""["']?([A-Za-z][A-Za-z0-9_-]*)["']?[ \t]*:(?=[ \t]|$)""")
-_STRUCTURE = ("|", ">", "[", "{")
+_STRUCTURE = ("|", ">", "- ")
+_NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
+_PERSON_ONLY = "disable-model-invocation"
+_YES = frozenset({"true", "yes", "on", "1"})
+NAME_RULE = f"lower-case letters, digits and single hyphens, at most {MAX_NAME_LENGTH}"
 
 
 class InvalidPackage(Exception):
@@ -36,21 +40,40 @@ class FrontMatter:
 
     name: str
     description: str
+    person_only: bool = False
+    """Whether only a person may have it used, so that a model is not offered it."""
+    warning: str = ""
+    """Why the package is not called as it says."""
 
 
-def parse(head: str) -> FrontMatter:
-    """Parse the front matter in `head`, the first bytes of a SKILL.md. Raises InvalidPackage."""
+def parse(head: str, folder: str = "") -> FrontMatter:
+    """Parse the front matter in `head`, the first bytes of a SKILL.md. `folder`: the name of its folder, after which a
+    package without a valid name is called. Raises InvalidPackage."""
     fields = _fields(_front_matter_lines(head))
-    name = _field_text(fields, "name")
-    if not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
-        rule = f"must be lower-case letters, digits and single hyphens, at most {MAX_NAME_LENGTH}"
-        raise InvalidPackage(f"name: {rule}, not {one_line(name)[:80]!r}")
+    name, warning = _name(fields, folder)
     description = one_line(_field_text(fields, "description"))
     if not description:
         raise InvalidPackage("description: is empty; say what the package does and when to use it")
     if len(description) > MAX_DESCRIPTION_LENGTH:
         description = f"{description[: MAX_DESCRIPTION_LENGTH - 1].rstrip()}…"
-    return FrontMatter(name, description)
+    person_only = _PERSON_ONLY in fields and _field_text(fields, _PERSON_ONLY).strip().lower() in _YES
+    return FrontMatter(name, description, person_only, warning)
+
+
+def _name(fields: dict[str, str], folder: str) -> tuple[str, str]:
+    """Return the name of a package, and why it is that of its folder if it is. Raises InvalidPackage."""
+    written = _field_text(fields, "name") if "name" in fields else ""
+    if _is_name(written):
+        return written, ""
+    fault = f"name: must be {NAME_RULE}, not {one_line(written)[:80]!r}" if written else "name: is missing"
+    found = _NOT_IN_NAME.sub("-", folder.lower()).strip("-")
+    if not _is_name(found):
+        raise InvalidPackage(f"{fault}; its folder's name makes none either: rename one of them")
+    return found, f"{fault}; it is called {found}, as its folder"
+
+
+def _is_name(text: str) -> bool:
+    return NAME_PATTERN.fullmatch(text) is not None and len(text) <= MAX_NAME_LENGTH
 
 
 def body(text: str) -> str:
@@ -101,13 +124,13 @@ def _field_text(fields: dict[str, str], key: str) -> str:
     many published packages have such values. Raises InvalidPackage."""
     written = fields.get(key)
     if written is None:
-        raise InvalidPackage(f"{key}: is missing")
+        raise InvalidPackage(f"{key}: is missing; add it to the front matter")
     if len(written) > MAX_FIELD_LENGTH:
         raise InvalidPackage(f"{key}: takes more than {MAX_FIELD_LENGTH} characters")
     try:
         return safe_yaml.load_pair(written)[1]
     except safe_yaml.UnsafeYaml as error:
         words = written.partition(":")[2].strip()
-        if not words or words.startswith(_STRUCTURE) or words.startswith("- "):
+        if not words or (words.startswith(_STRUCTURE) and "\n" in written.strip()):
             raise InvalidPackage(f"{key}: {error}") from None
         return words

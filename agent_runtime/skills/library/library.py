@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent_common.protocol import PackageFault
 from agent_common.protocol.authority import Access, Authority
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from ...ports import LoadedSkill, ToolContext
+from ...ports import LoadedSkill, PackageCatalog, ToolContext
 from ...workspace import PromptFileAuthors, SafePath
 from . import front_matter, scanner
 from .files import MAX_COPY_BYTES, PackageFiles, copy_files, list_package_files
-from .scanner import SKILL_FILE, PackageScanner, SkillPackage
+from .scanner import MISNAMED, PackageScanner, SkillPackage
 from .sources import BUNDLED_NEEDS, package_sources
 
 SKILL_TOOL = "skill"
@@ -93,11 +94,27 @@ class SkillLibrary:
         return package.inside and self._authors is not None and self._authors.is_unreviewed(package.file.path)
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
-        return [(package.name, package.description) for package in self.packages()]
+        return [(package.name, package.description) for package in self.packages() if not package.person_only]
+
+    def catalog(self) -> PackageCatalog:
+        packages = [
+            {
+                "name": package.name,
+                "description": package.description,
+                **({"invocation": "person"} if package.person_only else {}),
+                **({"warning": package.warning} if package.warning else {}),
+            }
+            for package in self.packages()
+        ]
+        notes = sorted(self._last_scan.notes.items())
+        faults = [
+            PackageFault(path=str(path), loaded=event == MISNAMED, reason=reason) for path, (event, reason) in notes
+        ]
+        return PackageCatalog(packages, faults)
 
     def offered(self, authority: Authority, tools: Collection[str]) -> tuple[SkillPackage, ...]:
-        """Return the packages to offer to an agent with these tools: those its rules do not deny. Reads MAX_PROMPT_READ
-        characters at most."""
+        """Return the packages that an agent with these tools may load: those its rules do not deny, also those that
+        only a person may name. Reads MAX_PROMPT_READ characters at most."""
         if SKILL_TOOL not in tools:
             return ()
         return tuple(
@@ -112,7 +129,7 @@ class SkillLibrary:
         known = self._loaded.get(key)
         loaded = known or await asyncio.to_thread(self._read_package, name, context.packages[name])
         loaded = self._cache(key, loaded)
-        if loaded.package.inside or not _listed_paths(loaded.files):
+        if loaded.package.inside or not _listed_paths(loaded):
             return _to_loaded_skill(loaded, loaded.package.folder.path)
         folder = context.scratch / "skills" / name
         if known is not None and await asyncio.to_thread(_has_entries, context.scratch, folder):
@@ -163,12 +180,12 @@ class SkillLibrary:
         return self._loaded[key]
 
 
-def _listed_paths(files: PackageFiles) -> list[str]:
-    return [file.path for file in files.files if file.path != SKILL_FILE]
+def _listed_paths(loaded: _Loaded) -> list[str]:
+    return [file.path for file in loaded.files.files if file.path != loaded.package.file.path.name]
 
 
 def _to_loaded_skill(loaded: _Loaded, folder: Path) -> LoadedSkill:
-    listed = _listed_paths(loaded.files)
+    listed = _listed_paths(loaded)
     more = len(listed[MAX_LISTED:]) + loaded.files.left_out
     file = str(loaded.package.file.path) if loaded.package.inside else ""
     if not listed and not more:

@@ -9,16 +9,15 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ...errors import ToolFailure
-from ...workspace import SafePath
+from ...workspace import PACKAGE_FILE, SafePath, package_files
 from . import front_matter
 from .front_matter import FrontMatter, InvalidPackage
 from .sources import PackageSource
 from .symlinks import MAX_STEPS, TooFar, is_below, resolve_links
 
-SKILL_FILE = "SKILL.md"
 MAX_FILE_BYTES = 256 * 1024
 """Bytes of a SKILL.md."""
 MAX_PACKAGES = 200
@@ -50,6 +49,9 @@ class SkillPackage:
     """The SKILL.md."""
     inside: bool
     """Whether it is in the workspace, where the agent can read its files."""
+    person_only: bool = False
+    """Whether a model is not offered it, and only a person may name it."""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,8 @@ class _Scan:
 
     def scan(self, sources: Sequence[PackageSource]) -> PackageScanner:
         for source in sources:
-            for entry, package in self._packages_of(source):
-                self._add(source.folder / entry, package)
+            for at, package in self._packages_of(source):
+                self._add(source.folder / at, package)
         return PackageScanner(tuple(self._found.values()), self._notes, self._known)
 
     def _add(self, at: Path, package: SkillPackage) -> None:
@@ -113,27 +115,29 @@ class _Scan:
         elif first.folder != package.folder:
             self._notes[at] = (HIDDEN, f"{package.name} is in {first.folder.path} too, and that comes first")
 
-    def _packages_of(self, source: PackageSource) -> list[tuple[str, SkillPackage]]:
-        """Return the packages of a source with their folders' names. Those named as their folder come first, so that no
-        other takes their name."""
-        found: list[tuple[str, SkillPackage]] = []
-        for entry in self._entries(source):
+    def _packages_of(self, source: PackageSource) -> list[tuple[PurePosixPath, SkillPackage]]:
+        """Return the packages of a source with their folders in it. Those named as their folder come first, and then
+        those that lie higher, so that no other takes their name."""
+        found: list[tuple[PurePosixPath, SkillPackage]] = []
+        for entry, file in package_files(source.folder, self._entries(source), follow_links=source.trusted):
             at = source.folder / entry
             try:
-                known = self._unchanged(source, at) or self._read_package(source, at)
+                known = self._unchanged(source, at / file) or self._read_package(source, at, file)
             except _NotAPackage:
                 continue
             except InvalidPackage as fault:
                 self._notes[at] = (SKIPPED, str(fault))
                 continue
-            self._known[at] = known
+            self._known[at / file] = known
             if isinstance(known.found, str):
                 self._notes[at] = (SKIPPED, known.found)
                 continue
-            if known.found.name != entry:
+            if known.found.warning:
+                self._notes[at] = (MISNAMED, known.found.warning)
+            elif known.found.name != entry.name:
                 self._notes[at] = (MISNAMED, f"its name is {known.found.name}, as its front matter says")
             found.append((entry, known.found))
-        return sorted(found, key=lambda one: (one[0] != one[1].name, one[1].name))
+        return sorted(found, key=lambda one: (one[0].name != one[1].name, len(one[0].parts), one[1].name))
 
     def _entries(self, source: PackageSource) -> Iterator[str]:
         """Yield the names of folders, and of links that may lead to folders."""
@@ -150,24 +154,24 @@ class _Scan:
         for name, about in sorted(entries):
             if name.startswith("."):
                 continue
-            if stat.S_ISLNK(about.st_mode) or (stat.S_ISDIR(about.st_mode) and _has_file(source.folder / name)):
+            if stat.S_ISLNK(about.st_mode) or stat.S_ISDIR(about.st_mode):
                 yield name
 
-    def _unchanged(self, source: PackageSource, at: Path) -> KnownPackage | None:
+    def _unchanged(self, source: PackageSource, file: Path) -> KnownPackage | None:
         """Return what the last scan found here if the file is unchanged, without opening it; else None."""
-        known = self._before.known.get(at)
+        known = self._before.known.get(file)
         if known is None or (isinstance(known.found, SkillPackage) and known.found.source != source.name):
             return None
         try:
-            return known if known.signature == _signature(os.lstat(at / SKILL_FILE)) else None
+            return known if known.signature == _signature(os.lstat(file)) else None
         except OSError:
             return None
 
-    def _read_package(self, source: PackageSource, at: Path) -> KnownPackage:
+    def _read_package(self, source: PackageSource, at: Path, name: str) -> KnownPackage:
         if self._left <= 0:
             raise InvalidPackage("too much has changed at once: it is read at the next look")
         folder = self._resolve(source, at)
-        real = self._resolve(source, folder / SKILL_FILE)
+        real = self._resolve(source, folder / name)
         file = self._safe_path(real, real.parent)
         try:
             with file.open() as opened:
@@ -179,11 +183,20 @@ class _Scan:
             raise InvalidPackage(failure.message) from None
         fence = _FENCE.search(data)
         self._left -= fence.start() if fence else len(data)
-        head = _parse_head(data, about.st_size)
+        head = _parse_head(data, about.st_size, at.name)
         if isinstance(head, str):
             return KnownPackage(_signature(about), head)
         inside = is_below(folder, self._workspace)
-        package = SkillPackage(head.name, head.description, source.name, self._safe_path(folder, folder), file, inside)
+        package = SkillPackage(
+            head.name,
+            head.description,
+            source.name,
+            self._safe_path(folder, folder),
+            file,
+            inside,
+            head.person_only,
+            head.warning,
+        )
         return KnownPackage(_signature(about), package)
 
     def _safe_path(self, path: Path, root: Path) -> SafePath:
@@ -205,26 +218,17 @@ class _Scan:
         return real
 
 
-def _has_file(folder: Path) -> bool:
-    """Return whether the folder may hold a SKILL.md, a quick check that skips the many folders that do not."""
-    try:
-        os.lstat(folder / SKILL_FILE)
-    except OSError as error:
-        return not isinstance(error, FileNotFoundError | NotADirectoryError)
-    return True
-
-
 def _signature(about: os.stat_result) -> Signature:
     return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _parse_head(head: bytes, size: int) -> FrontMatter | str:
+def _parse_head(head: bytes, size: int, folder: str) -> FrontMatter | str:
     """Return the front matter of a SKILL.md of `size` bytes that begins with `head`, or the fault."""
     if size > MAX_FILE_BYTES:
-        return f"{SKILL_FILE} is larger than {MAX_FILE_BYTES // 1024} KiB"
+        return f"{PACKAGE_FILE} is larger than {MAX_FILE_BYTES // 1024} KiB"
     try:
-        return front_matter.parse(codecs.getincrementaldecoder("utf-8-sig")().decode(head))
+        return front_matter.parse(codecs.getincrementaldecoder("utf-8-sig")().decode(head), folder)
     except UnicodeDecodeError:
-        return f"{SKILL_FILE} is not UTF-8 text"
+        return f"{PACKAGE_FILE} is not UTF-8 text"
     except InvalidPackage as fault:
         return str(fault)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ...errors import ToolFailure
-from ...ports import LoadedSkill, SkillIndex, ToolContext, ToolSpec
+from ...ports import LoadedSkill, PackageCatalog, SkillIndex, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 from ..core.envelope import RESULT_LIMIT
 from ..files.paths import denies_reading
@@ -18,7 +18,8 @@ MAX_NAMES_IN_ERROR = 50
 """Maximum packages listed in an error."""
 DESCRIPTION = (
     "Load the instructions of a skill package by its name, and follow them. Use it when a task fits the description of "
-    "one under <skills>; load it once, since it stays in the conversation. Not for running anything: what a package "
+    "one under <skills>, or where a person names one; "
+    "load it once, since it stays in the conversation. Not for running anything: what a package "
     "tells you to run, you run with the other tools."
 )
 PARAMETERS: dict[str, Any] = {
@@ -34,6 +35,9 @@ _TAG = re.compile(r"<(?=\s*+/?+\s*+skill_)", re.IGNORECASE)
 
 class NoSkills:
     """An index without packages."""
+
+    def catalog(self) -> PackageCatalog:
+        return PackageCatalog()
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
         return ()
@@ -75,7 +79,9 @@ async def _missing_package_error(index: SkillIndex, name: str, context: ToolCont
     elif not context.packages:
         text = "there are no skill packages in this session; go on with the other tools"
     else:
-        known = list(context.packages)
+        catalog = await asyncio.to_thread(index.catalog)
+        unlisted = {package["name"] for package in catalog.packages if package.get("invocation") == "person"}
+        known = [one for one in context.packages if one not in unlisted]
         more = f" and {len(known) - MAX_NAMES_IN_ERROR} more" if len(known) > MAX_NAMES_IN_ERROR else ""
         text = f"name: there is no skill package {name!r}; there are: {', '.join(known[:MAX_NAMES_IN_ERROR])}{more}"
     return ToolFailure(text, kind="unavailable")

@@ -35,14 +35,16 @@ KINDS: tuple[Kind, ...] = ("read",)
 
 LEFT_OUT_NOTE = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
 GLOB_DESCRIPTION = (
-    "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices. A pattern "
+    "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices, [ab] for "
+    "characters, or for itself where a name is written so, such as [id]. A pattern "
     f"without a slash fits at any depth. At most {GLOB_LIMIT} entries, sorted; `truncated` says that there are more. "
     f"{LEFT_OUT_NOTE} Not for content (grep)."
 )
 GREP_DESCRIPTION = (
     "Find lines that match a regular expression, in one file or all files below a folder. "
     f"At most {GREP_LIMIT} matches; `truncated` says that there are more. "
-    f"{LEFT_OUT_NOTE} Binary files are not searched. Not for names (glob); to see more of a file, read it."
+    f"{LEFT_OUT_NOTE} `left_out` names what is not searched, such as binary files. "
+    "Not for names (glob); to see more of a file, read it."
 )
 FOLDER_PARAMETER = {"type": "string", "minLength": 1, "description": "The folder to search; default: the workspace"}
 

@@ -18,7 +18,7 @@ import sys
 
 TYPE_CHECKING = False  # typing takes as long to load as half of the rest
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     Positions = frozenset[int]
@@ -35,6 +35,12 @@ MAX_CHARACTERS = 500_000
 FILES_PER_RUN = 500
 MAX_EXPANSIONS = 64
 MAX_LEFT_OUT = 20
+SAMPLE_BYTES = 8192
+"""In which a null byte gives a binary file away, unless a byte order mark says that it is text."""
+TEXT_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""Of UTF-16, which ripgrep reads."""
+WIDE_MARK = b"\xff\xfe\0\0"
+"""Of UTF-32, which it does not read."""
 
 
 class SearchFault(Exception):
@@ -73,14 +79,24 @@ def split_pattern(pattern: str) -> list[str]:
     return parts if "/" in pattern else ["**", *parts]
 
 
+def name_test(part: str, literal: bool | None) -> Test:
+    """Return the test of one name. Brackets are a choice of characters, or stand for themselves if `literal`; None:
+    either of them."""
+    patterns = (
+        [part] if literal is False else [part.replace("[", "[[]")] if literal else [part, part.replace("[", "[[]")]
+    )
+    return re.compile("|".join(map(fnmatch.translate, patterns))).match
+
+
 class Glob:
     """Match paths folder by folder; `**` is any number of folders. All positions in the pattern that a path may have
     reached are followed at once: nothing is tried twice, and a folder in which nothing can fit is not entered."""
 
-    def __init__(self, parts: list[str]) -> None:
-        self._end = len(parts)
+    def __init__(self, parts: list[str], literal: Mapping[str, bool | None]) -> None:
+        """`literal`: what brackets mean in the parts that have any, as for `name_test`."""
+        self._parts, self._end = parts, len(parts)
         self._any = [part == "**" for part in parts]
-        self._tests: list[Test] = [re.compile(fnmatch.translate(part)).match for part in parts]
+        self._tests: list[Test] = [name_test(part, literal.get(part, False)) for part in parts]
         self.start = self._reachable([0])
 
     def descend(self, at: Positions, folder: str) -> Positions:
@@ -89,6 +105,10 @@ class Glob:
             self._next_position(one) for one in at if one < self._end and (self._any[one] or self._tests[one](folder))
         ]
         return self._reachable(after) - {self._end}
+
+    def parts_at(self, at: Positions) -> set[str]:
+        """Return the parts of the pattern that a name at these positions may have to fit."""
+        return {self._parts[one] for one in at if one < self._end}
 
     def name_tests(self, at: Positions) -> list[Test]:
         """Return the tests of which a file's name must pass one at these positions."""
@@ -126,10 +146,25 @@ class Walk:
         self.only = only
         self.excluded = frozenset(excluded)
         patterns = [split_pattern(one) for one in expand_braces(pattern)]
-        self.patterns = [Glob(parts) for parts in patterns]
         # A folder that is skipped otherwise is entered when the pattern names it.
         self.skipped = SKIPPED_FOLDERS - {part for one in patterns for part in one}
+        self._literal_tests: dict[str, Test] = {}
+        self._found_literal: set[str] = set()
+        self.patterns = self._globs(patterns)
         self.left_out: list[str] = []
+
+    def _globs(self, patterns: list[list[str]]) -> list[Glob]:
+        """Return the patterns, in which brackets stand for themselves where a name is written so: `[id]` is a folder in
+        many web frameworks, and a folder `d` would be the wrong one."""
+        bracketed = {part for parts in patterns for part in parts if "[" in part}
+        if not bracketed or self.only is not None:
+            return [Glob(parts, {}) for parts in patterns]
+        self._literal_tests = {part: name_test(part, True) for part in bracketed}
+        self.patterns, self.left_out = [Glob(parts, dict.fromkeys(bracketed)) for parts in patterns], []
+        for _ in self.files():
+            pass
+        self._literal_tests = {}
+        return [Glob(parts, dict.fromkeys(self._found_literal, True)) for parts in patterns]
 
     def absolute_path(self, relative: str) -> str:
         return os.path.join(self.root, relative)
@@ -158,9 +193,12 @@ class Walk:
         except OSError as error:
             self.add_left_out(folder or ".", error.strerror)
             return
+        parts = {part for pattern, where in zip(self.patterns, at, strict=True) for part in pattern.parts_at(where)}
+        literal = {part: test for part, test in self._literal_tests.items() if part in parts}
         tests = [test for pattern, where in zip(self.patterns, at, strict=True) for test in pattern.name_tests(where)]
         for entry in found:
             name = entry.name
+            self._found_literal |= {part for part, test in literal.items() if test(name)}
             relative = os.path.join(folder, name)
             if not _is_folder(entry):
                 if any(test(name) for test in tests):
@@ -186,10 +224,21 @@ class Walk:
                 continue
             if about.st_size > self.max_file_bytes:
                 self.add_left_out(relative, f"over {self.max_file_bytes // 2**20} MiB")
-            elif not os.access(path, os.R_OK):
-                self.add_left_out(relative, "unreadable")
+            elif (reason := unsearchable(path)) is not None:
+                self.add_left_out(relative, reason)
             else:
                 yield relative
+
+
+def unsearchable(path: str) -> str | None:
+    """Return why a file's lines cannot be searched; None if they can."""
+    try:
+        with open(path, "rb") as file:
+            sample = file.read(SAMPLE_BYTES)
+    except OSError:
+        return "unreadable"
+    marked = sample.startswith(TEXT_MARKS) and not sample.startswith(WIDE_MARK)
+    return "binary" if b"\0" in sample and not marked else None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -204,22 +253,22 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def matching_lines(walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
     """Yield matches in the order of the walk, at most `max_matches` of a file. Raises SearchFault."""
-    argv = ("rg", "--json", "--no-config", "--no-messages", "--encoding=none", "--threads=1", "--regexp", pattern, "--")
+    argv = ("rg", "--json", "--no-config", "--no-messages", "--threads=1", "--regexp", pattern, "--")
     files = walk.searchable_files()
     # With no file at all ripgrep still has to check the pattern.
     batch = list(itertools.islice(files, FILES_PER_RUN)) or [os.devnull]
     while batch:
-        yield from _run_ripgrep((*argv, *batch), walk.root, max_matches)
+        yield from _run_ripgrep((*argv, *batch), walk, max_matches)
         batch = list(itertools.islice(files, FILES_PER_RUN))
 
 
-def _run_ripgrep(argv: tuple[str, ...], root: str, max_matches: int) -> Iterator[Match]:
+def _run_ripgrep(argv: tuple[str, ...], walk: Walk, max_matches: int) -> Iterator[Match]:
     """Run ripgrep once. A file's matches count once its end shows that it is no binary file."""
     import subprocess
 
     pipe = subprocess.PIPE
     try:
-        process = subprocess.Popen(argv, cwd=root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+        process = subprocess.Popen(argv, cwd=walk.root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
     except FileNotFoundError as error:
         if error.filename != argv[0]:  # the folder is gone
             raise
@@ -231,10 +280,13 @@ def _run_ripgrep(argv: tuple[str, ...], root: str, max_matches: int) -> Iterator
                 event = json.loads(line)  # noqa: TID251  a line of ripgrep, in a process of its own
                 data = event["data"]
                 if event["type"] == "match" and len(found) < max_matches:
-                    text = _decode_text(data["lines"]).removesuffix("\n")
+                    text = _clipped_line(data["lines"], data["submatches"])
                     found.append((_decode_text(data["path"]), data["line_number"], text))
                 elif event["type"] == "end":
-                    yield from found if data["binary_offset"] is None else ()
+                    if data["binary_offset"] is None:
+                        yield from found
+                    else:
+                        walk.add_left_out(_decode_text(data["path"]), "binary")
                     found = []
             complaint = process.stderr.read().decode(errors="replace") if process.stderr else ""
             if process.wait() == 2 and "regex" in complaint:
@@ -245,9 +297,23 @@ def _run_ripgrep(argv: tuple[str, ...], root: str, max_matches: int) -> Iterator
 
 def _decode_text(value: dict[str, str]) -> str:
     """Return the text of a value of ripgrep, which gives base64 where it is not UTF-8."""
-    if "text" in value:
-        return value["text"]
-    return binascii.a2b_base64(value["bytes"]).decode(errors="replace")
+    return value["text"] if "text" in value else _encode_value(value).decode(errors="replace")
+
+
+def _clipped_line(lines: dict[str, str], submatches: list[dict[str, Any]]) -> str:
+    """Return the line, or the part of it around its first match."""
+    text = _decode_text(lines).removesuffix("\n").removesuffix("\r")
+    if len(text) <= MAX_LINE_LENGTH:
+        return text
+    at = submatches[0]["start"] if submatches else 0  # in bytes
+    before = _encode_value(lines)[:at].decode(errors="replace")
+    first = max(0, min(len(before) - MAX_LINE_LENGTH // 4, len(text) - MAX_LINE_LENGTH))
+    last = first + MAX_LINE_LENGTH
+    return ("..." if first else "") + text[first:last] + ("..." if last < len(text) else "")
+
+
+def _encode_value(value: dict[str, str]) -> bytes:
+    return value["text"].encode() if "text" in value else binascii.a2b_base64(value["bytes"])
 
 
 # ---------------------------------------------------------------- requests
@@ -264,8 +330,7 @@ def grep(request: dict[str, Any]) -> dict[str, Any]:
     walk = Walk(request["root"], request["include"], request["only"], largest, excluded)
     limit = request["limit"]
     lines = matching_lines(walk, request["pattern"], limit + 1)
-    matches = ((path, line, clip_line(text)) for path, line, text in lines)
-    found, more = _limit_results(matches, limit, lambda match: len(match[0]) + len(match[2]))
+    found, more = _limit_results(lines, limit, lambda match: len(match[0]) + len(match[2]))
     shown = [{"path": path, "line": line, "text": text} for path, line, text in found]
     return {"matches": shown, "truncated": more, "left_out": walk.left_out}
 
@@ -280,11 +345,6 @@ def _limit_results(found: Iterator[Any], limit: int, size: Callable[[Any], int])
             return kept, True
         kept.append(one)
     return kept, False
-
-
-def clip_line(line: str) -> str:
-    line = line.removesuffix("\r")
-    return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}..."
 
 
 def handle_request(request: dict[str, Any]) -> dict[str, Any]:

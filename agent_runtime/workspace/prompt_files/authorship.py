@@ -23,15 +23,14 @@ from agent_common.telemetry import logger
 
 from ...ports import Clock
 from ..home import Home
+from .package_walk import package_files
 
 INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
 """Names of files with instructions for a folder, in the order in which one folder's files are shown."""
 PACKAGE_FOLDERS = (".agents/skills", ".claude/skills")
 """Where a workspace has its skill packages."""
 NOTES = ("learnings/corrections.md", "learnings/errors.md")
-PACKAGE_FILE = "SKILL.md"
 _TOP = (*INSTRUCTION_NAMES, "SOUL.md", "USER.md", "MEMORY.md")
-MAX_PACKAGES = 400
 MAX_RECORDS = 2000
 """Files on record; the oldest are dropped beyond it."""
 
@@ -196,10 +195,10 @@ def _own(home: Home) -> frozenset[str]:
 
 def _package_files(folder: Path) -> Iterator[Path]:
     try:
-        names = sorted(os.listdir(folder))[:MAX_PACKAGES]
+        names = sorted(os.listdir(folder))
     except OSError:
         return
-    yield from (folder / name / PACKAGE_FILE for name in names)
+    yield from (folder / at / name for at, name in package_files(folder, iter(names)))
 
 
 def _state_of(path: Path) -> State | None:

@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
-from agent_runtime.ports import LoadedSkill, ToolContext, ToolResult
+from agent_runtime.ports import LoadedSkill, PackageCatalog, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import ToolRegistry, builtin_tools
 
@@ -27,6 +27,9 @@ class Shelf:
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
         return [(name, "For tests.") for name in self._packages]
+
+    def catalog(self) -> PackageCatalog:
+        return PackageCatalog([{"name": name, "description": "For tests."} for name in self._packages])
 
     async def load(self, name: str, context: ToolContext) -> LoadedSkill:
         return self._packages[name]

@@ -117,12 +117,62 @@ def naive(parts: list[str], pattern: list[str]) -> bool:
     return bool(parts) and pattern[0] in ("*", parts[0]) and naive(parts[1:], pattern[1:])
 
 
+WEB = (
+    "src/app/[id]/page.tsx",
+    "src/app/d/page.tsx",
+    "src/app/i/page.tsx",
+    "src/app/[...slug]/page.tsx",
+    "src/app/s/page.tsx",
+    "src/app/[[...all]]/page.tsx",
+    "src/app/(group)/[id]/edit.tsx",
+    "src/app/(group)/d/edit.tsx",
+    "src/pages/[id].tsx",
+    "src/pages/d.tsx",
+    "lib/d/page.tsx",
+    "data/a1.csv",
+    "data/b1.csv",
+)
+BRACKETS = [
+    ("src/app/[id]/*", ["src/app/[id]/page.tsx"]),
+    ("src/app/[id]/page.tsx", ["src/app/[id]/page.tsx"]),
+    ("src/app/[...slug]/*.tsx", ["src/app/[...slug]/page.tsx"]),
+    ("src/app/[[...all]]/*.tsx", ["src/app/[[...all]]/page.tsx"]),
+    ("src/app/(group)/[id]/*", ["src/app/(group)/[id]/edit.tsx"]),
+    ("**/[id]/*", ["src/app/(group)/[id]/edit.tsx", "src/app/[id]/page.tsx"]),
+    ("**/[id]/*.css", []),
+    ("src/pages/[id].tsx", ["src/pages/[id].tsx"]),
+    ("src/pages/[id]*", ["src/pages/[id].tsx"]),
+    ("[id].tsx", ["src/pages/[id].tsx"]),
+    ("src/**/[id]/{page,edit}.tsx", ["src/app/(group)/[id]/edit.tsx", "src/app/[id]/page.tsx"]),
+    ("data/[ab]1.csv", ["data/a1.csv", "data/b1.csv"]),
+    ("data/[!a]1.csv", ["data/b1.csv"]),
+    ("[a-e]*/[b]1.csv", ["data/b1.csv"]),
+    ("lib/[cd]/*", ["lib/d/page.tsx"]),
+    ("src/[a]*/[id]/*", ["src/app/[id]/page.tsx"]),
+    ("src/app/[[]id]/*", ["src/app/[id]/page.tsx"]),
+]
+
+
+@pytest.fixture
+def web_tree(tmp_path: Path) -> Path:
+    for name in WEB:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"of {name}\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("pattern", "found"), BRACKETS)
+def test_brackets_are_a_name_where_one_is_written_so(web_tree: Path, pattern: str, found: list[str]) -> None:
+    assert glob(web_tree, pattern)["entries"] == found
+    assert [match["path"] for match in grep(web_tree, "of", include=pattern)["matches"]] == found
+
+
 @given(
     st.lists(st.sampled_from("ab"), min_size=1, max_size=5),
     st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5),
 )
 def test_matching_agrees_with_a_naive_one(parts: list[str], pattern: list[str]) -> None:
-    glob = search_worker.Glob(pattern)
+    glob = search_worker.Glob(pattern, {})
     at = glob.start
     for folder in parts[:-1]:
         at = glob.descend(at, folder)
@@ -171,6 +221,7 @@ def test_grep(tree: Path) -> None:
         ("a/one.txt", 1, "hello"),
         ("a/one.txt", 4, "hello again"),
         ("long.txt", 1, "hello" + "x" * 495 + "..."),
+        ("utf16.txt", 1, "hello"),
         ("with\nnewline.txt", 1, "hello"),
     ]
     assert not found["truncated"]
@@ -232,3 +283,47 @@ def test_the_program_reads_a_request_and_writes_an_answer(tree: Path, monkeypatc
         ".git (skipped)", "node_modules (skipped)"
     ]}  # fmt: skip
     assert io.StringIO(done.stderr).read() == ""
+
+
+@pytest.mark.parametrize("at", [0, 100, 400, 250_000, 299_990])
+@pytest.mark.parametrize("around", ["x", "é", "日"])
+def test_a_long_line_is_shown_where_it_matches(tmp_path: Path, at: int, around: str) -> None:
+    (tmp_path / "long.txt").write_text(f"{around * at}heron{around * (300_000 - at)}\nshort heron\n")
+    first, second = grep(tmp_path, "her.n")["matches"]
+    assert "heron" in first["text"]
+    assert len(first["text"]) <= search_worker.MAX_LINE_LENGTH + 6
+    assert first["text"].startswith("...") is (at > search_worker.MAX_LINE_LENGTH // 4)
+    assert second["text"] == "short heron"
+
+
+def test_a_long_line_that_is_no_utf_8_is_shown_where_it_matches(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_bytes(b"\xe9" * 9000 + b"heron" + b"\xe9" * 9000)
+    [match] = grep(tmp_path, "heron")["matches"]
+    assert "heron" in match["text"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_text_with_a_byte_order_mark_is_searched(tmp_path: Path, encoding: str) -> None:
+    mark = "" if encoding in ("utf-16", "utf-8-sig") else "\ufeff"
+    (tmp_path / "it.txt").write_bytes(f"{mark}first\r\nheron § é\r\n".encode(encoding))
+    found = grep(tmp_path, "^heron")
+    assert found["matches"] == [{"path": "it.txt", "line": 2, "text": "heron § é"}]
+    assert found["left_out"] == []
+    assert grep(tmp_path, "^first")["matches"][0]["line"] == 1
+
+
+UNSEARCHED = {
+    "utf-16 without a mark": "heron".encode("utf-16-le"),
+    "utf-32": "heron".encode("utf-32"),
+    "an image": b"\x89PNG\r\n\x1a\n\0\0\0\rheron",
+}
+
+
+@pytest.mark.parametrize("content", UNSEARCHED.values(), ids=UNSEARCHED.keys())
+@pytest.mark.parametrize("only", [None, "it"])
+def test_a_file_that_is_passed_over_is_named(tmp_path: Path, content: bytes, only: str | None) -> None:
+    (tmp_path / "it").write_bytes(content)
+    (tmp_path / "other").write_text("heron\n")
+    found = grep(tmp_path, "heron", only=only)
+    assert found["left_out"] == ["it (binary)"]
+    assert [match["path"] for match in found["matches"]] == ([] if only else ["other"])

@@ -100,7 +100,7 @@ def test_nothing_is_found_twice(tmp_path: Path, inner: str, caplog: pytest.LogCa
 
 def test_the_search_goes_no_higher_than_the_workspace(ground: Ground) -> None:
     package(ground.workspace.parent / ".agents" / "skills", "above")
-    package(ground.project / "group", "deeper")
+    package(ground.workspace.parent / "skills", "beside")
     assert ground.names() == []
 
 

@@ -1,0 +1,150 @@
+"""Packages as they are published: whatever the case of their file, the depth of their folder, and their front matter,
+they are loaded, or what keeps them from it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_common.protocol.authority import Authority
+from agent_runtime.errors import ToolFailure
+from agent_runtime.tools.agent.skill import skill_tool
+
+from .shelves import Ground, package
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path)
+
+
+def publish(folder: Path, at: str, head: str, body: str = "Do it.") -> Path:
+    path = folder / at
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\n{head}\n---\n{body}\n")
+    return path
+
+
+HEAD = "name: pdf-report\ndescription: Makes reports."
+
+
+@pytest.mark.parametrize("file", ["SKILL.md", "skill.md", "Skill.md", "SKILL.MD", "sKiLl.mD"])
+def test_the_file_may_be_written_in_any_case(ground: Ground, file: str) -> None:
+    publish(ground.project, f"pdf-report/{file}", HEAD)
+    assert ground.names() == ["pdf-report"]
+    assert not ground.library.catalog().faults
+
+
+@pytest.mark.parametrize(
+    "at", ["pdf-report", "acme/pdf-report", "acme/skills/pdf-report", "acme/tools/skills/pdf-report"]
+)
+@pytest.mark.parametrize("where", ["project", "user", "more"])
+def test_packages_of_many_authors_lie_deeper(ground: Ground, at: str, where: str) -> None:
+    publish(getattr(ground, where), f"{at}/SKILL.md", HEAD)
+    assert ground.names() == ["pdf-report"]
+
+
+def test_what_lies_in_a_package_or_too_deep_is_none(ground: Ground) -> None:
+    publish(ground.project, "outer/SKILL.md", "name: outer\ndescription: Outer.")
+    publish(ground.project, "outer/examples/inner/SKILL.md", "name: inner\ndescription: Inner.")
+    publish(ground.project, "a/b/c/d/deep/SKILL.md", "name: deep\ndescription: Deep.")
+    publish(ground.project, "a/node_modules/foreign/SKILL.md", "name: foreign\ndescription: Foreign.")
+    publish(ground.project, "a/.git/hidden/SKILL.md", "name: hidden\ndescription: Hidden.")
+    assert ground.names() == ["outer"]
+
+
+def test_a_package_that_lies_higher_comes_first(ground: Ground) -> None:
+    publish(ground.project, "acme/pdf-report/SKILL.md", "name: pdf-report\ndescription: Deeper.")
+    publish(ground.project, "pdf-report/SKILL.md", "name: pdf-report\ndescription: Higher.")
+    assert dict(ground.library.list_packages())["pdf-report"] == "Higher."
+    [fault] = ground.library.catalog().faults
+    assert (Path(fault.path), fault.loaded) == (ground.project / "acme" / "pdf-report", False)
+
+
+def test_links_are_followed_where_no_agent_can_make_them(ground: Ground, tmp_path: Path) -> None:
+    publish(tmp_path / "repository", "skills/pdf-report/SKILL.md", HEAD)
+    for folder in (ground.project, ground.user):
+        folder.mkdir(parents=True)
+    (ground.project / "acme").symlink_to(tmp_path / "repository")
+    assert ground.names() == []
+    (ground.user / "acme").symlink_to(tmp_path / "repository")
+    assert ground.names() == ["pdf-report"]
+
+
+@pytest.mark.parametrize("written", ["PDF Report", "pdf_report", "", "PDF-Report", "-pdf", "päge", "x" * 80, "[pdf]"])
+@pytest.mark.parametrize("folder", ["pdf-report", "PDF Report", "pdf_report"])
+def test_a_package_without_a_valid_name_is_called_as_its_folder(ground: Ground, written: str, folder: str) -> None:
+    head = f"name: {written}\n" if written else ""
+    publish(ground.project, f"{folder}/SKILL.md", f"{head}description: Makes reports.")
+    assert ground.names() == ["pdf-report"]
+    catalog = ground.library.catalog()
+    [found] = [one for one in catalog.packages if one["name"] == "pdf-report"]
+    assert "it is called pdf-report, as its folder" in found["warning"]
+    [fault] = catalog.faults
+    assert fault.loaded
+    assert fault.reason == found["warning"]
+
+
+def test_a_package_without_any_name_is_told_with_the_cure(ground: Ground) -> None:
+    publish(ground.project, "报告/SKILL.md", "name: 报告\ndescription: Makes reports.")
+    assert ground.names() == []
+    [fault] = ground.library.catalog().faults
+    assert not fault.loaded
+    assert "rename one of them" in fault.reason
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "[beta] Makes minutes: dates, names.",
+        "[beta]",
+        "{draft} Makes minutes: dates.",
+        "- Makes minutes: dates.",
+        "Makes minutes: dates, names.",
+        "*Makes* `minutes`: @all, %d",
+        "> 100 pages: minutes",
+        "'Makes' minutes: dates",
+        "Makes minutes # and more: dates",
+        "yes",
+    ],
+)
+def test_a_description_is_text_however_yaml_reads_it(ground: Ground, written: str) -> None:
+    publish(ground.project, "minutes/SKILL.md", f"name: minutes\ndescription: {written}")
+    found = dict(ground.library.list_packages()).get("minutes", str(ground.library.catalog().faults))
+    assert found == written.partition(" #")[0]
+
+
+@pytest.mark.parametrize("yes", ["true", "True", "yes", "'true'", "on"])
+async def test_a_package_for_people_is_not_offered_and_can_be_named(ground: Ground, yes: str) -> None:
+    publish(ground.project, "deploy/SKILL.md", f"name: deploy\ndescription: Deploys.\ndisable-model-invocation: {yes}")
+    package(ground.project, "open")
+    offered = ground.library.offered(Authority(), {"skill"})
+    assert [one.name for one in offered if not one.person_only and one.source != "bundled"] == ["open"]
+    assert ground.names() == ["open"]
+    [found] = [one for one in ground.library.catalog().packages if one["name"] == "deploy"]
+    assert found["invocation"] == "person"
+    context = ground.context(deploy="project:.agents/skills", open="project:.agents/skills")
+    loaded = await skill_tool(ground.library).run({"name": "deploy"}, context)
+    assert "Do it." in str(loaded)
+    with pytest.raises(ToolFailure) as refused:
+        await skill_tool(ground.library).run({"name": "other"}, context)
+    assert "open" in refused.value.message
+    assert "deploy" not in refused.value.message
+
+
+@pytest.mark.parametrize("no", ["false", "no", "", "[]"])
+def test_any_other_value_offers_it(ground: Ground, no: str) -> None:
+    publish(ground.project, "deploy/SKILL.md", f"name: deploy\ndescription: Deploys.\ndisable-model-invocation: {no}")
+    assert ground.names() == ["deploy"]
+
+
+def test_a_package_that_is_not_loaded_is_told_with_the_reason(ground: Ground) -> None:
+    publish(ground.project, "empty/SKILL.md", "name: empty")
+    (ground.project / "plain").mkdir()
+    (ground.project / "plain" / "skill.md").write_text("Just text.")
+    faults = {Path(one.path).name: one for one in ground.library.catalog().faults}
+    assert faults.keys() == {"empty", "plain"}
+    assert faults["empty"].reason == "description: is missing; add it to the front matter"
+    assert "must begin with front matter" in faults["plain"].reason
+    assert not any(one.loaded for one in faults.values())
