@@ -15,6 +15,8 @@ from agent_host.settings import HostSettings
 from agent_runtime.settings import Settings as GuestSettings
 
 ROOT = Path(__file__).parents[3]
+OF_THE_ENVIRONMENT = {"ca_file"}
+"""Read there by `agent_common.net`, for programs without settings too."""
 
 
 def loads(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -47,7 +49,7 @@ def unread(settings: type[BaseModel], package: str, holder: str = "settings") ->
     properties = derived(folder / "settings.py")
     while fresh := {field for name in read & properties.keys() for field in properties[name]} - read:
         read |= fresh
-    return set(settings.model_fields) - read
+    return set(settings.model_fields) - read - OF_THE_ENVIRONMENT
 
 
 @pytest.mark.parametrize(
