@@ -14,11 +14,12 @@ from agent_common.backoff import Backoff
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 
-from . import activity, fleet, health, listener, proxy, results, token_routes
-from .access import AccessGuard, TokenStore
+from . import activity, blackboard, fleet, health, listener, proxy, results, token_routes
+from .access import AccessGuard, Teams, TokenStore
 from .activity import Activity
+from .blackboard import Blackboard
 from .budget import DescriptorBudget
-from .database import HostDatabase, PruningLimits
+from .database import BatchWriter, HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
 from .fleet import (
     EXTERNAL,
@@ -54,7 +55,15 @@ from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, Callback
 from .retention import LedgerRetention
 from .settings import HostSettings
 
-_ROUTERS = (fleet.router, listener.router, activity.router, results.router, token_routes.router, health.router)
+_ROUTERS = (
+    fleet.router,
+    listener.router,
+    activity.router,
+    results.router,
+    blackboard.router,
+    token_routes.router,
+    health.router,
+)
 Announce = Callable[[str | None], None]
 """Called when the host is open, with the operator's token if it was just created, else None."""
 
@@ -203,6 +212,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     external = work.drivers[EXTERNAL]
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
+    _open_shared(app, stack, work)
     _open_results(app, stack, work, bridge.listener)
     await bridge.listener.open()
     stack.push_async_callback(bridge.listener.close)
@@ -230,6 +240,16 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     app.state.fleet, app.state.listener = work.fleet, bridge.listener
     app.router.routes.insert(0, gateway.route())
     return restorer
+
+
+def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
+    """Open what the agents of a team share."""
+    app.state.teams = Teams(work.database, work.clock)
+    writer = BatchWriter(work.database, "shared")
+    stack.push_async_callback(writer.close)
+    board = app.state.blackboard = Blackboard(work.database, writer, work.clock)
+    stack.push_async_callback(board.close)
+    board.start()
 
 
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:
