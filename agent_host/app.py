@@ -15,11 +15,12 @@ from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 from agent_common.protocol.hub import HubUnavailable
 
-from . import activity, fleet, health, hub, listener, proxy, results, token_routes
-from .access import AccessGuard, TokenStore
+from . import activity, blackboard, fleet, health, hub, listener, proxy, results, token_routes
+from .access import AccessGuard, Teams, TokenStore
 from .activity import Activity
+from .blackboard import Blackboard
 from .budget import DescriptorBudget
-from .database import HostDatabase, PruningLimits
+from .database import BatchWriter, HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
 from .errors import Unavailable
 from .fleet import (
@@ -63,6 +64,7 @@ _ROUTERS = (
     hub.router,
     activity.router,
     results.router,
+    blackboard.router,
     token_routes.router,
     health.router,
 )
@@ -214,6 +216,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     external = work.drivers[EXTERNAL]
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
+    _open_shared(app, stack, work)
     _open_results(app, stack, work, bridge.listener)
     agents = app.state.hub = await _open_hub(work)
     stack.push_async_callback(agents.close)
@@ -263,6 +266,16 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
 async def _open_hub(work: _Work) -> Hub:
     limits = HubLimits(max_attempts=work.settings.hub_max_attempts)
     return await Hub.open_store(SqlStore(work.database), clock=work.clock, limits=limits)
+
+
+def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
+    """Open what the agents of a team share."""
+    app.state.teams = Teams(work.database, work.clock)
+    writer = BatchWriter(work.database, "shared")
+    stack.push_async_callback(writer.close)
+    board = app.state.blackboard = Blackboard(work.database, writer, work.clock)
+    stack.push_async_callback(board.close)
+    board.start()
 
 
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from .blackboard import ChangeList, Claim, ClaimRequest, Entry, EntryList, PutEntry
 from .chunks import chunk_adapter
 from .compaction import CompactReply
 from .http.chat import (
@@ -49,6 +50,7 @@ _MESSAGES = (
     *(Permissions, PermissionsUpdate, RequirementSet),
     *(AgentStatus, Capabilities, ModelCard, Problem),
     WorkspaceListing,
+    *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),
 )
 
 

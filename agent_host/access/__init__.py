@@ -4,13 +4,18 @@ from .agent_ids import OPERATOR, check_agent_id
 from .guard import AccessGuard, HostCaller, identify, identify_person, require_operator, require_person
 from .named_user import speaking_user, visible_users
 from .scope import TokenScope, check_scope, parse_duration
+from .team_member import TeamMember, identify_member
+from .teams import DEFAULT_TEAM, Teams
 from .tokens import TokenInfo, TokenStore, is_token_id
 from .users import UserSet, check_user_name, parse_users
 
 __all__ = [
+    "DEFAULT_TEAM",
     "OPERATOR",
     "AccessGuard",
     "HostCaller",
+    "TeamMember",
+    "Teams",
     "TokenInfo",
     "TokenScope",
     "TokenStore",
@@ -19,6 +24,7 @@ __all__ = [
     "check_scope",
     "check_user_name",
     "identify",
+    "identify_member",
     "identify_person",
     "is_token_id",
     "parse_duration",

@@ -1,7 +1,9 @@
 """The host's database: SQLAlchemy Core tables, in SQLite by default or in another database by URL."""
 
+from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
+from .mesh_tables import blackboard_changes, blackboard_entries, blackboards
 from .pruning import PruningLimits, pruning_steps, release_free_pages
 from .tables import (
     channels,
@@ -23,8 +25,12 @@ from .tables import (
 )
 
 __all__ = [
+    "BatchWriter",
     "HostDatabase",
     "PruningLimits",
+    "blackboard_changes",
+    "blackboard_entries",
+    "blackboards",
     "channels",
     "constraint_sets",
     "copy_sqlite",
@@ -36,6 +42,7 @@ __all__ = [
     "hub_envelopes",
     "hub_sessions",
     "hub_turns",
+    "lock_shared",
     "model_calls",
     "open_database",
     "pruning_steps",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from json import JSONDecodeError
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import Scope
 
+from agent_common.api import BodyRefused
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 
 from .body_limit import MAX_BODY
@@ -21,22 +22,31 @@ BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=20_000)
 class JsonRoute(APIRoute):
     """The route class of all routers with bodies: `APIRouter(route_class=JsonRoute)`."""
 
+    limits: ClassVar[JsonLimits] = BODY_LIMITS
+    """Of a body."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        handle, limits = super().get_route_handler(), self.limits
 
         async def checked(request: Request) -> Response:
             _set_json_content_type(request.scope)
-            return await handle(_Checked(request.scope, request.receive))
+            checking = _Checked(request.scope, request.receive)
+            checking.limits = limits
+            return await handle(checking)
 
         return checked
 
 
 class _Checked(Request):
+    limits: JsonLimits
+
     async def json(self) -> Any:
-        """Parse the body. Raises JSONDecodeError, which FastAPI reports as a fault of the body."""
+        """Parse the body. Raises BodyRefused, and JSONDecodeError, which FastAPI reports as a fault of the body."""
         try:
-            return await read_json_async(await self.body(), BODY_LIMITS)
+            return await read_json_async(await self.body(), self.limits)
         except JsonRefused as refusal:
+            if refusal.code == "too_large":
+                raise BodyRefused(413, "body_too_large", str(refusal)) from None
             raise JSONDecodeError(str(refusal), "", 0) from None
 
 

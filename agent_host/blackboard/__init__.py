@@ -1,0 +1,6 @@
+"""The blackboard: what the agents of a team share under keys (docs/reference/blackboard.md)."""
+
+from .blackboard import Blackboard
+from .routes import router
+
+__all__ = ["Blackboard", "router"]

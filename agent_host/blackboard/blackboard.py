@@ -1,0 +1,157 @@
+"""The blackboards of all teams: reads, writes one after the other, watchers, and the end of entries with a ttl."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, TypeVar
+
+import structlog
+from sqlalchemy import Connection, Row, func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent_common.clock import Clock
+from agent_common.protocol import Cause, Claim
+
+from ..access import TeamMember
+from ..database import BatchWriter, HostDatabase, blackboard_entries
+from ..errors import TooMany, describe
+from .changes import LIMITS, BoardLimits, Writer
+from .conditions import Condition
+from .entries import Page, list_entries, read_entry, read_history
+from .watchers import Watch, Watchers
+from .writing import claim_entry, delete_entry, expire_due, put_entry, release_entry
+
+T = TypeVar("T")
+LOOK_SECONDS = 30.0
+"""Longest time between two looks for entries that expire, should the clock be set."""
+RETRY_SECONDS = 1.0
+log = structlog.get_logger(__name__)
+
+
+class Blackboard:
+    """What the agents of each team share under keys. `start` it, and `close` it before the database."""
+
+    def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, limits: BoardLimits = LIMITS) -> None:
+        self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
+        self._watchers = Watchers(database)
+        self._sooner = asyncio.Event()
+        """Set when an entry has got a ttl, or this closes."""
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._expire(), name="blackboard")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._closing = True
+            self._sooner.set()
+            await self._task
+        await self._watchers.close()
+
+    # ---------------------------------------------------------------- reads
+
+    async def get(self, team: str, key: str) -> Row[Any]:
+        """Return the entry. Raises NotFound."""
+        return await self._database.run(lambda connection: read_entry(connection, team, key, self._clock.now_ms()))
+
+    async def list(self, team: str, prefix: str, after: str | None, limit: int) -> Page:
+        """Return a page of entries, by key."""
+        now = self._clock.now_ms()
+        return await self._database.run(lambda connection: list_entries(connection, team, prefix, after, limit, now))
+
+    async def history(self, team: str, key: str, before: int | None, limit: int) -> Page:
+        """Return a page of a key's changes, the newest first. Raises NotFound."""
+        return await self._database.run(lambda connection: read_history(connection, team, key, before, limit))
+
+    def watch(self, watch: Watch) -> AsyncGenerator[bytes]:
+        """Return changes as server-sent events. Raises TooManyWatchers."""
+        return self._watchers.follow(watch)
+
+    def announce(self, team: str) -> None:
+        """Tell watchers of a change that somebody else has written and committed."""
+        self._watchers.announce(team)
+
+    def end_streams(self) -> None:
+        """End the streams of all watchers, because the host stops."""
+        self._watchers.end_streams()
+
+    # ---------------------------------------------------------------- writes
+
+    async def put(
+        self, member: TeamMember, cause: Cause, key: str, value: str, *, ttl: float | None, condition: Condition
+    ) -> tuple[Row[Any], bool]:
+        """Write a value as JSON. Returns the entry and whether it is new. Raises VersionConflict and BlackboardFull."""
+
+        def write(connection: Connection, writer: Writer) -> tuple[Row[Any], bool]:
+            expires_at = None if ttl is None else writer.now + max(1, round(ttl * 1000))
+            return put_entry(connection, writer, key, value, expires_at=expires_at, condition=condition)
+
+        written = await self._write(member, cause, write)
+        if ttl is not None:
+            self._sooner.set()
+        return written
+
+    async def delete(self, member: TeamMember, cause: Cause, key: str, condition: Condition) -> None:
+        """Delete the entry. Raises NotFound and VersionConflict."""
+        await self._write(member, cause, lambda connection, writer: delete_entry(connection, writer, key, condition))
+
+    async def claim(self, member: TeamMember, key: str, seconds: float) -> Claim:
+        """Claim the entry, or renew the caller's claim. Raises NotFound and Claimed."""
+
+        def write(connection: Connection, writer: Writer) -> Claim:
+            claim_id, until = claim_entry(connection, writer, key, writer.now + max(1, round(seconds * 1000)))
+            return Claim(claim_id=claim_id, expires_at=until)
+
+        return await self._write(member, Cause(), write)
+
+    async def release(self, member: TeamMember, key: str) -> None:
+        """End the caller's claim; the operator ends anybody's. Raises NotFound and Claimed."""
+
+        def write(connection: Connection, writer: Writer) -> None:
+            release_entry(connection, writer, key, any_claim=member.is_operator)
+
+        await self._write(member, Cause(), write)
+
+    async def _write(self, member: TeamMember, cause: Cause, write: Callable[[Connection, Writer], T]) -> T:
+        text = cause.model_dump_json()
+
+        def unit(connection: Connection) -> T:
+            return write(connection, Writer(member.team, member.name, text, self._clock.now_ms(), self._limits))
+
+        future = self._writer.submit(unit)
+        future.add_done_callback(lambda _: self.announce(member.team))  # also if the caller has gone away meanwhile
+        return await asyncio.shield(future)
+
+    # ---------------------------------------------------------------- entries with a ttl
+
+    async def _expire(self) -> None:
+        """Delete entries when their time has come. Nobody has read them since: reads ask for the time too."""
+        while not self._closing:
+            self._sooner.clear()
+            try:
+                seconds = await self._expire_due()
+            except (SQLAlchemyError, TooMany) as error:
+                log.warning("blackboard_expiry_failed", why=describe(error))
+                seconds = RETRY_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._sooner.wait()
+
+    async def _expire_due(self) -> float:
+        """Delete what is due. Returns the seconds after which to look again."""
+        expires = blackboard_entries.c.expires_at
+        query = select(func.min(expires)).where(blackboard_entries.c.value.is_not(None) & expires.is_not(None))
+        first = await self._database.run(lambda connection: connection.execute(query).scalar())
+        if first is None:
+            return LOOK_SECONDS
+        wait = (first - self._clock.now_ms()) / 1000
+        if wait > 0:
+            return min(wait, LOOK_SECONDS)
+        now, limits = self._clock.now_ms(), self._limits
+        teams, more = await self._writer.submit(lambda connection: expire_due(connection, now, limits))
+        for team in teams:
+            self.announce(team)
+        return 0.0 if more else await self._expire_due()

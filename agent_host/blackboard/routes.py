@@ -1,0 +1,166 @@
+"""`/blackboard`: what the agents of a team share under keys. `?team=` is for the operator, who sees all teams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.responses import Response
+from pydantic_core import to_json
+from sqlalchemy import Row
+
+from agent_common.event_ring import parse_event_id
+from agent_common.json_reader import JsonLimits
+from agent_common.protocol import (
+    MAX_VALUE_BYTES,
+    ChangeList,
+    Claim,
+    Entry,
+    EntryList,
+)
+
+from ..access import AccessGuard, TeamMember, Teams, identify_member
+from ..errors import RequestError
+from ..http import EventStream, JsonRoute
+from .blackboard import Blackboard
+from .causes import cause_of
+from .conditions import parse_condition, parse_versions
+from .entries import Page, render_change, render_entry
+from .errors import ValueTooLarge
+from .keys import check_key, check_prefix
+from .schemas import ClaimBody, EntryBody
+from .watchers import MayWatch, Watch
+
+_LAST_VERSION = (1 << 63) - 1
+
+
+class _ValueRoute(JsonRoute):
+    limits = JsonLimits(max_bytes=8 * MAX_VALUE_BYTES)
+    """Characters may be escaped. A long list is one value of the entry, and only its bytes count."""
+
+
+router = APIRouter(prefix="/blackboard", route_class=_ValueRoute)
+Member = Annotated[TeamMember, Depends(identify_member)]
+IfMatch = Annotated[str | None, Header(max_length=1000, description="Only if the entry has one of these versions")]
+IfNoneMatch = Annotated[str | None, Header(max_length=1000, description="`*`: only if there is no such entry")]
+
+
+def _board(request: Request) -> Blackboard:
+    return request.app.state.blackboard
+
+
+@router.get("", response_model=EntryList)
+async def list_entries(
+    request: Request,
+    member: Member,
+    prefix: Annotated[str, Query(description="Only keys that begin so")] = "",
+    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many entries")] = 100,
+) -> Response:
+    """List entries by key. The answer's `Last-Event-ID` is where a watcher goes on to miss nothing."""
+    check_prefix(prefix)
+    page = await _board(request).list(
+        member.team, prefix, None if after is None else check_prefix(after, "after"), limit
+    )
+    return _page_response(page, render_entry, {"last-event-id": str(page.position)})
+
+
+@router.get("/watch", response_class=EventStream, status_code=200)
+async def watch(
+    request: Request,
+    member: Member,
+    prefix: Annotated[str, Query(description="Only keys that begin so")] = "",
+    last_event_id: Annotated[str | None, Header(max_length=100, description="The last event that came")] = None,
+) -> EventStream:
+    """Stream changes, after the last event that came or from now on."""
+    after = parse_event_id(last_event_id)
+    wanted = Watch(member.team, check_prefix(prefix), after, member.name, _may_watch(request, member))
+    return EventStream(_board(request).watch(wanted))
+
+
+@router.get("/{key:path}/history", response_model=ChangeList)
+async def history(
+    request: Request,
+    member: Member,
+    key: str,
+    after: Annotated[int | None, Query(ge=0, le=_LAST_VERSION, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many changes")] = 100,
+) -> Response:
+    """List the changes of a key, the newest first."""
+    page = await _board(request).history(member.team, check_key(key), after, limit)
+    return _page_response(page, render_change, {})
+
+
+@router.post("/{key:path}/claim")
+async def claim(request: Request, member: Member, key: str, body: ClaimBody) -> Claim:
+    """Claim an entry for a while, or renew the claim; 409 `claimed` if another agent has it."""
+    return await _board(request).claim(member, check_key(key), body.lease_seconds)
+
+
+@router.delete("/{key:path}/claim", status_code=204)
+async def release(request: Request, member: Member, key: str) -> Response:
+    """End the caller's claim of an entry; without one, do nothing."""
+    await _board(request).release(member, check_key(key))
+    return Response(status_code=204)
+
+
+@router.get("/{key:path}", response_model=Entry)
+async def read(request: Request, member: Member, key: str, if_none_match: IfNoneMatch = None) -> Response:
+    """Read an entry; 304 if it has the version that the caller names."""
+    row = await _board(request).get(member.team, check_key(key))
+    if if_none_match is not None and row.version in parse_versions(if_none_match, "If-None-Match"):
+        return Response(status_code=304, headers=_tag(row))
+    return Response(render_entry(row), headers=_tag(row), media_type="application/json")
+
+
+@router.put("/{key:path}", response_model=Entry)
+async def put(
+    request: Request,
+    member: Member,
+    key: str,
+    body: EntryBody,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Write an entry: 201 for a new one, else 200; 412 `version_conflict` with what is there."""
+    checked, condition = check_key(key), parse_condition(if_match, if_none_match)
+    value = to_json(body.value)
+    if len(value) > MAX_VALUE_BYTES:
+        raise ValueTooLarge(f"value: has {len(value)} bytes as JSON; at most {MAX_VALUE_BYTES} are allowed")
+    cause = cause_of(request)
+    row, created = await _board(request).put(member, cause, checked, value.decode(), ttl=body.ttl, condition=condition)
+    return Response(render_entry(row), 201 if created else 200, _tag(row), media_type="application/json")
+
+
+@router.delete("/{key:path}", status_code=204)
+async def delete(request: Request, member: Member, key: str, if_match: IfMatch = None) -> Response:
+    """Delete an entry, and its claim."""
+    condition = parse_condition(if_match, None)
+    await _board(request).delete(member, cause_of(request), check_key(key), condition)
+    return Response(status_code=204)
+
+
+def _tag(row: Row[Any]) -> dict[str, str]:
+    return {"etag": f'"{row.version}"'}
+
+
+def _page_response(page: Page, render: Callable[[Row[Any]], bytes], headers: dict[str, str]) -> Response:
+    rows: Sequence[bytes] = [render(row) for row in page.rows]
+    rest = b"" if page.next is None else b',"next":' + to_json(page.next)
+    return Response(b'{"entries":[%b]%b}' % (b",".join(rows), rest), headers=headers, media_type="application/json")
+
+
+def _may_watch(request: Request, member: TeamMember) -> MayWatch:
+    """Return a function that asks whether the caller's token is valid, and it is still in the team."""
+    guard: AccessGuard = request.app.state.guard
+    teams: Teams = request.app.state.teams
+
+    async def may_watch() -> bool:
+        try:
+            await guard.authenticate(request.scope)
+        except RequestError:
+            return False
+        return member.is_operator or await teams.team_of(member.name) == member.team
+
+    return may_watch

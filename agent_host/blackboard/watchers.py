@@ -1,0 +1,149 @@
+"""Watchers of blackboards: each has a place in the log of its team, and gets what comes after it in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic_core import to_json
+
+from agent_common.event_ring import EVENTS_LOST, HEARTBEAT_SECONDS, TooManyWatchers
+from agent_common.net import ShareCounter
+
+from ..database import HostDatabase
+from .team_feed import LoggedChange, TeamFeed, log_range, read_changes
+
+MOST_WATCHERS = 4096
+RECHECK_SECONDS = 5.0
+"""How often it is asked whether a watcher may still watch."""
+MayWatch = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched, and by whom."""
+
+    team: str
+    prefix: str
+    after: int | None
+    """The number of the last change that the watcher has; None: watch from now on."""
+    holder: str
+    may_watch: MayWatch
+    """Asked again and again; the stream ends when it says no."""
+
+
+class Watchers:
+    """The streams of all watchers."""
+
+    def __init__(self, database: HostDatabase) -> None:
+        self._database = database
+        self._feeds: dict[str, TeamFeed] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """Tasks of feeds that nobody watches any more."""
+        self._slots = ShareCounter(MOST_WATCHERS)
+        self._closed = asyncio.Event()
+
+    def announce(self, team: str) -> None:
+        """Tell those who watch the team that a change is on disk."""
+        if (feed := self._feeds.get(team)) is not None:
+            feed.announce()
+
+    def end_streams(self) -> None:
+        """End the streams of all watchers, because the host stops."""
+        self._closed.set()
+        for feed in self._feeds.values():
+            feed.news.set()
+
+    async def close(self) -> None:
+        self.end_streams()
+        await asyncio.gather(*(feed.stop() for feed in self._feeds.values()), *self._ending, return_exceptions=True)
+
+    def follow(self, watch: Watch) -> AsyncGenerator[bytes]:
+        """Return the changes of the team as server-sent events. Raises TooManyWatchers.
+
+        A watcher whose next change is no longer kept gets `events-lost`, and then what comes from now on."""
+        if not self._slots.fits(watch.holder):
+            raise TooManyWatchers(headers={"Retry-After": "5"})
+        return self._follow(watch)
+
+    async def _follow(self, watch: Watch) -> AsyncGenerator[bytes]:
+        with self._slots.hold(watch.holder) as admitted:
+            if not admitted:
+                return
+            async with self._feed_of(watch.team) as feed:
+                async for piece in self._pieces(watch, feed):
+                    yield piece
+
+    async def _pieces(self, watch: Watch, feed: TeamFeed) -> AsyncGenerator[bytes]:
+        kept = await log_range(self._database, watch.team)
+        position = kept.newest if watch.after is None else watch.after
+        yield b": watching\n"
+        if not kept.oldest - 1 <= position <= kept.newest:
+            yield _lost(position, kept.newest)
+            position = kept.newest
+        else:
+            yield _position_event(position)
+        clock = asyncio.get_running_loop().time
+        checked = sent = clock()
+        while not self._closed.is_set():
+            if clock() - checked >= RECHECK_SECONDS:
+                if not await watch.may_watch():
+                    return
+                checked = clock()
+            news = feed.news
+            found = feed.after(position)
+            if found is None and not (found := await read_changes(self._database, watch.team, position)):
+                kept = await log_range(self._database, watch.team)
+                yield _lost(position, kept.newest)
+                position = kept.newest
+            elif found:
+                position = found[-1].number
+                if body := _matching(found, watch.prefix):
+                    yield body
+                    sent = clock()
+            elif clock() - sent >= HEARTBEAT_SECONDS:
+                yield b": keep-alive\n" + _position_event(position)
+                sent = clock()
+            else:
+                await _wait(news, RECHECK_SECONDS)
+
+    @asynccontextmanager
+    async def _feed_of(self, team: str) -> AsyncGenerator[TeamFeed]:
+        newest = (await log_range(self._database, team)).newest
+        feed = self._feeds.get(team)
+        if feed is None:
+            feed = self._feeds[team] = TeamFeed(self._database, team, newest)
+        feed.watchers += 1
+        try:
+            yield feed
+        finally:
+            feed.watchers -= 1
+            if not feed.watchers and self._feeds.get(team) is feed:
+                del self._feeds[team]
+                ending = feed.stop()  # without waiting: a stream whose client has gone away may not wait any more
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+
+def _matching(found: Sequence[LoggedChange], prefix: str) -> bytes:
+    return b"".join(change.body for change in found if change.key.startswith(prefix))
+
+
+def _position_event(number: int) -> bytes:
+    """Return the number without an event: the client takes the stream up again from here."""
+    return b"id: %d\n\n" % number
+
+
+def _lost(after: int, newest: int) -> bytes:
+    facts = to_json({"kind": EVENTS_LOST, "after": after})
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (newest, EVENTS_LOST.encode(), facts)
+
+
+async def _wait(news: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await news.wait()
+    except TimeoutError:
+        return

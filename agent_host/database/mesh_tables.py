@@ -1,0 +1,60 @@
+"""The tables of what the agents of a team share. Each change here needs a new file under `migrations/versions`."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, text
+
+from .tables import metadata
+
+KEY = String(512).with_variant(String(512, collation="C"), "postgresql")
+"""A key. It is compared by its code points, as SQLite does."""
+_LIVE = text("value IS NOT NULL AND expires_at IS NOT NULL")
+_DELETED = text("value IS NULL")
+
+blackboards = Table(
+    "blackboards",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("newest", BigInteger, nullable=False, comment="number of the latest change; each is one more than the last"),
+    Column("oldest", BigInteger, nullable=False, comment="number of the oldest change that is kept"),
+    Column("entries", Integer, nullable=False, comment="how many there are, without deleted ones"),
+    Column("bytes", BigInteger, nullable=False, comment="of their values"),
+    Column("log_bytes", BigInteger, nullable=False, comment="of the changes that are kept"),
+)
+
+blackboard_entries = Table(
+    "blackboard_entries",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("key", KEY, primary_key=True),
+    # A deleted entry keeps its row as long as its last change is kept, so that its versions go on.
+    Column("value", Text, comment="JSON; null: deleted"),
+    Column("size", Integer, nullable=False, comment="bytes of the value"),
+    Column("version", BigInteger, nullable=False),
+    Column("change", BigInteger, nullable=False, comment="number of its last change"),
+    Column("updated_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("updated_by", String(100), nullable=False, comment="an agent's id, or operator"),
+    Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
+    Column("expires_at", BigInteger, comment="epoch milliseconds; null: never"),
+    Column("claim_id", String(40), comment="null: nobody has claimed it"),
+    Column("claimed_by", String(100)),
+    Column("claimed_until", BigInteger, comment="epoch milliseconds"),
+    Index("blackboard_entries_due", "expires_at", sqlite_where=_LIVE, postgresql_where=_LIVE),
+    Index("blackboard_entries_deleted", "team", "change", sqlite_where=_DELETED, postgresql_where=_DELETED),
+)
+
+blackboard_changes = Table(
+    "blackboard_changes",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", KEY, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("kind", String(10), nullable=False, comment="put, delete or expire"),
+    Column("value", Text, comment="JSON; null unless it is a put"),
+    Column("size", Integer, nullable=False, comment="bytes that it counts for in the log"),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("by", String(100), nullable=False),
+    Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
+    Index("blackboard_changes_by_key", "team", "key", "version"),
+)
