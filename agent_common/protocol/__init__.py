@@ -83,7 +83,19 @@ from .http.task import (
     new_task_id,
 )
 from .http.workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
-from .mesh import Caching, ModelCard, ModelList, Pricing, SearchHit, SearchRequest, SearchResults
+from .mesh import (
+    CALLER_HEADER,
+    SESSION_HEADER,
+    SUBAGENT_HEADER,
+    USER_HEADER,
+    Caching,
+    ModelCard,
+    ModelList,
+    Pricing,
+    SearchHit,
+    SearchRequest,
+    SearchResults,
+)
 from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
 from .permission import (
     ANY_PROGRAM,
@@ -114,6 +126,7 @@ if TYPE_CHECKING:  # imported on first use: a guest without a channel does not n
 __all__ = [
     "AGENT_PREFIX",
     "ANY_PROGRAM",
+    "CALLER_HEADER",
     "DEFAULT_WAIT_SECONDS",
     "MAX_FAULTS",
     "MAX_WAIT_SECONDS",
@@ -124,7 +137,10 @@ __all__ = [
     "NOTES_TAG",
     "PENDING_CURSOR",
     "PROBLEM_JSON",
+    "SESSION_HEADER",
+    "SUBAGENT_HEADER",
     "TITLE_CHARACTERS",
+    "USER_HEADER",
     "AbortReply",
     "Action",
     "AgentCard",

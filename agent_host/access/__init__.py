@@ -4,13 +4,16 @@ from .agent_ids import OPERATOR, check_agent_id
 from .guard import AccessGuard, HostCaller, identify, identify_person, require_operator, require_person
 from .named_user import speaking_user, visible_users
 from .scope import TokenScope, check_scope, parse_duration
+from .teams import DEFAULT_TEAM, Teams
 from .tokens import TokenInfo, TokenStore, is_token_id
 from .users import UserSet, check_user_name, parse_users
 
 __all__ = [
+    "DEFAULT_TEAM",
     "OPERATOR",
     "AccessGuard",
     "HostCaller",
+    "Teams",
     "TokenInfo",
     "TokenScope",
     "TokenStore",

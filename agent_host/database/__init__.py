@@ -4,6 +4,9 @@ from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
 from .pruning import PruningLimits, pruning_steps, release_free_pages
 from .tables import (
+    budget_spending,
+    budgets,
+    call_reserves,
     channels,
     constraint_sets,
     deleted_workspaces,
@@ -25,6 +28,9 @@ from .tables import (
 __all__ = [
     "HostDatabase",
     "PruningLimits",
+    "budget_spending",
+    "budgets",
+    "call_reserves",
     "channels",
     "constraint_sets",
     "copy_sqlite",

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
 from .shares import STEP_ROWS, SharePass
-from .tables import constraint_sets, deleted_workspaces, model_calls, task_results, work, work_audit
+from .tables import budget_spending, constraint_sets, deleted_workspaces, model_calls, task_results, work, work_audit
 
 MOST_KEPT = 10_000
 """Number of rows to keep, after which a pass over a table ends."""
@@ -48,6 +49,7 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("work_audit", SharePass(work_audit, audited.workspace, limits.rows, yields=[~decided, decided]).step),
         ("model_calls", _Walk(model_calls, model_calls.c.started_at, before).step),
         ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
+        ("budget_spending", lambda connection: _prune_spending(connection, now)),
         ("work", lambda connection: _prune_work(connection, limits, now)),
         ("task_results", lambda connection: _prune_results(connection, sent & (results.recorded_at < before))),
         ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
@@ -93,6 +95,13 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
     ids = connection.execute(old.limit(STEP_ROWS)).scalars().all()
     connection.execute(delete(work).where(work.c.request_id.in_(ids)))
     return len(ids) or None
+
+
+def _prune_spending(connection: Connection, now: int) -> int | None:
+    """Delete what budgets have used in months that are over for more than a month."""
+    month = datetime.fromtimestamp((now - 62 * DAY_MS) / 1000, UTC).strftime("%Y-%m")
+    gone = connection.execute(delete(budget_spending).where(budget_spending.c.period < month)).rowcount
+    return gone or None
 
 
 def _prune_results(connection: Connection, old: ColumnElement[bool]) -> int | None:

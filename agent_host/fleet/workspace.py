@@ -13,12 +13,12 @@ from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from agent_common.clock import Clock
 
+from ..access import DEFAULT_TEAM
 from ..database import HostDatabase, workspaces
 from ..errors import Conflict, NotFound
 
 InTransaction = Callable[[Connection], object]
 State = Literal["stopped", "starting", "running", "stopping", "failed", "deleting"]
-DEFAULT_TEAM = "default"
 DesiredState = Literal["running", "stopped"]
 
 

@@ -1,0 +1,37 @@
+"""Which team an agent belongs to: that of its workspace."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from agent_common.clock import Clock
+
+from ..database import HostDatabase, workspaces
+
+DEFAULT_TEAM = "default"
+"""The team of a new workspace, and of an agent that has none."""
+TRUST_SECONDS = 5.0
+"""How long an answer is kept, because every model call asks."""
+_MOST_KEPT = 10_000
+
+
+class Teams:
+    """Looks teams up. A change of a workspace's team counts at most `TRUST_SECONDS` later."""
+
+    def __init__(self, database: HostDatabase, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._known: dict[str, tuple[str, float]] = {}
+
+    async def team_of(self, agent_id: str) -> str:
+        """Return the agent's team."""
+        known = self._known.get(agent_id)
+        now = self._clock.monotonic()
+        if known is not None and known[1] > now:
+            return known[0]
+        query = select(workspaces.c.team).where(workspaces.c.id == agent_id)
+        found = await self._database.run(lambda connection: connection.execute(query).scalar())
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        team = found or DEFAULT_TEAM
+        self._known[agent_id] = team, now + TRUST_SECONDS
+        return team
