@@ -127,9 +127,10 @@ ModelErrorCode = Literal[
     "unknown_model",
     "context_overflow",
     "content_refused",
+    "budget_exhausted",
 ]
 """`model_unavailable`: an outage; `model_rate_limited`: too much at once; `model_quota`: nothing left to spend;
-`content_refused`: the provider does not answer to this content."""
+`content_refused`: the provider does not answer to this content; `budget_exhausted`: the mesh's budget is used up."""
 
 
 class ModelError(AgentRuntimeError):
@@ -143,8 +144,11 @@ class ModelError(AgentRuntimeError):
         transient: bool = False,
         retry_after: float | None = None,
         attempts: int | None = None,
+        limit: str | None = None,
     ) -> None:
         super().__init__(message)
+        self.limit = limit
+        """Which limit of a budget is used up, such as `daily_usd`; None: unknown."""
         self.code: ModelErrorCode = code
         self.transient = transient
         """Another attempt may succeed."""

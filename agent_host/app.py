@@ -15,11 +15,12 @@ from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 from agent_common.protocol.hub import HubUnavailable
 
-from . import activity, blackboard, fleet, health, hub, listener, proxy, results, token_routes
+from . import activity, blackboard, budgets, fleet, health, hub, listener, proxy, results, token_routes
 from .access import AccessGuard, Teams, TokenStore
 from .activity import Activity
 from .blackboard import Blackboard
 from .budget import DescriptorBudget
+from .budgets import Budgets
 from .database import BatchWriter, HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
 from .errors import Unavailable
@@ -104,7 +105,7 @@ def create_app(
         ),
     )
     parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, egress_server, mediation)
-    for router in (proxy.router, *_ROUTERS):
+    for router in (proxy.router, budgets.router, *_ROUTERS):
         app.include_router(router)
     return app
 
@@ -308,7 +309,10 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     tokens = TokenStore(database, clock)
     guard, made = await _create_guard(settings, tokens, clock)
     app.state.guard = guard
-    ledger = ModelCallLedger(database)
+    kept = app.state.budgets = Budgets(database, clock)
+    await kept.open()
+    stack.push_async_callback(kept.close)
+    ledger = ModelCallLedger(database, kept)
     ledger.start()
     stack.push_async_callback(ledger.close)
     providers = Providers(catalog, settings, clock)
@@ -328,6 +332,8 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, outlet.url if outlet else None)
     work = _Work(settings, database, clock, opened, workspaces, parts.drivers, parts.mediation)
     restorer = await _open_fleet_and_listener(app, stack, work)
+    happening: Activity = app.state.activity
+    kept.on_crossing = happening.budget_used
 
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
@@ -335,7 +341,7 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     breaker = state.breaker = CircuitBreaker(clock)
     watch = state.cache_watch = CacheWatch(clock)
     state.model_metrics = lambda: watch.render_metrics(breaker.resting())
-    services = (guard, catalog, providers, ledger, clock, calls, state.held, settings.media, breaker, watch)
+    services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
     model_proxy = ModelProxy(*services)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
     restorer.start()

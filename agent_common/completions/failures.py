@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ..errors import ModelError, ModelErrorCode
 from ..protocol import is_object
@@ -36,6 +36,8 @@ _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|para
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
 _RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "throttl")
 _QUOTA_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "billing_error", "1008", "arrearage"))
+BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
+"""The mesh's own code, with the status 402."""
 _QUOTA_WORDS = (
     *("credit balance", "insufficient balance", "insufficient credits", "insufficient credit", "more credits"),
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
@@ -129,7 +131,8 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
     wait = wait_of(headers, report, limited=limited)
     code = _final_code(status, report, limited=limited)
     if code is not None:
-        return ModelError(text, code=code, retry_after=wait if code == "model_quota" else None)
+        limit = report.param if code == BUDGET_EXHAUSTED else None
+        return ModelError(text, code=code, retry_after=wait if code == "model_quota" else None, limit=limit)
     if limited:
         return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
     if status in (401, 403) or codes & _AUTH_CODES:
@@ -146,6 +149,8 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
     words, codes = report.words, report.codes
     if "provider_auth" in codes:
         return "model_auth"
+    if status == 402 and BUDGET_EXHAUSTED in codes:
+        return BUDGET_EXHAUSTED
     if _is_refused(codes, words, status):
         return "content_refused"
     if not limited and _is_overflow(status, report, words):

@@ -8,7 +8,6 @@ from .base import Inbound, is_object
 from .blackboard import (
     MAX_KEY,
     MAX_VALUE_BYTES,
-    SESSION_HEADER,
     TASK_HEADER,
     TRACE_HEADER,
     Cause,
@@ -100,7 +99,19 @@ from .http.task import (
     new_task_id,
 )
 from .http.workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
-from .mesh import Caching, ModelCard, ModelList, Pricing, SearchHit, SearchRequest, SearchResults
+from .mesh import (
+    CALLER_HEADER,
+    SESSION_HEADER,
+    SUBAGENT_HEADER,
+    USER_HEADER,
+    Caching,
+    ModelCard,
+    ModelList,
+    Pricing,
+    SearchHit,
+    SearchRequest,
+    SearchResults,
+)
 from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
 from .permission import (
     ANY_PROGRAM,
@@ -131,6 +142,7 @@ if TYPE_CHECKING:  # imported on first use: a guest without a channel does not n
 __all__ = [
     "AGENT_PREFIX",
     "ANY_PROGRAM",
+    "CALLER_HEADER",
     "DEFAULT_WAIT_SECONDS",
     "MAX_FAULTS",
     "MAX_KEY",
@@ -144,9 +156,11 @@ __all__ = [
     "PENDING_CURSOR",
     "PROBLEM_JSON",
     "SESSION_HEADER",
+    "SUBAGENT_HEADER",
     "TASK_HEADER",
     "TITLE_CHARACTERS",
     "TRACE_HEADER",
+    "USER_HEADER",
     "AbortReply",
     "Action",
     "AgentCard",

@@ -15,7 +15,7 @@ MAX_VALUE_BYTES = 256 * 1024
 MAX_SECONDS = 10 * 366 * 86_400.0
 """Longest life of an entry: ten years."""
 MAX_LEASE_SECONDS = 86_400.0
-SESSION_HEADER, TASK_HEADER, TRACE_HEADER = "X-Agent-Session", "X-Agent-Task", "traceparent"
+TASK_HEADER, TRACE_HEADER = "x-agent-task", "traceparent"
 """Headers of a write that name what has caused it."""
 ChangeKind = Literal["put", "delete", "expire"]
 

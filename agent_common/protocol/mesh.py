@@ -9,6 +9,11 @@ from pydantic import Field, field_validator
 from .base import Inbound, Peer
 from .profile import Profile
 
+SESSION_HEADER, CALLER_HEADER = "x-agent-session", "x-agent-caller-session"
+"""Headers of a model call, percent-encoded: its session, and of a subagent the session that called it."""
+SUBAGENT_HEADER, USER_HEADER = "x-agent-subagent", "x-agent-user"
+"""The subagent's name, and the user of the session."""
+
 
 class Pricing(Peer):
     """US dollars per million tokens."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 
 from agent_common.clock import Clock
 from agent_common.event_ring import HEARTBEAT_SECONDS, EventRing, RingLimits
 
+from ..budgets import Crossing
 from ..fleet import Fleet
 from ..gateway import AgentConnections
 from ..listener import Listener, OpenWork, public_status
@@ -56,6 +58,11 @@ class Activity:
             self._streams.start(workspace_id)
         elif change in ("stopped", "failed", "deleting", "deleted"):
             self._streams.stop(workspace_id)
+
+    def budget_used(self, crossing: Crossing) -> None:
+        """Report that 80 % or all of a limit are used, to those who see all workspaces."""
+        kind = "budget-exhausted" if crossing.percent >= 100 else "budget-warning"
+        self._ring.append(kind, Audience(None), asdict(crossing))
 
     def _work_changed(self, work: OpenWork) -> None:
         user = work.request.principal.name

@@ -12,7 +12,8 @@ from ..access import HostCaller, UserSet
 class Audience:
     """Whom an event is for."""
 
-    workspace: str
+    workspace: str | None
+    """None: only for those who see all workspaces."""
     user: str | None = None
     """Only for this user; None: for all who may see the workspace."""
 
@@ -26,7 +27,7 @@ class View:
     users: UserSet | None = None
     """None: all."""
 
-    def includes(self, workspace_id: str) -> bool:
+    def includes(self, workspace_id: str | None) -> bool:
         return self.workspaces is None or workspace_id in self.workspaces
 
     def sees(self, audience: Audience) -> bool:

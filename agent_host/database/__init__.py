@@ -6,6 +6,9 @@ from .engine import HostDatabase, open_database, sqlite_file
 from .mesh_tables import blackboard_changes, blackboard_entries, blackboards
 from .pruning import PruningLimits, pruning_steps, release_free_pages
 from .tables import (
+    budget_spending,
+    budgets,
+    call_reserves,
     channels,
     constraint_sets,
     deleted_workspaces,
@@ -31,6 +34,9 @@ __all__ = [
     "blackboard_changes",
     "blackboard_entries",
     "blackboards",
+    "budget_spending",
+    "budgets",
+    "call_reserves",
     "channels",
     "constraint_sets",
     "copy_sqlite",

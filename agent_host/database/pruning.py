@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
@@ -18,6 +19,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, s
 from .hub_pruning import SessionPass
 from .shares import STEP_ROWS, SharePass
 from .tables import (
+    budget_spending,
     constraint_sets,
     deleted_workspaces,
     hub_audit,
@@ -58,6 +60,7 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("work_audit", SharePass(work_audit, audited.workspace, limits.rows, yields=[~decided, decided]).step),
         ("model_calls", _Walk(model_calls, model_calls.c.started_at, before).step),
         ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
+        ("budget_spending", lambda connection: _prune_spending(connection, now)),
         ("work", lambda connection: _prune_work(connection, limits, now)),
         ("task_results", lambda connection: _prune_results(connection, sent & (results.recorded_at < before))),
         ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
@@ -108,6 +111,13 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
     ids = connection.execute(old.limit(STEP_ROWS)).scalars().all()
     connection.execute(delete(work).where(work.c.request_id.in_(ids)))
     return len(ids) or None
+
+
+def _prune_spending(connection: Connection, now: int) -> int | None:
+    """Delete what budgets have used in months that are over for more than a month."""
+    month = datetime.fromtimestamp((now - 62 * DAY_MS) / 1000, UTC).strftime("%Y-%m")
+    gone = connection.execute(delete(budget_spending).where(budget_spending.c.period < month)).rowcount
+    return gone or None
 
 
 def _prune_results(connection: Connection, old: ColumnElement[bool]) -> int | None:

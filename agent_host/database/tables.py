@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -20,6 +22,18 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
+
+
+def _origin_columns() -> list[Column[Any]]:
+    """Who made a model call, beside its agent."""
+    return [
+        Column("team", String(100), nullable=False, server_default="default"),
+        Column("session", String(100), comment="null: the agent has not said"),
+        Column("caller_session", String(100), comment="the session that called a subagent"),
+        Column("subagent", String(100), comment="null: the agent itself"),
+        Column("principal", String(200), comment="the user, as the agent says; may be null"),
+    ]
+
 
 tokens = Table(
     "tokens",
@@ -43,7 +57,7 @@ model_calls = Table(
     Column("provider", String(100), nullable=False),
     Column("upstream_model", String(200), nullable=False),
     Column("streamed", Boolean, nullable=False),
-    Column("status", String(20), nullable=False, comment="complete, failed, dropped or client_gone"),
+    Column("status", String(20), nullable=False, comment="complete, failed, dropped, client_gone or interrupted"),
     Column("http_status", Integer, comment="the provider's status; null if it did not answer"),
     Column("started_at", BigInteger, nullable=False, comment="epoch milliseconds"),
     Column("duration_ms", Integer, nullable=False),
@@ -57,7 +71,46 @@ model_calls = Table(
     Column("estimated", Boolean, nullable=False, server_default=false(), comment="the usage is an estimate"),
     Column("asked_model", String(200), comment="the name the agent used; null: that of the model"),
     Column("fallback_reason", Text, comment="why another model was asked; may be null"),
+    *_origin_columns(),
     Index("model_calls_by_agent", "agent_id", "id"),
+)
+
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("scope", String(210), primary_key=True, comment="team:NAME, agent:ID or agent:ID/SUBAGENT"),
+    Column("daily_usd", Float),
+    Column("monthly_usd", Float),
+    Column("daily_tokens", BigInteger),
+    Column("monthly_tokens", BigInteger),
+    Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+budget_spending = Table(
+    "budget_spending",
+    metadata,
+    Column("scope", String(210), primary_key=True),
+    Column("period", String(10), primary_key=True, comment="a day or a month, in UTC: 2026-11-28, 2026-11"),
+    Column("usd", Float, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+)
+
+call_reserves = Table(
+    "call_reserves",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("request_id", String(100), nullable=False),
+    Column("agent_id", String(100), nullable=False),
+    *_origin_columns(),
+    Column("operation", String(20), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("provider", String(100), nullable=False),
+    Column("upstream_model", String(200), nullable=False),
+    Column("streamed", Boolean, nullable=False),
+    Column("started_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("input", BigInteger, nullable=False, comment="most tokens of the request"),
+    Column("output", BigInteger, nullable=False, comment="most tokens of the answer"),
+    Column("cost_usd", Float, comment="of these; null: the model has no known price"),
 )
 
 workspaces = Table(

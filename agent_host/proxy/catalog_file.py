@@ -19,6 +19,7 @@ from ..errors import StartError
 from ..settings import HostSettings
 from .catalog import claude
 from .catalog.catalog import CatalogModel, Effort, HostCatalog, Kind, ProviderSpec
+from .catalog.known_prices import with_known_price
 from .catalog.provider_keys import read_key
 from .providers import local_model_missing
 
@@ -67,6 +68,8 @@ def load_catalog(settings: HostSettings) -> HostCatalog:
     """Return the catalog that the settings ask for. Raises StartError with all faults, one a line."""
     builtin = _builtin_providers(settings)
     catalog = _from_file(settings.models, builtin) if settings.models else _builtin(settings, builtin)
+    models = {name: with_known_price(one, catalog.providers.get(one.provider)) for name, one in catalog.models.items()}
+    catalog = HostCatalog(models, catalog.providers)
     faults = _unusable(catalog)
     if faults:
         raise StartError("\n".join(faults))

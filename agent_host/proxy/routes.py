@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.routing import Route
 
 from ..access import identify, require_operator
+from ..budgets import DAY_MS
 from ..database import HostDatabase
+from ..errors import InvalidRequest
 from . import search
 from .calls.cache_watch import CacheWatch
 from .calls.endpoint import ModelEndpoint, ModelProxy
 from .calls.fallbacks import CircuitBreaker
 from .catalog.catalog import HostCatalog
 from .ledger.ledger import ModelCallLedger
-from .ledger.report import LedgerReport, read_report
+from .ledger.report import DIMENSIONS, Dimension, LedgerReport, UsageQuery, read_report
 
 router = APIRouter()
 router.include_router(search.router)
@@ -43,17 +46,42 @@ async def model(request: Request, name: str) -> dict[str, Any]:
     return catalog.find(name).card()
 
 
+def _usage_query(
+    *,
+    by: Annotated[str, Query(description=f"Group the sums by some of {', '.join(DIMENSIONS)}")] = "agent,model",
+    agent: Annotated[str | None, Query(description="Only this agent's calls")] = None,
+    team: Annotated[str | None, Query(description="Only this team's")] = None,
+    user: Annotated[str | None, Query(description="Only this user's")] = None,
+    session: Annotated[str | None, Query(description="Only this session's, with those of its subagents")] = None,
+    model: Annotated[str | None, Query(description="Only calls of this model")] = None,
+    since: Annotated[date | None, Query(description="The first day, in UTC")] = None,
+    until: Annotated[date | None, Query(description="The last day, in UTC")] = None,
+) -> UsageQuery:
+    names = dict.fromkeys(name.strip() for name in by.split(","))
+    if unknown := [name for name in names if name not in DIMENSIONS]:
+        message = f"{unknown[0]!r} is none of {', '.join(DIMENSIONS)}"
+        raise InvalidRequest(f"by: {message}", faults=[("by", message)])
+    groups = cast("tuple[Dimension, ...]", tuple(names))
+    begin = _midnight(since) if since is not None else None
+    end = _midnight(until) + DAY_MS if until is not None else None
+    return UsageQuery(groups, agent, team, user, session, model, begin, end)
+
+
+def _midnight(day: date) -> int:
+    return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+
+
 @router.get("/usage", dependencies=[Depends(require_operator)])
 async def usage(
     request: Request,
-    agent: Annotated[str | None, Query(description="Only this agent's calls")] = None,
+    query: Annotated[UsageQuery, Depends(_usage_query)],
     limit: Annotated[int, Query(ge=0, le=1000, description="How many recent calls to list")] = 50,
 ) -> LedgerReport:
-    """Report the usage of model calls: sums by agent and model, and the latest calls."""
+    """Report the usage of model calls: sums, by agent and model unless `by` says otherwise, and the latest calls."""
     ledger: ModelCallLedger = request.app.state.ledger
     database: HostDatabase = request.app.state.database
     await ledger.flush()
-    report = await database.run(lambda connection: read_report(connection, agent, limit))
+    report = await database.run(lambda connection: read_report(connection, query, limit))
     breaker: CircuitBreaker = request.app.state.breaker
     resting = {name: round(seconds, 1) for name, seconds in breaker.resting().items()}
     watch: CacheWatch = request.app.state.cache_watch

@@ -24,7 +24,7 @@ from .answer_stream import read_answer
 from .attempt_log import AttemptLog
 from .catalog import ModelCatalog
 from .model_profiles import ModelProfiles
-from .request_body import request_body
+from .request_body import origin_headers, request_body
 from .usage import with_cost
 
 MAX_RETRY_SECONDS = 60.0
@@ -57,8 +57,18 @@ class RetryPolicy:
 class ModelClient:
     """Implements ports.Model."""
 
-    def __init__(self, url: str, headers: dict[str, str], catalog: ModelCatalog, retry_policy: RetryPolicy) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: dict[str, str],
+        catalog: ModelCatalog,
+        retry_policy: RetryPolicy,
+        *,
+        names_origin: bool = False,
+    ) -> None:
+        """`names_origin`: whether requests say whose they are, which is for the mesh only."""
         self._url, self._catalog, self._retry_policy = url, catalog, retry_policy
+        self._names_origin = names_origin
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
         idle, first = retry_policy.idle_seconds, retry_policy.first_byte_seconds
         self._http = HttpPool(url, wanted | headers, read_timeout=idle, first_timeout=first)
@@ -112,7 +122,8 @@ class ModelClient:
         begun = False
         try:
             path, idle = "/chat/completions", profile.idle_seconds
-            async with self._http.request("POST", path, body, read_timeout=idle) as reply:
+            origin = origin_headers(request) if self._names_origin else None
+            async with self._http.request("POST", path, body, headers=origin, read_timeout=idle) as reply:
                 begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)

@@ -1,12 +1,20 @@
-"""The body of a model call, joined from parts that were serialized once."""
+"""The body of a model call, joined from parts that were serialized once, and the headers that say whose it is."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from pydantic_core import to_json
 
-from agent_common.protocol import Caching, Profile
+from agent_common.protocol import (
+    CALLER_HEADER,
+    SESSION_HEADER,
+    SUBAGENT_HEADER,
+    USER_HEADER,
+    Caching,
+    Profile,
+)
 
 from ..ports import ModelRequest
 from .caching import cache_fields, with_cache_marks
@@ -32,3 +40,14 @@ def request_body(request: ModelRequest, caching: Caching, maker: str, profile: P
         choice = "auto" if profile.tool_choice_none is False else request.tool_choice
         pieces += [b',"tools":', tools, b',"tool_choice":"', choice.encode(), b'"']
     return b"".join((*pieces, b"}"))
+
+
+def origin_headers(request: ModelRequest) -> dict[str, str]:
+    """Return what the host's ledger is stated of a request."""
+    stated = {
+        SESSION_HEADER: request.session_id,
+        CALLER_HEADER: request.caller_session_id,
+        SUBAGENT_HEADER: request.subagent,
+        USER_HEADER: request.user,
+    }
+    return {name: quote(value, safe="") for name, value in stated.items() if value}

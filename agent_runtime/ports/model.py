@@ -40,7 +40,13 @@ class ModelRequest:
     tool_choice: Literal["auto", "none"] = "auto"
     max_tokens: int | None = None
     session_id: str = ""
-    """Passed to the provider's cache, because requests of one session share a prefix."""
+    """Passed to the provider's cache, because requests of one session share a prefix, and to the host's ledger."""
+    caller_session_id: str = ""
+    """Of a subagent's request the session that called it, for the ledger."""
+    subagent: str = ""
+    """The subagent's name, for the ledger; empty: the agent itself."""
+    user: str = ""
+    """The session's user, for the ledger."""
     message_id: str = ""
     """Id of the turn's message, for the log."""
     temperature: float | None = None

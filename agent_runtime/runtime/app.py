@@ -245,7 +245,8 @@ class Runtime:
         complete = settings.llm_base_url is None
         catalog = self._register_closable(ModelCatalog(settings.model_url, headers, self.clock, complete=complete))
         retries = RetryPolicy(settings.model_attempts, settings.model_idle_timeout)
-        model = self._register_closable(ModelClient(settings.model_url, headers, catalog, retries))
+        client = ModelClient(settings.model_url, headers, catalog, retries, names_origin=complete)
+        model = self._register_closable(client)
         mesh = self._register_closable(MeshClient(settings.model_url, headers, settings.model, catalog, gate))
         return catalog, model, mesh
 

@@ -59,21 +59,29 @@ class HttpPool:
         self._endpoint, self._path = base.endpoint, base.path
         self._tls = public_tls() if base.tls else None
         named = {"host": base.host, **headers}
-        self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items()).encode("latin-1")
+        self._head = _header_lines(named)
         self._idle_seconds, self._connect_seconds = read_timeout, connect_timeout
         self._first_seconds = read_timeout if first_timeout is None else first_timeout
         self._idle: list[HttpConnection] = []
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, *, read_timeout: float | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        read_timeout: float | None = None,
     ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request. Leaving the block before the end of the body closes the connection. Raises TransportFault.
 
-        `read_timeout`: where it is longer than the pool's, both timeouts are longer by that factor.
+        `headers`: beside those of the pool. `read_timeout`: where it is longer than the pool's, both timeouts are
+        longer by that factor.
         """
         factor = max(1.0, (read_timeout or 0.0) / self._idle_seconds)
         length = b"" if body is None else b"content-length: %d\r\n" % len(body)
-        head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + length + b"\r\n"
+        more = _header_lines(headers) if headers else b""
+        head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + more + length + b"\r\n"
         return self.request_raw(head + (body or b""), self._idle_seconds * factor, self._first_seconds * factor)
 
     @asynccontextmanager
@@ -126,3 +134,7 @@ async def _pieces(connection: HttpConnection, idle: float, first: float) -> Asyn
     while data:
         yield data
         data = await connection.read(idle)
+
+
+def _header_lines(headers: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")

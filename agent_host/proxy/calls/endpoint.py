@@ -28,6 +28,7 @@ from agent_common.protocol import Usage
 from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
+from ...budgets import Budgets, HeldReserve
 from ...errors import InvalidCall, RequestError, TooMany
 from ...http import MAX_BODY
 from ..catalog.catalog import CatalogModel, HostCatalog, Operation
@@ -40,6 +41,7 @@ from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .held import HeldAnswers, send_in_pieces
+from .order import ModelCallOrder, reserve_of, wanted_output
 from .relay import ModelRefusal, Relay
 
 log = logger(__name__)
@@ -54,17 +56,6 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCallOrder:
-    """A checked request: its caller, and the call to make first."""
-
-    caller: HostCaller
-    request_id: str
-    first: Attempt
-    size: int
-    """Size of the request in bytes."""
-
-
-@dataclass(frozen=True, slots=True)
 class ModelProxy:
     """The services of both operations, and the steps of a model call."""
 
@@ -72,6 +63,7 @@ class ModelProxy:
     catalog: HostCatalog
     providers: Providers
     ledger: ModelCallLedger
+    budgets: Budgets
     clock: Clock
     calls: ShareCounter
     held: ShareCounter
@@ -100,21 +92,23 @@ class ModelProxy:
         """Read and check a request. Raises RequestError if it is refused."""
         self.ledger.check_capacity()
         body, key = await request.body(), _idempotency_key(caller, request.headers)
-        first = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
-        return ModelCallOrder(caller, _request_id(request.headers), first, len(body))
+        origin = await self.budgets.origin(caller.agent_id, request.headers)
+        first, output = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
+        return ModelCallOrder(origin, _request_id(request.headers), first, len(body), output)
 
-    def _parse_call(self, body: bytes, operation: Operation, key: str | None) -> Attempt:
-        """Return the call that the request asks for. Raises RequestError."""
+    def _parse_call(self, body: bytes, operation: Operation, key: str | None) -> tuple[Attempt, int | None]:
+        """Return the call that the request asks for, and the most tokens that it wants. Raises RequestError."""
         payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
         for candidate in candidates(self.catalog, model, operation):
             check_fields(payload, candidate, operation)
         payload["model"] = model.upstream
+        output = wanted_output(payload)
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and request_usage(payload, stream_usage=self._takes_stream_options(model))
         call = for_model(ProviderCall(operation, to_json(payload), streamed, key), model)
-        return Attempt(model, call, hide_usage, prefix_of(payload) if call.cached else None)
+        return Attempt(model, call, hide_usage, prefix_of(payload) if call.cached else None), output
 
     def _takes_stream_options(self, model: CatalogModel) -> bool:
         known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage
@@ -163,7 +157,10 @@ class ModelProxy:
     async def _attempt(
         self, order: ModelCallOrder, attempt: Attempt, relay: Relay, reason: str | None
     ) -> list[Message]:
-        """Ask one model, and record the call in any case. Return the last messages of the reply."""
+        """Ask one model, and record the call in any case. Return the last messages of the reply.
+
+        Raises RequestError if a budget does not allow the call."""
+        held = await self.budgets.reserve(reserve_of(order, attempt, self.clock.now_ms()))
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         try:
             provider = self.providers.get(attempt.model.provider)
@@ -172,10 +169,10 @@ class ModelProxy:
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             if relay.outcome.status != "client_gone":
                 self.breaker.note(attempt.model.provider, outage=relay.outcome.outage)
-            record = _record(order, attempt, relay, began_at, duration_ms, reason)
+            record = _record(order, attempt, relay, held, began_at, duration_ms, reason)
             if record.usage is not None and not record.estimated and attempt.call.operation == "chat":
-                self.cache_watch.note(order.caller.agent_id, attempt.model, attempt.prefix, record.usage)
-            self.ledger.record(record)
+                self.cache_watch.note(order.origin.agent_id, attempt.model, attempt.prefix, record.usage)
+            self.ledger.record(record, held)
             log_call(record, relay.outcome.code, relay.outcome.error)
 
 
@@ -198,11 +195,18 @@ class ModelEndpoint:
                 raise
             held = HeldAnswers(self._proxy.held, caller.agent_id)
             relay = Relay(send, order.request_id, held)
+            refusal: RequestError | None = None
             with closing(held):
                 async with anyio.create_task_group() as group:
                     group.start_soon(_cancel_on_disconnect, receive, relay, group.cancel_scope)
-                    await self._proxy.execute(order, relay, send)
+                    try:
+                        await self._proxy.execute(order, relay, send)
+                    except RequestError as error:  # by a budget, before anything was sent
+                        refusal = error
                     group.cancel_scope.cancel()
+            if refusal is not None:
+                self._refusals.log(caller.agent_id, refusal)
+                raise refusal
 
 
 async def _cancel_on_disconnect(receive: Receive, relay: Relay, scope: anyio.CancelScope) -> None:
@@ -253,7 +257,13 @@ def _idempotency_key(caller: HostCaller, headers: Mapping[str, str]) -> str | No
 
 
 def _record(
-    order: ModelCallOrder, attempt: Attempt, relay: Relay, began_at: int, duration_ms: int, reason: str | None
+    order: ModelCallOrder,
+    attempt: Attempt,
+    relay: Relay,
+    held: HeldReserve | None,
+    began_at: int,
+    duration_ms: int,
+    reason: str | None,
 ) -> CallRecord:
     outcome = relay.outcome
     usage, estimated = outcome.usage, False
@@ -262,7 +272,7 @@ def _record(
         usage, estimated = _estimate(order.size, attempt.model, relay.tokens), True
     return CallRecord(
         request_id=order.request_id,
-        agent_id=order.caller.agent_id,
+        origin=order.origin,
         operation=attempt.call.operation,
         model=attempt.model.name,
         provider=attempt.model.provider,
@@ -276,6 +286,7 @@ def _record(
         estimated=estimated,
         asked_model=order.first.model.name if reason else None,
         fallback_reason=reason,
+        reserve_id=held.id if held is not None else None,
     )
 
 

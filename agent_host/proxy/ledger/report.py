@@ -1,22 +1,41 @@
-"""Report on the ledger: sums by agent and model, and the latest calls."""
+"""Report on the ledger: sums by agent, team, user, session, model or day, and the latest calls."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, RowMapping, case, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, case, func, select, true
 
 from agent_common.protocol import Usage
 
+from ...budgets import DAY_MS, day_of
 from ...database import model_calls
+from ...errors import InvalidRequest
+
+MOST_SUMS = 10_000
+
+
+Dimension = Literal["agent", "team", "subagent", "user", "session", "model", "day"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 class UsageSum(BaseModel):
-    """All calls of one agent to one model."""
+    """All calls that agree in what they are grouped by; of the rest is null."""
 
-    agent_id: str
-    model: str
+    agent_id: str | None = None
+    """The agent, with its subagents unless they are told apart."""
+    team: str | None = None
+    subagent: str | None = None
+    """Null also for the agent itself."""
+    user: str | None = None
+    """The user, as the agent says."""
+    session: str | None = None
+    model: str | None = None
+    day: str | None = None
+    """The day in UTC, such as `2026-11-28`."""
     calls: int
     not_complete: int
     """Calls that failed, were dropped, or whose client disconnected."""
@@ -37,6 +56,15 @@ class CallEntry(BaseModel):
 
     request_id: str
     agent_id: str
+    team: str
+    session: str | None
+    """The session that made it, as the agent says; null if it does not."""
+    caller_session: str | None
+    """Of a subagent the session that called it."""
+    subagent: str | None
+    """The name of a subagent; null for the agent itself."""
+    user: str | None
+    """The session's user, as the agent says."""
     operation: str
     model: str
     provider: str
@@ -67,23 +95,66 @@ class LedgerReport(BaseModel):
     """Providers that are not asked for now because of outages, and for how many seconds more."""
 
 
-def read_report(connection: Connection, agent: str | None, limit: int) -> LedgerReport:
-    """Return the report on one agent, or on all if `agent` is None, with the `limit` latest calls."""
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """Which calls to report, and how to group their sums. None: all."""
+
+    by: tuple[Dimension, ...] = ("agent", "model")
+    agent: str | None = None
+    team: str | None = None
+    user: str | None = None
+    session: str | None = None
+    """With the subagents that it called."""
+    model: str | None = None
+    since: int | None = None
+    """Epoch milliseconds."""
+    until: int | None = None
+    """Epoch milliseconds; calls that began at it are left out."""
+
+    def conditions(self) -> Iterator[ColumnElement[bool]]:
+        table = model_calls.c
+        if self.agent is not None:
+            yield table.agent_id == self.agent
+        if self.team is not None:
+            yield table.team == self.team
+        if self.user is not None:
+            yield table.principal == self.user
+        if self.session is not None:
+            yield (table.session == self.session) | (table.caller_session == self.session)
+        if self.model is not None:
+            yield table.model == self.model
+        if self.since is not None:
+            yield table.started_at >= self.since
+        if self.until is not None:
+            yield table.started_at < self.until
+
+
+def read_report(connection: Connection, query: UsageQuery, limit: int) -> LedgerReport:
+    """Return the sums of the calls, and the `limit` latest of them. Raises InvalidRequest for too many sums."""
     table = model_calls.c
-    mine = table.agent_id == agent if agent else table.id > 0
-    sums = (
-        select(table.agent_id, table.model, *_sums())
-        .where(mine)
-        .group_by(table.agent_id, table.model)
-        .order_by(table.agent_id, table.model)
-    )
+    mine = and_(true(), *query.conditions())
+    keys = [_KEYS[name] for name in query.by]
+    sums = select(*keys, *_sums()).where(mine).group_by(*keys).order_by(*keys).limit(MOST_SUMS + 1)
     recent = select(model_calls).where(mine).order_by(table.id.desc()).limit(limit)
+    rows = connection.execute(sums).mappings().all()
+    if len(rows) > MOST_SUMS:
+        message = f"would give more than {MOST_SUMS} sums; ask for fewer days, or for one agent, team or user"
+        raise InvalidRequest(f"by: {message}", faults=[("by", message)])
     return LedgerReport(
-        sums=[_sum(row) for row in connection.execute(sums).mappings()],
+        sums=[_sum(row) for row in rows],
         recent=[_entry(row) for row in connection.execute(recent).mappings()],
     )
 
 
+_KEYS: dict[Dimension, ColumnElement[Any]] = {
+    "agent": model_calls.c.agent_id,
+    "team": model_calls.c.team,
+    "subagent": model_calls.c.subagent,
+    "user": model_calls.c.principal.label("user"),
+    "session": model_calls.c.session,
+    "model": model_calls.c.model,
+    "day": (model_calls.c.started_at // DAY_MS).label("day"),
+}
 _BUCKETS = ("input", "output", "reasoning", "cache_read", "cache_write")
 
 
@@ -104,11 +175,13 @@ def _sums() -> list[Any]:
 def _sum(row: RowMapping) -> UsageSum:
     prompt = row["input"] + row["cache_read"] + row["cache_write"]
     rate = round(row["cache_read"] / prompt, 4) if prompt else None
-    return UsageSum.model_validate({**row, "usage": _usage(row), "cache_hit_rate": rate})
+    day = {"day": day_of(row["day"] * DAY_MS)} if "day" in row else {}
+    return UsageSum.model_validate({**row, **day, "usage": _usage(row), "cache_hit_rate": rate})
 
 
 def _entry(row: RowMapping) -> CallEntry:
-    return CallEntry.model_validate({**row, "usage": _usage(row) if row["input"] is not None else None})
+    usage = _usage(row) if row["input"] is not None else None
+    return CallEntry.model_validate({**row, "user": row["principal"], "usage": usage})
 
 
 def _usage(row: RowMapping) -> Usage:

@@ -264,6 +264,7 @@ class ModelCall:
     def _request(self, *, tools_allowed: bool) -> ModelRequest:
         """Return the request. Without tools allowed it still has the tool list, with `tool_choice` none, so that the
         prefix of the prompt stays the same."""
+        session, caller = self.turn.session, self.turn.request.parent
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
@@ -274,7 +275,10 @@ class ModelCall:
             max_tokens=self.budget.output_cap(),
             temperature=self.turn.request.temperature,
             attempts=self.budget.limits.attempts,
-            session_id=self.turn.session.id,
+            session_id=session.id,
+            caller_session_id=caller.session.id if caller is not None else "",
+            subagent=self.turn.request.agent if caller is not None else "",
+            user=session.principal,
             message_id=self.turn.message_id,
         )
 

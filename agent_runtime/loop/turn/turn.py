@@ -292,6 +292,9 @@ def _outcome_of_error(turn: Turn, error: Exception) -> TurnOutcome:
     match error:
         case LimitReached():
             return error.outcome
+        case ModelError(code="budget_exhausted"):
+            limit = "cost" if (error.limit or "").endswith("_usd") else "tokens"
+            return TurnOutcome("failed", "length", error.code, error.message, limit)
         case ModelError():
             return TurnOutcome("failed", "error", error.code, error.message, retry_after=error.retry_after)
         case UnknownAgent():

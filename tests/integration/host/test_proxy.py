@@ -51,6 +51,11 @@ def test_a_whole_answer(agent: httpx.Client, provider: ScriptedProvider, host: H
     assert row == {
         "request_id": "my-id",
         "agent_id": "writer",
+        "team": "default",
+        "session": None,
+        "caller_session": None,
+        "subagent": None,
+        "user": None,
         "operation": "chat",
         "model": "default",
         "provider": "upstream",

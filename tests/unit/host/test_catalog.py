@@ -50,6 +50,37 @@ def test_built_in_openai_takes_the_ecosystems_names() -> None:
     assert catalog.providers["openai"].base_url == "http://localhost:1/v1"
 
 
+def test_prices_and_windows_of_known_models_are_known_where_the_catalog_says_nothing(tmp_path: Path) -> None:
+    catalog = from_yaml(
+        tmp_path,
+        """
+        providers:
+          gemini: {base_url: "https://generativelanguage.googleapis.com/v1beta/openai"}
+          gateway: {base_url: "https://llm.example.com/v1"}
+        models:
+          default: {provider: gemini, model: gemini-2.5-pro}
+          ours: {provider: gemini, model: gemini-2.5-pro, context_limit: 9, pricing: {input: 7, output: 8}}
+          windowed: {provider: gemini, model: gemini-2.5-pro, context_limit: 9}
+          new: {provider: gemini, model: gemini-of-next-year}
+          elsewhere: {provider: gateway, model: gemini-2.5-pro}
+        """,
+    )
+    listed = Pricing(input=1.25, output=10, cache_read=0.125)  # of short prompts
+    assert catalog.find("default").pricing == catalog.find("windowed").pricing == listed
+    assert (catalog.find("windowed").context_limit, catalog.find("ours").context_limit) == (9, 9)
+    assert (own := catalog.find("ours").pricing) is not None
+    assert (own.input, own.output, own.cache_read) == (7, 8, None)
+    assert catalog.find("new").pricing is None
+    assert catalog.find("elsewhere").pricing is None
+
+
+def test_the_built_in_model_of_openai_has_a_price() -> None:
+    catalog = load_catalog(HostSettings(openai_api_key=SecretStr("sk-1"), provider="openai"))  # pyright: ignore[reportCallIssue]
+    assert catalog.find("default").pricing == Pricing(input=0.4, output=1.6, cache_read=0.1)
+    assert catalog.find("default").context_limit == 1_000_000
+    assert catalog.find("embedding").pricing == Pricing(input=0.02, output=0)
+
+
 def test_openai_itself_needs_a_key() -> None:
     with pytest.raises(StartError, match=r"OPENAI_API_KEY: must be set, https://api\.openai\.com/v1"):
         load_catalog(HostSettings(provider="openai"))

@@ -13,13 +13,15 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
+from agent_common.clock import SystemClock
 from agent_common.protocol import Usage
 from agent_host import health
+from agent_host.budgets import Budgets, CallOrigin
 from agent_host.database import HostDatabase, open_database
 from agent_host.errors import Unavailable
 from agent_host.proxy import ModelCallLedger
 from agent_host.proxy.ledger.ledger import CallRecord, CallStatus
-from agent_host.proxy.ledger.report import LedgerReport, read_report
+from agent_host.proxy.ledger.report import LedgerReport, UsageQuery, read_report
 
 T = TypeVar("T")
 
@@ -32,7 +34,7 @@ def database(tmp_path: Path) -> Iterator[HostDatabase]:
 
 @asynccontextmanager
 async def opened(database: HostDatabase, limit: int = 100) -> AsyncGenerator[ModelCallLedger]:
-    ledger = ModelCallLedger(database, limit=limit, retry_seconds=0.01)
+    ledger = ModelCallLedger(database, Budgets(database, SystemClock()), limit=limit, retry_seconds=0.01)
     ledger.start()
     try:
         yield ledger
@@ -45,7 +47,7 @@ def record(
 ) -> CallRecord:
     return CallRecord(
         request_id=f"req_{number}",
-        agent_id=agent,
+        origin=CallOrigin(agent, "default"),
         operation="chat",
         model=model,
         provider="p",
@@ -60,7 +62,7 @@ def record(
 
 
 async def report(database: HostDatabase, agent: str | None = None, limit: int = 50) -> LedgerReport:
-    return await database.run(lambda connection: read_report(connection, agent, limit))
+    return await database.run(lambda connection: read_report(connection, UsageQuery(agent=agent), limit))
 
 
 async def test_rows_are_written_and_summed(database: HostDatabase) -> None:

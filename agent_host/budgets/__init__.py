@@ -1,0 +1,26 @@
+"""Budgets of teams and agents: what their model calls may cost in a day and in a month."""
+
+from .account import Crossing
+from .amount import Amount
+from .budgets import Budgets
+from .errors import BudgetExhausted
+from .origin import CallOrigin, read_origin
+from .periods import DAY_MS, day_of
+from .reserves import HeldReserve, Reserve
+from .routes import router
+from .spending import Charge
+
+__all__ = [
+    "DAY_MS",
+    "Amount",
+    "BudgetExhausted",
+    "Budgets",
+    "CallOrigin",
+    "Charge",
+    "Crossing",
+    "HeldReserve",
+    "Reserve",
+    "day_of",
+    "read_origin",
+    "router",
+]

@@ -1,0 +1,26 @@
+"""What a budget is for: `team:NAME`, `agent:ID`, or `agent:ID/NAME` for a subagent of that agent."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import InvalidRequest
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_SCOPE = re.compile(rf"team:{_NAME}|agent:{_NAME}(?:/{_NAME})?")
+
+
+def team_scope(team: str) -> str:
+    return f"team:{team}"
+
+
+def agent_scope(agent_id: str, subagent: str | None = None) -> str:
+    return f"agent:{agent_id}/{subagent}" if subagent else f"agent:{agent_id}"
+
+
+def checked_scope(text: str) -> str:
+    """Return the text. Raises InvalidRequest if it names no scope."""
+    if not _SCOPE.fullmatch(text):
+        message = "must be team:NAME, agent:ID, or agent:ID/NAME for a subagent"
+        raise InvalidRequest(f"scope {text!r} {message}", faults=[("scope", message)])
+    return text

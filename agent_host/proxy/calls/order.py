@@ -1,0 +1,67 @@
+"""A checked request for a model call, and the most that the call can use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_common.completions import cost_of
+from agent_common.protocol import Pricing, Usage
+
+from ...budgets import CallOrigin, Reserve
+from .fallbacks import Attempt
+
+DEFAULT_OUTPUT = 32_768
+"""Tokens that are reserved for an answer which neither the request nor the catalog limits."""
+_LIMITS = ("max_completion_tokens", "max_tokens")
+_MOST_TOKENS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallOrder:
+    """A checked request: its caller, and the call to make first."""
+
+    origin: CallOrigin
+    request_id: str
+    first: Attempt
+    size: int
+    """Size of the request in bytes."""
+    wanted_output: int | None
+    """Most tokens of all its answers, if the request limits them."""
+
+
+def wanted_output(payload: Mapping[str, Any]) -> int | None:
+    """Return the most tokens of all answers together that a request asks for; None if it has no limit."""
+    limit = max((given for name in _LIMITS if type(given := payload.get(name)) is int), default=None)
+    if limit is None:
+        return None
+    answers = given if type(given := payload.get("n")) is int and given > 0 else 1
+    return min(max(0, limit) * answers, _MOST_TOKENS)
+
+
+def reserve_of(order: ModelCallOrder, attempt: Attempt, now: int) -> Reserve:
+    """Return the most that the call can use: no token is less than a byte, and a prompt no longer than the window."""
+    model, chat = attempt.model, attempt.call.operation == "chat"
+    most_input = min(order.size, model.context_limit or order.size)
+    most_output = (order.wanted_output or model.max_output_tokens or DEFAULT_OUTPUT) if chat else 0
+    return Reserve(
+        origin=order.origin,
+        request_id=order.request_id,
+        operation=attempt.call.operation,
+        model=model.name,
+        provider=model.provider,
+        upstream_model=model.upstream,
+        streamed=attempt.call.streamed,
+        started_at=now,
+        input=most_input,
+        output=most_output,
+        cost_usd=_highest_cost(most_input, most_output, model.pricing) if model.pricing else None,
+    )
+
+
+def _highest_cost(most_input: int, most_output: int, pricing: Pricing) -> float:
+    """Return the cost with the dearer of both prices for input: a cache may be written."""
+    output = Usage(output=most_output)
+    plain, cached = Usage(input=most_input), Usage(cache_write=most_input)
+    return cost_of(output, pricing) + max(cost_of(plain, pricing), cost_of(cached, pricing))
