@@ -11,7 +11,7 @@ from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import ModelCard
 
 from ..errors import InvalidRequest, MeshUnavailable
-from ..ports import Clock
+from ..ports import Clock, Fallback
 from .caching import CacheWatch
 from .model_list import read_model_list
 
@@ -38,6 +38,7 @@ class ModelCatalog:
         self.cards: Mapping[str, ModelCard] = MappingProxyType(self._cards)
         """All models by name, as of the last answer. Always the same mapping, which each answer changes."""
         self._fetched: float | None = None
+        self._tried = False
         self._lock = asyncio.Lock()
         self.reachable: bool | None = None
         """Whether the mesh answered the last request; None before the first one."""
@@ -54,6 +55,11 @@ class ModelCatalog:
             self.token_refused = False
         elif status in REFUSED_STATUSES:
             self.token_doubted.set()
+
+    def fallback_in(self, headers: Mapping[str, str]) -> Fallback | None:
+        """Return which model of the list has answered in place of another, as the headers of its answer say."""
+        model, reason = headers.get("x-model"), headers.get("x-fallback-reason")
+        return Fallback(model, reason) if model in self._cards and reason else None
 
     async def refresh(self) -> None:
         """Fetch the list now. Raises MeshUnavailable."""
@@ -80,8 +86,10 @@ class ModelCatalog:
         return self._cards.get(name)
 
     async def fetch_once(self, name: str) -> None:
-        """Fetch the list of the mesh if it was never fetched, so that the model's provider and profile are known."""
-        if self._complete and self._fetched is None:
+        """Fetch the list if it was never fetched, so that the model's provider and profile are known. A plain endpoint,
+        which may have none, is asked once."""
+        if self._fetched is None and (self._complete or not self._tried):
+            self._tried = True
             await self.card(name)
 
     async def require(self, name: str) -> None:
