@@ -56,7 +56,8 @@ def request_usage(payload: dict[str, Any], *, stream_usage: bool, hidden: bool =
 
 def for_model(call: ProviderCall, model: CatalogModel) -> ProviderCall:
     """Return the call with what the catalog says about the model."""
-    return replace(call, max_output=model.max_output_tokens, effort=model.effort, cached=model.caching != "none")
+    cached = model.caching != "none"
+    return replace(call, model=model.upstream, max_output=model.max_output_tokens, effort=model.effort, cached=cached)
 
 
 def candidates(catalog: HostCatalog, model: CatalogModel, operation: Operation) -> list[CatalogModel]:
