@@ -23,6 +23,7 @@ from .provider import (
     step_from_json,
     step_to_json,
 )
+from .responses import FakeResponses, Items
 from .telegram import FakeTelegram, TelegramFaults, TelegramLimits
 
 __all__ = [
@@ -37,9 +38,11 @@ __all__ = [
     "FakeAnthropic",
     "FakeBridge",
     "FakeDiscord",
+    "FakeResponses",
     "FakeTelegram",
     "Garbage",
     "Hang",
+    "Items",
     "LiveProcess",
     "ManualClock",
     "PeerConnection",

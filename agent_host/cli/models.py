@@ -39,6 +39,8 @@ def _show_one(catalog: HostCatalog, model: CatalogModel) -> None:
     typer.echo(f"{model.name}:")
     typer.echo(f"  provider: {model.provider}{f'  # {url}' if url else ''}")
     typer.echo(f"  model: {model.upstream}")
+    if model.api != "chat":
+        typer.echo(f"  api: {model.api}")
     profile = model.profile.stated()
     typer.echo("  profile:" if profile else "  profile: {}")
     for member, value in profile.items():

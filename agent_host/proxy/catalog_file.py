@@ -18,7 +18,7 @@ from agent_common.protocol import Caching, Pricing, Profile
 from ..errors import StartError
 from ..settings import HostSettings
 from .catalog import claude
-from .catalog.catalog import CatalogModel, Effort, HostCatalog, Kind, ProviderSpec
+from .catalog.catalog import Api, CatalogModel, Effort, HostCatalog, Kind, ProviderSpec
 from .catalog.known_prices import with_known_price
 from .catalog.provider_keys import read_key
 from .providers import local_model_missing
@@ -51,6 +51,7 @@ class _ModelEntry(_Entry):
     context_limit: int | None = Field(default=None, gt=0)
     max_output_tokens: int | None = Field(default=None, gt=0)
     pricing: _Price | None = None
+    api: Api | None = None
     capabilities: list[str] | None = None
     caching: Caching | None = None
     reasoning_effort: Effort | None = None
@@ -164,11 +165,14 @@ def _model(name: str, entry: _ModelEntry, providers: Mapping[str, ProviderSpec])
         entry.pricing,
         extra_fields=tuple(entry.extra_fields),
         effort=entry.reasoning_effort,
+        api=entry.api or "chat",
         fallbacks=tuple(entry.fallbacks),
         profile=_profile(spec, entry.model or name).updated(entry.profile),
     )
     if spec is not None and spec.kind == "anthropic":
         model = _claude(model)
+    elif entry.api == "responses":
+        model = replace(model, caching="key")
     capabilities = tuple(entry.capabilities) if entry.capabilities is not None else model.capabilities
     return replace(model, capabilities=capabilities, caching=entry.caching or model.caching)
 
@@ -211,6 +215,13 @@ def _unusable(catalog: HostCatalog) -> list[str]:
         for model in catalog.models.values()
         for other in model.fallbacks
         if other == model.name or other not in catalog.models
+    ]
+    faults += [
+        f"MESH_MODELS: models.{model.name}.api: only providers of the kind openai have the API 'responses'"
+        for model in catalog.models.values()
+        if model.api == "responses"
+        and model.provider in catalog.providers
+        and catalog.providers[model.provider].kind != "openai"
     ]
     if faults:
         return faults

@@ -51,7 +51,8 @@ def _with_mark(message: bytes) -> bytes:
 
 
 class CacheWatch:
-    """Finds models whose prompts should be cached but never are, which costs money without any error."""
+    """Counts what caches have served, and finds models whose prompts should be cached but never are, which costs money
+    without any error."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -59,21 +60,33 @@ class CacheWatch:
         """Models that currently count as cold."""
         self._warned_models: set[str] = set()
         self._misses: Counter[str] = Counter()
+        self._sent: Counter[str] = Counter()
+        self._cached: Counter[str] = Counter()
+        """Tokens of prompts by model, and how many of them were read from a cache."""
         self._prompts: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
         """(model, session) -> monotonic time and prompt tokens of the last call."""
 
-    def record_usage(self, request: ModelRequest, usage: Usage) -> None:
-        """Evaluate the reported usage of a request to a model with a cache."""
-        now, asked = self._clock.monotonic(), (request.model, request.session_id)
+    def hit_rates(self) -> dict[str, float]:
+        """Return by model which share of its prompts was read from a cache since the start."""
+        return {model: round(self._cached[model] / sent, 4) for model, sent in sorted(self._sent.items()) if sent}
+
+    def record_usage(self, model: str, session: str, usage: Usage, *, watched: bool = True) -> None:
+        """Evaluate the reported usage of a model of the catalog. `watched`: its provider should have cached it."""
+        prompt = usage.input + usage.cache_read + usage.cache_write
+        self._sent[model] += prompt
+        self._cached[model] += usage.cache_read
+        if not watched:
+            return
+        now, asked = self._clock.monotonic(), (model, session)
         before = self._prompts.pop(asked, None)
-        self._prompts[asked] = (now, usage.input + usage.cache_read + usage.cache_write)
+        self._prompts[asked] = (now, prompt)
         if len(self._prompts) > MAX_SESSIONS:
             self._prompts.popitem(last=False)
         if usage.cache_read:
-            self._misses[request.model] = 0
-            self.cold_models.discard(request.model)
+            self._misses[model] = 0
+            self.cold_models.discard(model)
         elif before is not None and now - before[0] <= WARM_SECONDS and before[1] >= MIN_CACHED_TOKENS:
-            self._missed(request.model)
+            self._missed(model)
 
     def _missed(self, model: str) -> None:
         self._misses[model] += 1

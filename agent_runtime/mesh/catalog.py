@@ -11,7 +11,7 @@ from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import ModelCard
 
 from ..errors import InvalidRequest, MeshUnavailable
-from ..ports import Clock
+from ..ports import Clock, Fallback
 from .caching import CacheWatch
 from .model_list import read_model_list
 
@@ -54,6 +54,11 @@ class ModelCatalog:
             self.token_refused = False
         elif status in REFUSED_STATUSES:
             self.token_doubted.set()
+
+    def fallback_in(self, headers: Mapping[str, str]) -> Fallback | None:
+        """Return which model of the list has answered in place of another, as the headers of its answer say."""
+        model, reason = headers.get("x-model"), headers.get("x-fallback-reason")
+        return Fallback(model, reason) if model in self._cards and reason else None
 
     async def refresh(self) -> None:
         """Fetch the list now. Raises MeshUnavailable."""

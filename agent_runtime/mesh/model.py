@@ -19,7 +19,7 @@ from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
 
 from ..errors import ModelError
-from ..ports import Completion, ModelEvent, ModelRequest, Retrying
+from ..ports import Completion, Fallback, ModelEvent, ModelRequest, Retrying
 from .answer_stream import read_answer
 from .attempt_log import AttemptLog
 from .catalog import ModelCatalog
@@ -115,7 +115,7 @@ class ModelClient:
 
     async def _once(self, request: ModelRequest, line: AttemptLog) -> AsyncIterator[ModelEvent]:
         card, profile = self._catalog.cards.get(request.model), self._profiles.profile(request.model)
-        maker = self._profiles.maker(request.model)
+        maker, fallback = self._profiles.maker(request.model), None
         body = request_body(request, card.caching if card is not None else "none", maker, profile)
         thinking = request.model in self._begin_inside_reasoning
         reader = CompletionReader(len(body), thinking=thinking, tools=request.tools is not None)
@@ -132,13 +132,17 @@ class ModelClient:
                     error = from_response(reply.status, reply.headers, refusal)
                     self._learn(request.model, profile, reply.status, refusal, error)
                     raise await self._explain_unknown_model(error, request.model)
+                fallback = self._catalog.fallback_in(reply.headers)
                 async for event in read_answer(reply, reader):
                     yield event
         except TransportFault as fault:
             self._catalog.reachable = False
             raise self._transport_error(fault, profile, begun=begun) from fault
-        self._remember_reasoning(request.model, begins_inside=reader.began_inside_reasoning)
-        completion = self._priced(request, _completion(reader, maker))
+        if fallback is not None:
+            maker = self._profiles.maker(fallback.model)
+        else:
+            self._remember_reasoning(request.model, begins_inside=reader.began_inside_reasoning)
+        completion = self._priced(request, _completion(reader, maker, fallback))
         line.log_completion(completion)
         yield completion
 
@@ -172,13 +176,16 @@ class ModelClient:
         return ModelError(await self._catalog.explain_refusal(error.message, model), code=error.code)
 
     def _priced(self, request: ModelRequest, completion: Completion) -> Completion:
-        """Return the completion with its cost, and note how much of a reported usage a cache has served."""
-        card = self._catalog.cards.get(request.model)
+        """Return the completion with its cost, at the price of the model that answered, and note how much of a reported
+        usage a cache has served."""
+        answered = completion.fallback.model if completion.fallback is not None else request.model
+        card = self._catalog.cards.get(answered)
         if card is None:
             return completion
         usage = with_cost(completion.usage, card.pricing)
-        if completion.usage_reported and card.caching != "none" and request.session_id:
-            self._catalog.cache_watch.record_usage(request, usage)
+        if completion.usage_reported:
+            watched = card.caching != "none" and bool(request.session_id)
+            self._catalog.cache_watch.record_usage(answered, request.session_id, usage, watched=watched)
         return replace(completion, usage=usage)
 
 
@@ -228,7 +235,7 @@ class _Learnt(Exception):
         self.error = error
 
 
-def _completion(reader: CompletionReader, maker: str) -> Completion:
+def _completion(reader: CompletionReader, maker: str, fallback: Fallback | None) -> Completion:
     return Completion(
         reader.stop_reason,
         reader.calls,
@@ -239,4 +246,5 @@ def _completion(reader: CompletionReader, maker: str) -> Completion:
         maker=maker,
         fields=reader.fields,
         reasoning_member=reader.reasoning_member,
+        fallback=fallback,
     )

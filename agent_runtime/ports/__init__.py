@@ -6,6 +6,7 @@ from agent_common.completions import CallPiece, CallStarted, ReasoningPiece, Tex
 from .memory import Correction, DailyLog, DailyLogEntry, Learnings, Memory, MemoryHit, Note, NoteContext, NoteProvider
 from .model import (
     Completion,
+    Fallback,
     Mesh,
     Model,
     ModelCards,
@@ -46,6 +47,7 @@ __all__ = [
     "DeferredTools",
     "EgressMeter",
     "Events",
+    "Fallback",
     "HumanRequest",
     "Learnings",
     "LoadedSkill",

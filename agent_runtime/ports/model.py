@@ -70,6 +70,16 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class Fallback:
+    """The model that answered in place of the one that was asked for."""
+
+    model: str
+    """Its name in the host's catalog."""
+    reason: str
+    """Why the other could not answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """The end of a model call."""
 
@@ -87,6 +97,8 @@ class Completion:
     """Members of the message that we do not know."""
     reasoning_member: str = ""
     """The member under which its reasoning came; empty if it came in the text."""
+    fallback: Fallback | None = None
+    """The model that answered in place of the one that was asked for; None: that one did."""
 
 
 ModelEvent = Retrying | AnswerPiece | Completion

@@ -22,6 +22,7 @@ from .record.repair import CALL_ERROR, TURN_ERROR, completed_step_count, interru
 from .record.replay import replay, replay_parts
 from .store import agent_prompts, history, listing, rows
 from .store.agent_prompts import AgentPrompt
+from .store.fallbacks import FALLBACKS, note_fallback
 from .store.history import Message, SessionRow, TurnRow
 from .store.ids import Ids, is_session_id
 from .store.listing import CUSTOM, Cursor, SessionChoice, StoredSession, WaitingMessage, unknown_session
@@ -35,6 +36,7 @@ __all__ = [
     "CALL_ERROR",
     "COMPACTION",
     "CUSTOM",
+    "FALLBACKS",
     "INVALID_RESULT",
     "MIGRATIONS",
     "NOTICE",
@@ -71,6 +73,7 @@ __all__ = [
     "is_session_id",
     "listing",
     "markers",
+    "note_fallback",
     "past_steps",
     "reopen_turn",
     "replay",

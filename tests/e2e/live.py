@@ -19,7 +19,8 @@ from typing import Any, Self
 import httpx
 
 from agent_common.protocol import chunks as c
-from agent_testing import FakeAnthropic, LiveProcess, Say, ScriptedProvider
+from agent_testing import LiveProcess, Say
+from agent_testing.provider import ProviderThread
 
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
 TOKEN = "sesame"
@@ -31,7 +32,7 @@ _numbers = itertools.count(1)
 class Runtime:
     """One agent over all its lives: the data directory stays, processes come and go."""
 
-    def __init__(self, provider: ScriptedProvider | FakeAnthropic, data_dir: Path, **settings: object) -> None:
+    def __init__(self, provider: ProviderThread, data_dir: Path, **settings: object) -> None:
         self.provider, self.data_dir, self.command = provider, data_dir, SERVE
         self.env = {
             "AGENT_PORT": "0",

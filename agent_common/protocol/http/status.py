@@ -31,6 +31,15 @@ class EffectiveLimits(Peer):
     """The same as `context_max`."""
 
 
+class ModelFallback(Peer):
+    """A model that answered in place of another."""
+
+    model: str
+    """Its name in the host's catalog."""
+    reason: str
+    """Why the other could not answer."""
+
+
 class AgentStatus(Peer):
     """The agent's current activity, read from memory."""
 
@@ -45,6 +54,8 @@ class AgentStatus(Peer):
     tasks_failed: int = 0
     model: str = ""
     """The model of the turn that started last, or the agent's own model before the first."""
+    fallback: ModelFallback | None = None
+    """The model that answered that turn's latest call in its place; null if it answered itself."""
     context_tokens: int = 0
     """Tokens in the window at the latest model call of that turn's session."""
     context_max: int
@@ -62,6 +73,8 @@ class AgentStatus(Peer):
     """`reachable`, `unreachable`, `refused` (it does not accept the token) or `unknown`."""
     cold_models: list[str] = Field(default_factory=list[str])
     """Models whose provider should have served the last prompts from its cache and did not, so they cost more."""
+    cache_hit_rates: dict[str, float] = Field(default_factory=dict[str, float])
+    """By model: the share of its prompts that its provider read from its cache, since the agent's start."""
     confinement: str = "unknown"
     """How commands and skills are confined: `bubblewrap`, `none` or `off`."""
     limits: EffectiveLimits

@@ -23,7 +23,7 @@ _WORDS = frozenset((
 _PARTS = ("text", "content")
 _TEXTS = frozenset((
     "None", "text", "input_text", "output_text", "refusal", "thinking", "reasoning", "tool_result", "content",
-    "message",
+    "message", "summary_text", "reasoning_text", "reasoning.text", "reasoning.summary",
 ))
 _OTHERS = frozenset((
     "function", "functions", "arguments", "args", "parameters", "input_schema", "response_format", "annotations",

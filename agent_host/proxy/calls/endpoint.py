@@ -163,7 +163,7 @@ class ModelProxy:
         held = await self.budgets.reserve(reserve_of(order, attempt, self.clock.now_ms()))
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         try:
-            provider = self.providers.get(attempt.model.provider)
+            provider = self.providers.get(attempt.model.provider, attempt.model.api)
             return await relay.forward(provider, attempt.call, lambda refusal: self.learn_refusal(attempt, refusal))
         finally:
             duration_ms = round((self.clock.monotonic() - began) * 1000)

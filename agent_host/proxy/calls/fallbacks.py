@@ -13,6 +13,7 @@ from agent_common.clock import Clock
 
 from ..catalog.catalog import CatalogModel, HostCatalog, Operation
 from ..providers import ProviderCall
+from .other_models import adapt_to_other
 
 FAILURES_UNTIL_REST = 3
 """Outages in a row after which a provider rests."""
@@ -36,6 +37,8 @@ class Attempt:
         """Return the same call of another model. `stream_usage`: whether its provider may be asked for usage."""
         payload: dict[str, Any] = from_json(self.call.content)
         payload["model"] = model.upstream
+        if self.call.operation == "chat":
+            adapt_to_other(payload, model.profile)
         hide_usage = self.call.streamed and request_usage(payload, stream_usage=stream_usage, hidden=self.hide_usage)
         call = for_model(replace(self.call, content=to_json(payload)), model)
         return Attempt(model, call, hide_usage, self.prefix)
@@ -53,7 +56,8 @@ def request_usage(payload: dict[str, Any], *, stream_usage: bool, hidden: bool =
 
 def for_model(call: ProviderCall, model: CatalogModel) -> ProviderCall:
     """Return the call with what the catalog says about the model."""
-    return replace(call, max_output=model.max_output_tokens, effort=model.effort, cached=model.caching != "none")
+    cached = model.caching != "none"
+    return replace(call, model=model.upstream, max_output=model.max_output_tokens, effort=model.effort, cached=cached)
 
 
 def candidates(catalog: HostCatalog, model: CatalogModel, operation: Operation) -> list[CatalogModel]:

@@ -13,6 +13,8 @@ from ...errors import InvalidCall, NotFound
 
 Operation = Literal["chat", "embeddings"]
 Kind = Literal["openai", "anthropic", "demo", "local"]
+Api = Literal["chat", "responses"]
+"""Which of OpenAI's APIs a model is called by: chat completions or responses."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -51,6 +53,7 @@ class CatalogModel:
     """Fields of a call that are passed to the provider beside those of OpenAI's chat."""
     effort: Effort | None = None
     """How much the model thinks about requests that do not say; None leaves it to the provider."""
+    api: Api = "chat"
     fallbacks: tuple[str, ...] = ()
     """Names of the models that are asked in this order when this one cannot answer."""
     profile: Profile = field(default_factory=Profile)

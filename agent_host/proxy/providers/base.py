@@ -21,6 +21,8 @@ class ProviderCall:
     streamed: bool = False
     idempotency_key: str | None = None
     """Derived from the agent's id and the agent's key; never the agent's key itself. None if the agent sent none."""
+    model: str = ""
+    """The provider's own name for the model, as in the content."""
     max_output: int | None = None
     """The most tokens of output that the catalog gives the model; None if unknown."""
     effort: str | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import httpx2
 
+from agent_common.completions import from_response
 from agent_common.net import trusting_tls
 
 from ...errors import ProviderFailed
@@ -29,6 +31,11 @@ def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool)
     # An error about our own request may quote it with the key, so its text is not passed on.
     why = "" if isinstance(error, httpx2.LocalProtocolError) else str(error)
     return ProviderFailed(f"{name} {what}: {why or type(error).__name__} ({spec.shown_url})", code=code)
+
+
+def refuses_key(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether an answer says that the key is wrong. A 403 may also be about what was asked."""
+    return status == 401 or (status == 403 and from_response(status, headers, body).code == "model_auth")
 
 
 def key_refused(spec: ProviderSpec, status: int) -> ProviderFailed:

@@ -7,11 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import httpx2
 
-from agent_common.completions import from_response
-
 from ..catalog.catalog import ProviderSpec
 from .base import ProviderAnswer, ProviderCall
-from .http import key_refused, open_client, transport_failed
+from .http import key_refused, open_client, refuses_key, transport_failed
 from .wire import body_parts
 
 _MOST_OF_A_REFUSAL = 64 * 1024
@@ -78,6 +76,6 @@ class OpenAICompatible:
             content += data
             if len(content) > _MOST_OF_A_REFUSAL:
                 break
-        if status == 401 or from_response(status, headers, bytes(content)).code == "model_auth":
+        if refuses_key(status, headers, bytes(content)):
             raise key_refused(self._spec, status)
         return body_parts([bytes(content)])

@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import AgentStatus, Capabilities, EffectiveLimits, SessionCounts
+from agent_common.protocol import AgentStatus, Capabilities, EffectiveLimits, ModelFallback, SessionCounts
 
 from ... import __version__
 from ...context import tool_definition
@@ -92,6 +92,10 @@ def _running(state: AppState, services: Services, request: Request) -> AgentStat
         "sessions": SessionCounts(running=len(running), queued=len(queued), waiting=len(waiting)),
         "mesh": "refused" if services.models.token_refused else _MESH[services.models.reachable],
         "cold_models": sorted(services.models.cache_watch.cold_models),
+        "cache_hit_rates": services.models.cache_watch.hit_rates(),
+        "fallback": ModelFallback(model=counters.fallback.model, reason=counters.fallback.reason)
+        if counters.fallback is not None
+        else None,
         "confinement": services.confinement,
     }
     return AgentStatus.model_validate({**_identity(state, request, model, limit), **found})

@@ -151,7 +151,11 @@ class SummarizerAgent:
         if outcome is None or outcome.status != "complete":
             raise _error(outcome)
         text = text_of(parts).strip()
-        return Summary(text, ContextUsage(self._session_calibration).text_tokens(text), model=turn.model)
+        return Summary(
+            text,
+            ContextUsage(self._session_calibration).text_tokens(text),
+            model=turn.fallback.model if turn.fallback is not None else turn.model,
+        )
 
     def _turn(self, transcript: str) -> Turn:
         model, manifest, conversation, ids = self._model, self._manifest, self._session, self._services.ids

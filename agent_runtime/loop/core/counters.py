@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...ports import Fallback
 from .turn_state import Turn
 
 
@@ -21,10 +22,14 @@ class Counters:
     model: str | None = None
     """The model of the turn that began last; None before the first turn. Subagents do not count."""
 
+    fallback: Fallback | None = None
+    """The model that answered its latest call in its place."""
+
     def update_model(self, turn: Turn) -> None:
         """Record the turn's model and the size of its context."""
         if turn.request.parent is None:
             self.model, self.context_tokens = turn.model, turn.session.context_tokens
+            self.fallback = turn.fallback
 
     def count_step(self, turn: Turn, now_ms: int) -> None:
         self.update_model(turn)

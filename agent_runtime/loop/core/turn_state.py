@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_common.protocol import Usage
 from agent_common.protocol.authority import Layer
 
 from ...agents import DEFAULT
 from ...context import sent_note
-from ...ports import Note
+from ...ports import Fallback, Note
+from ...sessions import FALLBACKS, note_fallback
 from ...store import Unit
 from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
 from .live_sessions import LiveSession
@@ -182,6 +184,10 @@ class Turn:
     model: str
     state: State = "queued"
     """The state, which only `transition` changes."""
+    fallbacks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The models that answered in its place, as its reply's metadata has them."""
+    fallback: Fallback | None = None
+    """The one that answered the latest call in its place."""
     sent_ms: int = 0
     """When the message arrived, in epoch milliseconds, as in its row."""
     snapshot_id: str | None = None
@@ -242,6 +248,12 @@ class Turn:
         """Return what every event about this turn says."""
         return {**self.public_ids(), "user": self.session.principal, "agent": self.request.agent}
 
+    def note_answer(self, fallback: Fallback | None, usage: Usage) -> None:
+        """Note which model has answered a call."""
+        self.fallback = fallback
+        if fallback is not None:
+            self.fallbacks = note_fallback(self.fallbacks, fallback.model, fallback.reason, usage)
+
     def reply_metadata(self) -> dict[str, Any]:
         """Return the metadata that is stored with every reply; its cost can be computed from that."""
         prompt = self.session.prompts.get(self.request.agent)
@@ -249,6 +261,7 @@ class Turn:
             "model": {"provider_id": "mesh", "model_id": self.model},
             "agent": self.request.agent,
             "system_prompt_digest": prompt.digest if prompt else None,
+            **({FALLBACKS: self.fallbacks} if self.fallbacks else {}),
         }
 
     @property

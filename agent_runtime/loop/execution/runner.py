@@ -16,7 +16,7 @@ from agent_common.telemetry import logger
 from ...context import CurrentTurn, View, read_view
 from ...errors import BrokenRecord, StoreError
 from ...ports import NoteProvider, Spawner, ToolContext
-from ...sessions import Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
+from ...sessions import FALLBACKS, Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
 from ...store import Unit
 from ..core.authority import UnknownAgent
 from ..core.corrections import detect_correction
@@ -149,6 +149,7 @@ class TurnRunner:
         progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
         if progress.usage is not None and not turn.budget.steps:
             turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
+        turn.fallbacks = reply.metadata.get(FALLBACKS, [])
         turn.budget.steps = progress.completed_model_calls
         turn.budget.calls = progress.finished_tool_calls
         turn.budget.egress.sent_bytes = progress.egress_bytes

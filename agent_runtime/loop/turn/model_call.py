@@ -126,11 +126,13 @@ class ModelCall:
             raise error
 
     async def _require_price(self) -> None:
-        """Refuse a model without a known price if the turn has an explicit cost limit."""
+        """Refuse a model without a known price if the turn has an explicit cost limit, and go on with no other that has
+        answered in its place."""
         if self.deps.price_check is None or not self.budget.price_needed:
             return
         try:
-            await self.deps.price_check.require(self.turn.model, self.budget)
+            for model in (self.turn.model, *(one["model"] for one in self.turn.fallbacks)):
+                await self.deps.price_check.require(model, self.budget)
         except InvalidRequest as error:
             raise LimitReached(TurnOutcome("failed", "error", error.code, error.message)) from error
         except MeshUnavailable as error:
@@ -155,7 +157,7 @@ class ModelCall:
         try:
             async for event in self.deps.model.stream(request):
                 if isinstance(event, Completion):
-                    if event.usage_reported:
+                    if event.usage_reported and event.fallback is None:  # another model counts otherwise
                         self.deps.context_budget.record_usage(messages_sent, event.usage)
                     step.text, step.reasoning = "".join(answer.pieces), "".join(answer.reasoning)
                     async for chunk in self._finish_model_call(step, event, answer, tools_allowed=tools_allowed):
@@ -219,6 +221,7 @@ class ModelCall:
         """Charge a finished model call, and add its tool calls to the step."""
         turn = self.turn
         turn.budget.spend(completion.usage)
+        turn.note_answer(completion.fallback, completion.usage)
         answer.received_characters = 0  # they are charged now
         turn.budget.steps += 1
         turn.session.context_tokens = completion.usage.total

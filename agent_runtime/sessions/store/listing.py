@@ -12,6 +12,7 @@ from typing import Any
 from agent_common.protocol import Usage
 
 from ...errors import BrokenRecord, NotFound
+from .fallbacks import apportioned, read_fallbacks
 from .history import Message
 from .rows import dump, load
 
@@ -64,6 +65,11 @@ SELECT coalesce(json_extract(metadata_json, '$.model.model_id'), :model) AS mode
   sum(json_extract(metadata_json, '$.usage.cost_usd')) AS cost_usd,
   sum(json_extract(metadata_json, '$.usage.cost_usd') IS NULL) AS uncounted
 FROM chat_messages WHERE session_id = :session AND role = 'assistant' GROUP BY 1 ORDER BY 1
+"""
+_FALLBACKS = """
+SELECT coalesce(json_extract(metadata_json, '$.model.model_id'), :model) AS model, metadata_json
+FROM chat_messages WHERE session_id = :session AND role = 'assistant'
+  AND json_extract(metadata_json, '$.fallbacks') IS NOT NULL
 """
 Cursor = tuple[int, str]
 """Time and id of a row."""
@@ -249,11 +255,15 @@ def queued_messages(connection: sqlite3.Connection, session_id: str) -> list[Wai
 
 def usage_by_model(connection: sqlite3.Connection, session_id: str, model: str) -> dict[str, Usage]:
     """Return model -> its usage over all answers, including hidden ones. `model` is used for answers that name none.
+    What a model has used in place of another one is its own.
 
     The cost is what the mesh reported with each call; None if it is missing for any answer.
     """
     found = connection.execute(_SPENT, {"session": session_id, "model": model})
-    return {row["model"]: _usage(row) for row in found}
+    spent = {row["model"]: _usage(row) for row in found}
+    for row in connection.execute(_FALLBACKS, {"session": session_id, "model": model}):
+        spent = apportioned(spent, row["model"], read_fallbacks(load(row["metadata_json"])))
+    return spent
 
 
 def _parts(connection: sqlite3.Connection, message_ids: list[str]) -> dict[str, list[dict[str, Any]]]:

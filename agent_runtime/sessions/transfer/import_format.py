@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
-from pydantic import ValidationError
-
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json
 from agent_common.protocol import Usage, is_object
 
 from ...errors import InvalidRequest
 from ..record.parts import NOTICE, STEER, tool_name
+from ..store.fallbacks import read_fallbacks
 
 Line = dict[str, Any]
 """`{"type": ..., "data": {column: value}}`."""
@@ -192,8 +191,12 @@ class SessionImport:
         metadata = _object(data, "metadata_json")
         try:
             Usage.model_validate(metadata.get("usage", {}))
-        except ValidationError as error:
+        except ValueError as error:
             raise ImportFault("data.metadata_json: usage has the wrong shape") from error
+        try:
+            read_fallbacks(metadata)
+        except ValueError as error:
+            raise ImportFault("data.metadata_json: fallbacks has the wrong shape") from error
         for key in _METADATA_TIMES:
             if key in metadata and not _time(metadata[key]):
                 raise ImportFault(f"data.metadata_json: {key} must be a time")

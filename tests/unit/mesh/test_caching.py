@@ -100,27 +100,25 @@ async def test_a_request_has_what_the_models_card_says(caching: str) -> None:
 # ---------------------------------------------------------------- the watch
 
 
-def request(session: str = "s", model: str = "m") -> ModelRequest:
-    return ModelRequest(model, [], session_id=session)
-
-
 def test_a_model_that_never_reads_from_its_cache_is_found() -> None:
     watch = CacheWatch(ManualClock())
     for _ in range(COLD_AFTER_MISSES):
         assert not watch.cold_models
-        watch.record_usage(request(), Usage(input=5000))
-    watch.record_usage(request(), Usage(input=5000))
+        watch.record_usage("m", "s", Usage(input=5000))
+    watch.record_usage("m", "s", Usage(input=5000))
     assert watch.cold_models == {"m"}
-    watch.record_usage(request(), Usage(input=10, cache_read=4990))
+    watch.record_usage("m", "s", Usage(input=10, cache_read=4990))
     assert not watch.cold_models, "it does now"
+    watch.record_usage("n", "s", Usage(input=1, output=9, cache_write=1, cache_read=2), watched=False)
+    assert watch.hit_rates() == {"m": 0.1426, "n": 0.5}
 
 
 def test_a_hit_now_and_then_is_enough() -> None:
     watch = CacheWatch(ManualClock())
     for _ in range(5):
         for _ in range(COLD_AFTER_MISSES):
-            watch.record_usage(request(), Usage(input=5000))
-        watch.record_usage(request(), Usage(input=5000, cache_read=1))
+            watch.record_usage("m", "s", Usage(input=5000))
+        watch.record_usage("m", "s", Usage(input=5000, cache_read=1))
     assert not watch.cold_models
 
 
@@ -128,7 +126,7 @@ def test_a_hit_now_and_then_is_enough() -> None:
 def test_short_prompts_are_cached_by_nobody(usage: Usage) -> None:
     watch = CacheWatch(ManualClock())
     for _ in range(3 * COLD_AFTER_MISSES):
-        watch.record_usage(request(), usage)
+        watch.record_usage("m", "s", usage)
     assert not watch.cold_models
 
 
@@ -136,9 +134,9 @@ def test_first_requests_and_late_ones_prove_nothing() -> None:
     clock = ManualClock()
     watch = CacheWatch(clock)
     for number in range(3 * MAX_SESSIONS):
-        watch.record_usage(request(f"s{number}"), Usage(input=5000, cache_write=5000))
+        watch.record_usage("m", f"s{number}", Usage(input=5000, cache_write=5000))
     for _ in range(3 * COLD_AFTER_MISSES):
-        watch.record_usage(request(), Usage(input=5000))
+        watch.record_usage("m", "s", Usage(input=5000))
         clock.advance(WARM_SECONDS + 1)
     assert not watch.cold_models
 

@@ -196,3 +196,17 @@ async def test_a_page_is_read_while_others_write(tmp_path: Path) -> None:
 def test_an_unknown_session_is_none(name: str) -> None:
     with memory() as db:
         assert listing.session(db, name) is None
+
+
+def test_what_another_model_used_in_a_turn_is_its_own() -> None:
+    with memory() as db:
+        log = Log(db)
+        session = log.begin()
+        used = Usage(input=30, output=3, cost_usd=0.5)
+        other = {"model": "second", "reason": "it was away", "calls": 1, "usage": {"input": 10, "cost_usd": 0.4}}
+        metadata = {"usage": used.model_dump(), "model": {"model_id": "first"}, "fallbacks": [other]}
+        rows.upsert_message(db, MessageRow("msg_1", session, "assistant", metadata, 1, 1))
+        spent = listing.usage_by_model(db, session, "m")
+        assert spent["second"] == Usage(input=10, cost_usd=0.4)
+        assert (spent["first"].input, spent["first"].output) == (20, 3)
+        assert spent["first"].cost_usd == pytest.approx(0.1)

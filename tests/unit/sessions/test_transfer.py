@@ -207,6 +207,7 @@ BAD: dict[str, tuple[Edit, str]] = {
     "title": (inner("session", "metadata_json", title=1), "title has the wrong type"),
     "newer": (inner("message", "metadata_json", schema_version=2), "newer than this program"),
     "usage": (inner("message", "metadata_json", usage={"input": "many"}), "usage has the wrong shape"),
+    "fallbacks": (inner("message", "metadata_json", fallbacks=[{"model": 1}]), "fallbacks has the wrong shape"),
     "hidden": (inner("message", "metadata_json", hidden_at="now"), "hidden_at must be"),
     "message model": (inner("message", "metadata_json", model={"model_id": 1}), "model has the wrong shape"),
     "other session": (column("message", "session_id", "ses_" + "0" * 26), "data.session_id"),
