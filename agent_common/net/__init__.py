@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .egress.urls import Url, canonical_host, parse_url
     from .endpoints.connect import connect, open_endpoint
     from .proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, HostCheck, unix_socket_proxy
-    from .shares import ConnectionLimit, ShareCounter, fits_share, raise_file_limit
+    from .shares import ConnectionLimit, ShareCounter, fair_share, fits_share, raise_file_limit
 
 __all__ = [
     "ANY_ADDRESS",
@@ -62,6 +62,7 @@ __all__ = [
     "canonical_host",
     "checked_bearer",
     "connect",
+    "fair_share",
     "fits_share",
     "http_url",
     "listen_at",
@@ -97,7 +98,7 @@ _LAZY_EXPORTS = {
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
     "client.tls": ("public_tls",),
     "endpoints.connect": ("connect", "open_endpoint"),
-    "shares": ("ConnectionLimit", "ShareCounter", "fits_share", "raise_file_limit"),
+    "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url"),
 }
 _MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name in names}

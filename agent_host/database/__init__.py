@@ -2,7 +2,7 @@
 
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
-from .pruning import PruningLimits, pruning_steps, release_free_pages
+from .pruning import AGENT_EVENTS, BAD_LINE, PruningLimits, pruning_steps, release_free_pages
 from .tables import (
     channels,
     constraint_sets,
@@ -23,6 +23,8 @@ from .tables import (
 )
 
 __all__ = [
+    "AGENT_EVENTS",
+    "BAD_LINE",
     "HostDatabase",
     "PruningLimits",
     "channels",
