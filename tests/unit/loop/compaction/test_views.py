@@ -124,8 +124,8 @@ class Teller:
         self.before.setdefault(self.session, {})[turn.message_id] = seen
         self.taken_back.clear()
         while await self._waits(turn):
-            for name in list(turn.human_wait.requests):
-                await decide(self.world, turn, name, "once" if send.approve else "reject")
+            for call_id in [one.call_id for one in turn.human_wait.requests.values()]:
+                await decide(self.world, turn, call_id, "once" if send.approve else "reject")
         async with asyncio.timeout(PATIENCE):  # one that was to steer may have come too late and have its own turn
             while (left := self.world.admission.queues.head_turn(turn.session)) is not None:
                 if self.world.admission.queues.active_turn(turn.session) is None:
