@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .egress.urls import Url, canonical_host, parse_url
     from .endpoints.connect import connect, open_endpoint
     from .proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, HostCheck, unix_socket_proxy
-    from .shares import ConnectionLimit, ShareCounter, fits_share, raise_file_limit
+    from .shares import ConnectionLimit, ShareCounter, fair_share, fits_share, raise_file_limit
 
 __all__ = [
     "ANY_ADDRESS",
@@ -66,6 +66,7 @@ __all__ = [
     "check_authorities",
     "checked_bearer",
     "connect",
+    "fair_share",
     "fits_share",
     "http_url",
     "listen_at",
@@ -103,7 +104,7 @@ _LAZY_EXPORTS = {
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
     "client.tls": ("NAMING_VARIABLES", "check_authorities", "public_tls", "trusting_tls"),
     "endpoints.connect": ("connect", "open_endpoint"),
-    "shares": ("ConnectionLimit", "ShareCounter", "fits_share", "raise_file_limit"),
+    "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url"),
 }
 _MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name in names}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import Counter, OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 _MAX_FILES = 1 << 16
 """No more are needed, and some child processes close every descriptor up to the limit that they inherit."""
@@ -26,6 +26,18 @@ def raise_file_limit() -> int:
 def fits_share(free: int, held: int, slots: int = 1) -> bool:
     """Return whether a holder of `held` slots may have more of the free ones."""
     return free - slots >= held + slots - 1
+
+
+def fair_share(counts: Mapping[Any, int], most: int) -> int:
+    """Return how much each holder may keep so that all together keep at most that much: what holders of little leave
+    over is for the others."""
+    left = most
+    for number, count in enumerate(sorted(counts.values())):
+        share = left // (len(counts) - number)
+        if count > share:
+            return share
+        left -= count
+    return most
 
 
 class ShareCounter:

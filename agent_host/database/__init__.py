@@ -4,7 +4,7 @@ from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
 from .mesh_tables import blackboard_changes, blackboard_entries, blackboards
-from .pruning import PruningLimits, pruning_steps, release_free_pages
+from .pruning import AGENT_EVENTS, BAD_LINE, PruningLimits, pruning_steps, release_free_pages
 from .tables import (
     budget_spending,
     budgets,
@@ -28,6 +28,8 @@ from .tables import (
 )
 
 __all__ = [
+    "AGENT_EVENTS",
+    "BAD_LINE",
     "BatchWriter",
     "HostDatabase",
     "PruningLimits",

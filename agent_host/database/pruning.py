@@ -35,6 +35,9 @@ MOST_KEPT = 10_000
 DAY_MS = 86_400_000
 WORK_DAYS = 7
 """Days that a request's id is kept whatever the setting, because a request may be valid for a week before it starts."""
+AGENT_EVENTS = ("attached", "detached", "duplicate_result", "callback_failed")
+BAD_LINE = "bad_line."
+"""Types of the host's rows in the audit trail, and the beginning of types, that an agent can cause at will."""
 _FREED_PAGES = 1000
 Step = Callable[[Connection], int | None]
 """Deletes a few rows. Returns their number, or None if there is nothing more to do."""
@@ -53,11 +56,13 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
     """Return the steps of one pass, each with its table. `now`: epoch milliseconds."""
     before = now - limits.days * DAY_MS if limits.days else 0
     audited, results = work_audit.c, task_results.c
-    decided = (audited.direction == "host") & audited.type.not_like("alarm.%")
+    host = audited.direction == "host"
+    noticed = audited.type.like("alarm.%") | audited.type.like(f"{BAD_LINE}%") | audited.type.in_(AGENT_EVENTS)
+    yields = [~host, host & noticed, host & ~noticed]
     sent = results.delivery_state.is_(None) | (results.delivery_state != "pending")
     return [
         ("work_audit", _Walk(work_audit, audited.at, before).step),
-        ("work_audit", SharePass(work_audit, audited.workspace, limits.rows, yields=[~decided, decided]).step),
+        ("work_audit", SharePass(work_audit, audited.workspace, limits.rows, yields=yields).step),
         ("model_calls", _Walk(model_calls, model_calls.c.started_at, before).step),
         ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
         ("budget_spending", lambda connection: _prune_spending(connection, now)),

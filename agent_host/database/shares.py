@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, true
+
+from agent_common.net import fair_share
 
 STEP_ROWS = 500
 """Most rows that one step deletes."""
@@ -57,15 +59,3 @@ class SharePass:
         known: dict[Any, int] = {owner: int(count) for owner, count in counts}
         share = fair_share(known, self._rows)
         return [(owner, count - share) for owner, count in known.items() if count > share]
-
-
-def fair_share(counts: Mapping[Any, int], most: int) -> int:
-    """Return how many rows each owner may keep so that all together keep at most that many: what owners with few rows
-    leave over is for the others."""
-    left = most
-    for number, count in enumerate(sorted(counts.values())):
-        share = left // (len(counts) - number)
-        if count > share:
-            return share
-        left -= count
-    return most

@@ -37,7 +37,7 @@ from ..mediation import ChannelGate, ConstraintService, ServeConnection
 from ..memory import MemoryService
 from ..ports import SideEffectGate, SnapshotGuard
 from ..sandbox import Confinement, choose_confinement, raise_priority
-from ..sessions import Ids, listing
+from ..sessions import Ids
 from ..settings import Settings
 from ..store import BackupScheduler, Database
 from ..workspace import Home
@@ -125,7 +125,6 @@ class Runtime:
         finalizer = own(TurnFinalizer(self.database, clock))
         notes = (constraints, Warnings(windows.usable, tools.skills), MemoryNotes(storage.memory))
         runner = TurnRunner(services, finalizer, compaction, subagents, notes, storage.daily_log)
-        services.admission.slots.know(await self.database.read(listing.outermost_principals))
         services.admission.start(runner.run, finalizer.finalize_cancelled)
         reporter = task_reporter(settings, self.database)
         chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task, reporter)

@@ -7,7 +7,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from agent_common.telemetry import logger
@@ -91,26 +91,31 @@ class SessionRetention:
         gone = await self._delete_marked()
         if self._limits.days or self._limits.rows:
             now = await self._advance_clock()
-            old = await self._old(now)
-            while found := await self._read(lambda connection: retention.find_old(connection, old, SESSIONS_AT_ONCE)):
-                marked = await self._mark(found, old)
-                gone += await self._delete_marked()
-                if not marked:  # all of them are in use
-                    break
+            for old in await self._old(now):
+                gone += await self._delete(old)
+        return gone
+
+    async def _delete(self, old: OldSessions) -> int:
+        """Delete these sessions; how many."""
+        gone = 0
+        while found := await self._read(lambda connection: retention.find_old(connection, old, SESSIONS_AT_ONCE)):
+            marked = await self._mark(found, old)
+            gone += await self._delete_marked()
+            if not marked:  # all of them are in use
+                break
         return gone
 
     # -- which
 
-    async def _old(self, now: int) -> OldSessions:
+    async def _old(self, now: int) -> list[OldSessions]:
         """What no setting can shorten is the week in which ids are known."""
         needed = [*self._session_data.sessions_in_use.ids_in_use(), *await self._read(needed_sessions)]
         latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN_ALIAS)
         by_age = now - max(self._limits.days, ID_DAYS) * DAY_MS if self._limits.days else 0
-        most = self._limits.rows
-        by_rows = (
-            await self._read(lambda connection: retention.cutoff_for_size(connection, most, latest)) if most else 0
-        )
-        return OldSessions(max(by_age, by_rows), needed, MAIN_ALIAS)
+        most, old = self._limits.rows, [replace(latest, before=by_age)]
+        if most:
+            old += await self._read(lambda connection: retention.excess_sessions(connection, most, latest))
+        return old
 
     async def _advance_clock(self) -> int:
         """The time by which sessions are aged: it follows the wall clock, at twice the speed of time at most, so that
@@ -131,7 +136,7 @@ class SessionRetention:
     async def _mark(self, session_ids: Sequence[str], old: OldSessions) -> list[str]:
         now = self._clock.now_ms()
         needed = [*old.needed, *self._session_data.sessions_in_use.ids_in_use()]
-        sure = OldSessions(old.before, needed, old.main)
+        sure = replace(old, needed=needed)
         return await self._database.write(lambda connection: retention.mark(connection, session_ids, sure, now))
 
     async def _delete_marked(self) -> int:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from agent_common.net import fair_share
 
 from .store import rows
 from .store.rows import dump
@@ -23,6 +25,7 @@ _AT_ONCE = 20
 _OLD = """
 SELECT s.id, s.updated_at FROM chat_sessions s
 WHERE s.updated_at < :before AND json_valid(s.metadata_json)
+  AND (:principal IS NULL OR json_extract(s.metadata_json, '$.principal') = :principal)
   AND s.id NOT IN (SELECT value FROM json_each(:needed))
   AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id
     AND (r.marked_at IS NOT NULL OR r.imported_at >= :before))
@@ -47,9 +50,12 @@ class OldSessions:
     """Ids of sessions that are kept for other reasons."""
     main: str
     """The alias of the default sessions, which are always kept."""
+    principal: str | None = None
+    """Whose sessions; None: everybody's."""
 
     def sql_parameters(self) -> dict[str, object]:
-        return {"before": self.before, "needed": dump(list(self.needed)), "main": self.main}
+        needed = dump(list(self.needed))
+        return {"before": self.before, "needed": needed, "main": self.main, "principal": self.principal}
 
 
 def find_old(connection: sqlite3.Connection, old: OldSessions, limit: int) -> list[str]:
@@ -58,18 +64,34 @@ def find_old(connection: sqlite3.Connection, old: OldSessions, limit: int) -> li
     return [row["id"] for row in found]
 
 
-def cutoff_for_size(connection: sqlite3.Connection, most_parts: int, old: OldSessions) -> int:
-    """Return the time of last activity, in epoch milliseconds, before which old sessions must be deleted to leave at
-    most `most_parts` parts; 0 if there are not too many."""
-    excess: int = connection.execute("SELECT count(*) FROM chat_parts").fetchone()[0] - most_parts
-    if excess <= 0:
-        return 0
+def excess_sessions(connection: sqlite3.Connection, most_parts: int, old: OldSessions) -> list[OldSessions]:
+    """Return which of the old sessions must be deleted to leave at most `most_parts` parts: those of principals that
+    have more than their fair share, so that nobody's sessions give way to the parts of another."""
+    total: int = connection.execute("SELECT count(*) FROM chat_parts").fetchone()[0]
+    if total <= most_parts:
+        return []
+    counts: dict[bytes | None, int] = dict(connection.execute(_PARTS_BY_PRINCIPAL).fetchall())
+    share = fair_share(counts, most_parts)
+    over = [(_name(principal), count - share) for principal, count in counts.items() if count > share]
+    return [_oldest(connection, replace(old, principal=name), excess) for name, excess in over if name is not None]
+
+
+def _oldest(connection: sqlite3.Connection, old: OldSessions, excess: int) -> OldSessions:
+    """Return those of the principal's old sessions that hold the `excess` parts, the idle ones first."""
     for row in connection.execute(f"{_OLD} ORDER BY s.updated_at", old.sql_parameters()):
         count = connection.execute("SELECT count(*) FROM chat_parts WHERE session_id = ?", (row["id"],))
         excess -= count.fetchone()[0]
         if excess <= 0:
-            return row["updated_at"] + 1
-    return old.before
+            return replace(old, before=row["updated_at"] + 1)
+    return old
+
+
+def _name(principal: bytes | None) -> str | None:
+    """Return a stored name; None for one that a bad disk or another program has made unreadable."""
+    try:
+        return principal.decode() if principal is not None else None
+    except UnicodeDecodeError:
+        return None
 
 
 def mark(connection: sqlite3.Connection, session_ids: Sequence[str], old: OldSessions, now: int) -> list[str]:
@@ -151,6 +173,13 @@ def save_clock(connection: sqlite3.Connection, wall: int, reached: int) -> None:
     connection.execute("INSERT OR REPLACE INTO retention_clock VALUES (1, ?, ?)", (wall, reached))
 
 
+_PARTS_BY_PRINCIPAL = """
+SELECT CASE WHEN json_valid(s.metadata_json) THEN CAST(json_extract(s.metadata_json, '$.principal') AS BLOB) END,
+  sum(p.parts)
+FROM (SELECT session_id, count(*) AS parts FROM chat_parts GROUP BY session_id) p
+JOIN chat_sessions s ON s.id = p.session_id
+GROUP BY 1
+"""
 _MARKED = "SELECT session_id FROM session_retention WHERE marked_at IS NOT NULL"
 _KEPT = """
 SELECT 1 FROM chat_sessions s WHERE s.id = ?

@@ -1,23 +1,23 @@
-"""The audit trail: one row for every frame and every decision of the host. Rows are never changed."""
+"""The audit trail: rows for the frames of agents and for every decision of the host. Rows are never changed."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
 from agent_common.clock import Clock
 
+from ...database import AGENT_EVENTS, BAD_LINE
 from ..metrics import Direction, Metrics
 from ..timers import Timers
 from .repeat_counter import RepeatCounter
+from .row_shares import AuditRow, RowShares
 
 log = structlog.get_logger(__name__)
 _MOST_DETAIL = 2000
-AuditRow = tuple[Any, ...]
-"""The values of a row, in the column order of the table `work_audit`, without the id."""
 
 
 class AuditWriter(Protocol):
@@ -46,6 +46,7 @@ class AuditLog:
     def __init__(self, *, writer: AuditWriter, metrics: Metrics, clock: Clock, timers: Timers, content: bool) -> None:
         """`content`: store the text of frames besides their hash."""
         self._writer, self._metrics, self._clock, self._content = writer, metrics, clock, content
+        self._shares = RowShares(timers, writer.append_audit)
         self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._write_repeated)
 
     def make_row(
@@ -68,8 +69,8 @@ class AuditLog:
         return now, workspace, epoch, connection, direction, kind, request_id, audit_ref, size, digest, None, content
 
     def write(self, row: AuditRow) -> None:
-        """Append a row made by `make_row`."""
-        self._writer.append_audit(row)
+        """Append a row made by `make_row`; one of too many in a minute is only counted."""
+        self._shares.add(row)
 
     def is_behind(self, workspace: str) -> bool:
         """Whether reading from the workspace's agent should wait until more of its rows are written."""
@@ -87,9 +88,11 @@ class AuditLog:
     ) -> None:
         """Append a row for something that the host decides or notices."""
         now, detail = self._clock.now_ms(), _without_nul(detail)[:_MOST_DETAIL] if detail else None
-        self._writer.append_audit(
-            (now, workspace, epoch, connection, "host", kind, request_id, None, 0, None, detail, None)
-        )
+        row = (now, workspace, epoch, connection, "host", kind, request_id, None, 0, None, detail, None)
+        if kind.startswith(BAD_LINE) or kind in AGENT_EVENTS:
+            self._shares.add(row)
+        else:
+            self._writer.append_audit(row)
 
     def alarm(
         self,
@@ -112,8 +115,9 @@ class AuditLog:
             self._write_alarm(code, workspace, alarm)
 
     def flush(self) -> None:
-        """Write the repeated alarms that have only been counted so far."""
+        """Write the alarms and rows that have only been counted so far."""
         self._alarms.flush()
+        self._shares.flush()
 
     def _write_repeated(self, key: tuple[str, str | None], more: int, last: _Alarm) -> None:
         code, workspace = key

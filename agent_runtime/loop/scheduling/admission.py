@@ -1,9 +1,9 @@
 """The only scheduler: every request for a turn comes through here, from any entry point.
 
-A session runs one turn at a time. Sessions run in parallel up to a limit, of which each principal has a share, and
-those of one principal in the order of arrival. A place is reserved before the first await and the turn starts only
-after its admission is on disk, so two callers can never both find a session idle, and nothing runs that a crash would
-forget.
+A session runs one turn at a time. Sessions run in parallel up to a limit: a free slot goes to the principal with the
+fewest turns, and those of one principal run in the order of arrival. A place is reserved before the first await and the
+turn starts only after its admission is on disk, so two callers can never both find a session idle, and nothing runs
+that a crash would forget.
 """
 
 from __future__ import annotations
@@ -207,9 +207,8 @@ class Admission:
             self.queues.add(turn)
             return
         principal, session = turn.session.principal, turn.session
-        self.slots.know([principal])
         busy = self.queues.head_turn(session) is not None or session.id in self.queues.held
-        if busy or not self.slots.has_slot(principal):
+        if busy or self.slots.free <= 0:
             self._require_queue_space(principal)
             turn.admission.queued = True
         else:

@@ -117,11 +117,10 @@ class TurnQueues:
             self._startable.remove(turn)
 
     def next_startable(self, slots: TurnSlots) -> Turn | None:
-        """Take the turn that is next: of the principals with a free slot, the one with the fewest running turns is
-        first, and of its turns the one that has waited longest."""
-        ready = [turn for turn in self._startable if slots.has_slot(turn.session.principal)]
-        if not ready:
+        """Take the turn that is next, if a slot is free: the principal with the fewest running turns is first, and of
+        its turns the one that has waited longest."""
+        if slots.free <= 0 or not self._startable:
             return None
-        turn = min(ready, key=lambda one: slots.running(one.session.principal))
+        turn = min(self._startable, key=lambda one: slots.running(one.session.principal))
         self._startable.remove(turn)
         return turn

@@ -27,6 +27,7 @@ from ..limits.limits import TurnLimits, UsageBudget
 from ..notes.compose import caller_notes
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
+from .agent_slots import AgentSlots
 from .transcript import transcript
 
 MAX_DEPTH = 5
@@ -47,7 +48,7 @@ class Subagents:
         """`max_concurrent` agents may run at each depth: a caller never waits for the slot that it holds itself."""
         self._services, self._context_budgets, self._agents = services, context_budgets, agents
         self._max_concurrent, self._limits = max_concurrent, limits
-        self._slots: dict[int, asyncio.Semaphore] = {}
+        self._slots: dict[int, AgentSlots] = {}
         self._inline_turns: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()
 
@@ -60,7 +61,7 @@ class Subagents:
         try:
             if request.background:
                 return await self._start_background(request, caller, context)
-            async with self._slots_at(caller.depth + 1):
+            async with self._slots_at(caller.depth + 1).wait_for_slot(caller.session.principal):
                 manifest = self._find(request.agent)
                 if manifest.inspectable:
                     return await self._wait_for_result(await self._admit(request, manifest, caller, context))
@@ -104,15 +105,14 @@ class Subagents:
 
     async def _start_background(self, request: SubagentRequest, caller: Turn, context: ToolContext) -> dict[str, Any]:
         slots = self._slots_at(-caller.depth - 1)  # separate slots: no caller waits for these
-        if slots.locked():
+        if not slots.take(caller.session.principal):
             raise ToolFailure(
                 f"{self._max_concurrent} agents are running already; wait for one of them", kind="unavailable"
             )
-        await slots.acquire()
         try:
             turn = await self._admit(request, self._find(request.agent), caller, context)
         except BaseException:
-            slots.release()
+            slots.release(caller.session.principal)
             raise
         session = self._recorded_turn(caller).session
         session.use_count += 1  # its rules apply to the agent too, so the session must stay in memory
@@ -123,7 +123,7 @@ class Subagents:
         looking.add_done_callback(self._background.discard)
         return {"session_id": turn.session.id}
 
-    async def _watch_background(self, turn: Turn, caller: Turn, slots: asyncio.Semaphore) -> None:
+    async def _watch_background(self, turn: Turn, caller: Turn, slots: AgentSlots) -> None:
         parent_session = caller.session
         try:
             await _wait_for_first(turn.ended, caller.ended)
@@ -134,7 +134,7 @@ class Subagents:
             parent_session.next_timestamp(self._services.clock.now_ms() + 1)  # the next message follows the report
         finally:
             parent_session.use_count -= 1
-            slots.release()
+            slots.release(parent_session.principal)
 
     def _unit(self, request: SubagentRequest, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
@@ -257,8 +257,8 @@ class Subagents:
     def _report_to_parent(self, connection: sqlite3.Connection, ended: Turn, now: int) -> None:
         report_to_parent(connection, self._services.ids, ended, now)
 
-    def _slots_at(self, depth: int) -> asyncio.Semaphore:
-        return self._slots.setdefault(depth, asyncio.Semaphore(self._max_concurrent))
+    def _slots_at(self, depth: int) -> AgentSlots:
+        return self._slots.setdefault(depth, AgentSlots(self._max_concurrent, self._services.clock.monotonic))
 
 
 async def _wait_for_first(*events: asyncio.Event) -> None:

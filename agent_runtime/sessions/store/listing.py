@@ -204,13 +204,6 @@ def session(connection: sqlite3.Connection, session_id: str) -> StoredSession | 
     return _session(row) if row else None
 
 
-def outermost_principals(connection: sqlite3.Connection) -> set[str]:
-    """Return the first and the last principal that has a session, which are the same if there is only one."""
-    name = "json_extract(metadata_json, '$.principal')"
-    found = connection.execute(f"SELECT min({name}) FROM chat_sessions UNION SELECT max({name}) FROM chat_sessions")  # noqa: S608
-    return {row[0] for row in found if isinstance(row[0], str)}
-
-
 def messages(
     connection: sqlite3.Connection,
     session_id: str,

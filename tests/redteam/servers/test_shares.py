@@ -1,17 +1,19 @@
-"""One user with more work than the agent has room for: the others' work is begun all the same."""
+"""One user with more work than the agent has room for: the others come next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from agent_testing import Hang, Say, ScriptedProvider
+from agent_testing import Call, Hang, Say, ScriptedProvider
 from tests.e2e.live import Runtime, eventually, fresh
 
 SLOTS, PLACES = 4, 10
+LOOKER = "description: Looks.\nmode: all\nprompt: You are the looker.\npermissions: {'*': allow}\n"
 
 
 def model(request: Any) -> Any:
@@ -49,14 +51,54 @@ def test_who_is_alone_has_all_slots_and_places(agent: Runtime) -> None:
     finish(agent)
 
 
-def test_a_user_with_much_work_leaves_slots_and_places_to_others(agent: Runtime) -> None:
+def test_a_user_has_all_slots_while_the_others_want_none(agent: Runtime) -> None:
     assert agent.chat("hi", user="alice").json()["response"] == "hello"
-    replies = [slow(agent, "bob").status_code for _ in range(SLOTS + 2 * PLACES)]
-    assert replies.count(429) >= PLACES, "his share is full"
-    assert agent.chat("hi", user="alice").json()["response"] == "hello", "hers is free"
-    assert {slow(agent, "alice").status_code for _ in range(4)} == {202}
-    agent.process.kill9()
-    agent.start()
-    agent.provider.script.replace(model)
-    assert agent.chat("hi", user="carol", wait=60).json()["response"] == "hello", "also after a restart"
+    assert {slow(agent, "bob").status_code for _ in range(SLOTS)} == {202}
+    assert sessions(agent) == (SLOTS, 0)
     finish(agent)
+
+
+def test_the_next_slot_is_for_who_waits_and_has_the_fewest_turns(agent: Runtime) -> None:
+    names = [fresh("s") for _ in range(SLOTS + 2 * PLACES)]
+    replies = [agent.chat("slow", user="bob", session_id=name, wait=0).status_code for name in names]
+    assert replies.count(429) >= PLACES, "his places are taken"
+    hers = fresh("s")
+    waiting = agent.chat("hi", user="alice", session_id=hers, wait=0)
+    assert waiting.status_code == 202, "there are places for her"
+    assert agent.post(f"/chat/{names[0]}/abort", {}, **{"X-Agent-User": "bob"}).json()["aborted"]
+    her = {"X-Agent-User": "alice"}
+    eventually(lambda: agent.http.get(f"/sessions/{hers}", headers=her).json()["status"]["state"] == "idle")
+    assert sessions(agent) == (SLOTS, PLACES - 1), "then one of his who wait was begun"
+    finish(agent)
+
+
+def delegate(request: Any) -> Any:
+    """A model that calls an agent for each part of its message; those agents work until they are released."""
+    if "You are the looker" in request.messages[0]["content"]:
+        return Hang(reply=Say("seen"))
+    if any(message["role"] == "tool" for message in request.messages):
+        return Say("done")
+    parts = request.last_user_text.split()
+    return Say("", calls=tuple(Call("task", {"subagent_type": "looker", "prompt": part}) for part in parts))
+
+
+def test_agents_that_agents_call_are_shared_in_the_same_way(tmp_path: Path) -> None:
+    with ScriptedProvider() as provider, Runtime(provider, tmp_path / "data", AGENT_MAX_SUBAGENTS=2) as agent:
+        (agent.data_dir / "agents").mkdir(exist_ok=True)
+        (agent.data_dir / "agents" / "looker.yaml").write_text(LOOKER)
+        provider.script.replace(delegate)
+
+        def looked() -> list[str]:
+            asked = [one for one in provider.completions if "the looker" in one.messages[0]["content"]]
+            return sorted(one.last_user_text for one in asked)
+
+        agent.chat("bob-1 bob-2 bob-3 bob-4", user="bob", wait=0)
+        eventually(lambda: len(looked()) == 2)
+        agent.chat("alice-1", user="alice", wait=0)
+        eventually(lambda: any("alice-1" in one.last_user_text for one in provider.completions))
+        eventually(lambda: agent.status()["sessions"]["running"] >= 2)
+        provider.release()
+        eventually(lambda: "alice-1" in looked())
+        assert len([name for name in looked() if name.startswith("bob")]) < 4, "hers came before his last"
+        provider.script.replace(lambda _: Say("done"))
+        provider.release()

@@ -303,13 +303,20 @@ async def test_whoever_writes_without_end_pushes_out_its_own_rows_alone(
     assert count(task_results, task_results.c.workspace) == {"quiet": 1, "a": 99}
 
 
-async def test_what_the_host_has_decided_does_not_yield_to_what_an_agent_sends(
+async def test_what_the_host_has_decided_does_not_yield_to_what_an_agent_causes(
     database: HostDatabase, clock: ManualClock
 ) -> None:
-    put(database, work_audit, *(frame(3, direction="host", type="work.queued") for _ in range(40)))
-    put(database, work_audit, *(frame(2, direction="host", type="alarm.bad_frame") for _ in range(STEP_ROWS)))
+    noticed = ("alarm.bad_frame", "bad_line.not_json", "attached", "detached", "duplicate_result", "callback_failed")
+    put(database, work_audit, *(frame(3, direction="host", type="resulted") for _ in range(40)))
+    put(database, work_audit, *(frame(2, direction="host", type=noticed[at % 6]) for at in range(STEP_ROWS)))
     put(database, work_audit, *(frame(1) for _ in range(2 * STEP_ROWS)))
-    await keeper(database, clock, days=0, rows=100).sweep()
-    assert sorted(values(database, work_audit.c.type)) == ["work.queued"] * 40 + ["x"] * 60
+    await keeper(database, clock, days=0, rows=540).sweep()
+    types = values(database, work_audit.c.type)
+    assert types.count("resulted") == 40
+    assert "x" not in types, "alarms tell more than frames"
+    await keeper(database, clock, days=0, rows=46).sweep()
+    assert sorted(values(database, work_audit.c.type)) == sorted(
+        ["resulted"] * 40 + [noticed[at % 6] for at in range(494, 500)]
+    )
     await keeper(database, clock, days=0, rows=30).sweep()
-    assert values(database, work_audit.c.type) == ["work.queued"] * 30
+    assert values(database, work_audit.c.type) == ["resulted"] * 30

@@ -42,11 +42,13 @@ class Guest:
         self.database = Database(folder / "agent.db", MIGRATIONS)
         self.database.open()
 
-    async def talk(self, days: float, *names: str, turns: int = 1, parts: int = 1, parent: str = "") -> str:
+    async def talk(
+        self, days: float, *names: str, turns: int = 1, parts: int = 1, parent: str = "", of: str = "ann"
+    ) -> str:
         """A session whose last turn was so many days ago; its id."""
         at, session_id = NOW - round(days * DAY * 1000), self.ids.new("ses")
         session = NewSession(
-            *(session_id, "ann", "default", "/ws", "m", "a prompt", "digest", (), names),
+            *(session_id, of, "default", "/ws", "m", "a prompt", "digest", (), names),
             parent=(parent, f"of {parent}") if parent else None,
         )
 
@@ -137,6 +139,20 @@ async def test_the_sessions_that_were_idle_for_longest_go_until_few_enough_parts
     assert await guest.keeper(days=0, rows=25).sweep() == 2
     assert await guest.left() == rest
     assert {oldest, old}.isdisjoint(rest)
+
+
+async def test_parts_of_one_user_push_out_no_session_of_another(guest: Guest) -> None:
+    """Bob writes much, and recently; Ann's and Carl's few old sessions stay."""
+    ann, carl = await guest.talk(80, parts=10), await guest.talk(70, parts=5, of="carl")
+    bobs = [await guest.talk(days, parts=10, of='bob "\\ é') for days in (30, 25, 20, 15)]
+    broken = await guest.talk(60, parts=5, of="dora")
+    unreadable = "replace(metadata_json, 'dora', CAST(x'ff' AS TEXT))"
+    await guest.do(f"UPDATE chat_sessions SET metadata_json = {unreadable} WHERE id = ?", broken)  # noqa: S608
+    last = await guest.talk(0, of="carl")
+    assert await guest.keeper(days=0, rows=50).sweep() == 2
+    assert await guest.left() == [ann, carl, *bobs[2:], broken, last]
+    assert await guest.keeper(days=0, rows=35).sweep() == 1
+    assert await guest.left() == [ann, carl, *bobs[3:], broken, last]
 
 
 async def test_nought_is_for_ever(guest: Guest) -> None:
