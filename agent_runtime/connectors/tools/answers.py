@@ -54,10 +54,10 @@ def mend_handshake(result: Mapping[str, Any]) -> Fields:
 def _capabilities(given: Any) -> Fields:
     """Return the capabilities, as objects. What PHP writes as an empty list, and others as `true`, is one."""
     listed: Fields = cast("Fields", given) if isinstance(given, dict) else {}
-    said = listed.get("tools")
-    if said is None or said is False:
+    tools_entry = listed.get("tools")
+    if tools_entry is None or tools_entry is False:
         return {}  # of other capabilities nothing is used, and their forms differ between revisions
-    tools: Fields = cast("Fields", said) if isinstance(said, dict) else {}
+    tools: Fields = cast("Fields", tools_entry) if isinstance(tools_entry, dict) else {}
     return {"tools": {key: one for key, one in tools.items() if key == "listChanged" and isinstance(one, bool)}}
 
 
@@ -104,8 +104,8 @@ def _known_block(kind: Any, given: Fields) -> Fields | None:
 def _describe(kind: Any, given: Fields) -> str:
     """Return what can be read of a part of an unknown form, under its name."""
     head = f"[a part of type {plain_text(str(kind), 40)!r}, whose form is not known]"
-    if isinstance(said := given.get("text"), str):
-        return f"{head} {said}"
+    if isinstance(text := given.get("text"), str):
+        return f"{head} {text}"
     return f"{head} {_as_json({key: one for key, one in given.items() if key != 'type'})}"
 
 
