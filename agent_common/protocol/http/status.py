@@ -63,7 +63,9 @@ class AgentStatus(Peer):
     cold_models: list[str] = Field(default_factory=list[str])
     """Models whose provider should have served the last prompts from its cache and did not, so they cost more."""
     confinement: str = "unknown"
-    """How commands and skills are confined: `bubblewrap`, `none` or `off`."""
+    """How commands and skills are confined: `bubblewrap`, `uid`, `landlock`, `none` or `off`."""
+    confinement_fault: str | None = None
+    """Why they cannot be confined, so that none are run, and what would help; null if they can."""
     limits: EffectiveLimits
     version: str = ""
 

@@ -93,6 +93,7 @@ def _running(state: AppState, services: Services, request: Request) -> AgentStat
         "mesh": "refused" if services.models.token_refused else _MESH[services.models.reachable],
         "cold_models": sorted(services.models.cache_watch.cold_models),
         "confinement": services.confinement,
+        "confinement_fault": services.confinement_fault,
     }
     return AgentStatus.model_validate({**_identity(state, request, model, limit), **found})
 

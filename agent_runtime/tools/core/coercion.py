@@ -19,14 +19,14 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,3})?")
 _JSON_LIMITS = JsonLimits(256 * 1024)
 _BOOLEANS = {"true": True, "false": False}
-_TYPES: Mapping[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
+_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),  # before int, of which it is a kind
+    (int, "integer"),
+    (float, "number"),
+    (str, "string"),
+    (list, "array"),
+    (dict, "object"),
+)
 
 Schema = Mapping[str, Any]
 
@@ -37,8 +37,8 @@ def coerce_arguments(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, 
 
 
 def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    properties = schema.get("properties")
-    known = cast("Schema", properties) if isinstance(properties, Mapping) else {}
+    properties: Any = schema.get("properties")
+    known: Schema = cast("Schema", properties) if isinstance(properties, Mapping) else {}
     required = cast("list[Any]", schema.get("required") or [])
     found: dict[str, Any] = {}
     for name, value in members.items():
@@ -61,12 +61,12 @@ def _value(schema: Schema, types: frozenset[str], value: Any, depth: int) -> Any
         value = _converted(value, types)
     if isinstance(value, Mapping):
         return _object(_branch(schema, "object"), cast("Mapping[str, Any]", value), depth)
-    items = _branch(schema, "array").get("items")
+    items: Any = _branch(schema, "array").get("items")
     if isinstance(value, list) and isinstance(items, Mapping):
         inner = cast("Schema", items)
         known = types_of(inner)
         return [_value(inner, known, one, depth + 1) for one in cast("list[Any]", value)]
-    return value
+    return cast("Any", value)
 
 
 def types_of(schema: Schema) -> frozenset[str]:
@@ -79,9 +79,8 @@ def types_of(schema: Schema) -> frozenset[str]:
     for word in ("anyOf", "oneOf"):
         branches: Any = schema.get(word)
         if isinstance(branches, list):
-            found = [
-                types_of(cast("Schema", one)) if isinstance(one, Mapping) else frozenset[str]() for one in branches
-            ]
+            inner = cast("list[Any]", branches)
+            found = [types_of(cast("Schema", one)) if isinstance(one, Mapping) else frozenset[str]() for one in inner]
             return frozenset[str]().union(*found) if all(found) else frozenset()
     return frozenset()
 
@@ -100,7 +99,7 @@ def _branch(schema: Schema, kind: str) -> Schema:
 def _fits(value: Any, types: frozenset[str]) -> bool:
     if value is None:
         return "null" in types
-    kind = _TYPES.get(type(value), "")
+    kind = next((name for python, name in _TYPES if isinstance(value, python)), "")
     whole = isinstance(value, float) and value.is_integer() and "integer" in types
     return kind in types or whole or (kind == "integer" and "number" in types)
 
@@ -109,7 +108,7 @@ def _converted(value: Any, types: frozenset[str]) -> Any:
     """Return the value in one of the types, or as it is."""
     if isinstance(value, str):
         return _of_text(value, types)
-    if isinstance(value, int) and not isinstance(value, bool) and types - {"null"} == {"string"}:
+    if isinstance(value, int) and not isinstance(value, bool) and "string" in types <= {"string", "null"}:
         return str(value)
     return value
 

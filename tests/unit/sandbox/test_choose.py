@@ -40,7 +40,8 @@ async def test_off_runs_bare(tmp_path: Path, box: SandboxSpec) -> None:
 async def test_auto_without_a_rung_refuses_commands_and_says_why(tmp_path: Path, box: SandboxSpec) -> None:
     confinement = await choose_confinement("auto", tmp_path)
     assert confinement.name == "none"
-    with pytest.raises(ToolFailure, match=r"commands cannot be run here: .*bwrap is not installed") as caught:
+    told = r"commands cannot be run here: .*bwrap is not installed.*What helps: install bubblewrap"
+    with pytest.raises(ToolFailure, match=told) as caught:
         await confinement.run(("true",), box, timeout=5)
     assert caught.value.kind == "unavailable"
     done = await confinement.run(("echo", "ours"), box, timeout=5, helper=True)
