@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_common.http import tune_interpreter
-from agent_common.net import Endpoint, ListeningSocket, Tcp, Unix, Vsock, http_url, listen_at, raise_file_limit
+from agent_common.net import (
+    Endpoint,
+    ListeningSocket,
+    Tcp,
+    Unix,
+    Vsock,
+    bind_other_loopback,
+    http_url,
+    listen_at,
+    raise_file_limit,
+)
 from agent_common.redaction import redacted_url
 
 from .budget import DescriptorBudget, budget_of
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     from .egress import EgressServer
 
 PrintLine = Callable[[str], None]
+_BACKLOG = 2048
 _NEAREST = (Tcp, Unix, Vsock)
 """The kinds of address, best first."""
 _STREAM_GRACE_SECONDS = 5
@@ -42,12 +53,15 @@ def serve(settings: HostSettings, print_line: PrintLine, *, only_listen: bool = 
     make_data_dir(settings.data_dir)
     with lock_data_dir(settings.data_dir) as lock, ExitStack() as stack:
         found = stack.enter_context(open_sockets(settings.addresses))
+        other = _other_loopback(settings, found)
+        if other is not None:
+            stack.enter_context(other)
         egress = None
         if settings.egress is not None and not only_listen:
             egress = stack.enter_context(open_sockets(settings.egress_addresses))
         mediation = stack.enter_context(open_sockets(settings.mediation_addresses))
         _write_lock(lock, url_of(found))
-        listens = _Sockets(found, egress, mediation[0] if mediation else None)
+        listens = _Sockets(found, other, egress, mediation[0] if mediation else None)
         _run(settings, listens, budget, print_line, only_listen=only_listen)
 
 
@@ -93,6 +107,17 @@ def open_sockets(addresses: Mapping[str, Sequence[Endpoint]]) -> Generator[Seque
         yield [stack.enter_context(_open_socket(one, name)) for name, named in addresses.items() for one in named]
 
 
+def _other_loopback(settings: HostSettings, found: Sequence[ListeningSocket]) -> ListeningSocket | None:
+    """Return a listening socket on the other loopback address, unless the address was chosen."""
+    if "host" in settings.model_fields_set and settings.host != "localhost":
+        return None
+    bound = bind_other_loopback(found[0].sock)
+    if bound is None:
+        return None
+    bound.listen(_BACKLOG)
+    return ListeningSocket(Tcp(*bound.getsockname()[:2]), bound)
+
+
 def _open_socket(endpoint: Endpoint, setting: str) -> ListeningSocket:
     try:
         return listen_at(endpoint)
@@ -114,6 +139,8 @@ class _Sockets:
     """The listening sockets of the host."""
 
     http: Sequence[ListeningSocket]
+    other_loopback: ListeningSocket | None
+    """Of the same server, for programs to which `localhost` is `::1`."""
     egress: Sequence[ListeningSocket] | None
     mediation: ListeningSocket | None
 
@@ -157,7 +184,7 @@ def _run(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            for one in bound.http:
+            for one in (*bound.http, *([bound.other_loopback] if bound.other_loopback else [])):
                 await http_sockets.add(one)
             tune_interpreter()
 

@@ -38,7 +38,7 @@ class HostSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True, populate_by_name=True)
 
     host: str = "127.0.0.1"
-    """Address the host listens on; `off`: only those of MESH_LISTEN."""
+    """Address the host listens on; `off`: only those of MESH_LISTEN. Unset, or `localhost`, it is `::1` too."""
     port: int = Field(default=8420, ge=0, le=65535)
     """Port the host listens on; 0 takes a free one."""
     listen: str | None = None

@@ -36,7 +36,7 @@ class Settings(AgentSettings):
     id: str = Field(default="agent", pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,99}$")
     """Name of this agent."""
     host: str = "127.0.0.1"
-    """Address the server listens on; beyond loopback it needs AGENT_TOKEN."""
+    """Address the server listens on; beyond loopback it needs AGENT_TOKEN. Unset, or `localhost`, it is `::1` too."""
     port: int = Field(default=8400, ge=0, le=65535)
     """Port the server listens on; 0 takes a free one."""
     socket: Path | None = None

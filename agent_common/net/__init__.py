@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .client.bearer import checked_bearer
 from .endpoints.endpoint import Endpoint, Tcp, Unix, Vsock, http_url, parse_endpoint, parse_endpoints, parse_http_url
-from .endpoints.listen import ListeningSocket, bind_tcp_socket, listen_at
+from .endpoints.listen import ListeningSocket, bind_other_loopback, bind_tcp_socket, listen_at
 
 if TYPE_CHECKING:
     from .client.connection import HttpConnection
@@ -61,6 +61,7 @@ __all__ = [
     "UrlCheck",
     "Vsock",
     "WebClient",
+    "bind_other_loopback",
     "bind_tcp_socket",
     "canonical_host",
     "check_authorities",

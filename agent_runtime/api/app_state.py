@@ -38,6 +38,7 @@ class Services:
     mesh: Mesh
     models: ModelCatalog
     confinement: str
+    confinement_fault: str | None
     window_of: Callable[[str], ContextWindow]
     """Returns the window of a model by its name."""
 

@@ -159,6 +159,7 @@ class Runtime:
             mesh=mesh,
             models=catalog,
             confinement=confinement.name,
+            confinement_fault=confinement.reason or None,
             window_of=windows.window,
         )
         self.app_state.channel = mediation.channel

@@ -9,14 +9,14 @@ import importlib
 import os
 import signal
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uvicorn import Config, Server
 
 from agent_common.http import tune_interpreter
-from agent_common.net import bind_tcp_socket, raise_file_limit
+from agent_common.net import bind_other_loopback, bind_tcp_socket, raise_file_limit
 from agent_common.telemetry import logger
 
 from ..errors import StartError
@@ -79,16 +79,17 @@ def serve(settings: Settings) -> None:
 
     limit_malloc_arenas()
     connections = min(MAX_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
-    with _listen(settings) as listening:
+    with contextlib.ExitStack() as stack:
+        listening = [stack.enter_context(one) for one in _listen(settings)]
         uvloop.run(_main(settings, listening, connections))
 
 
-async def _main(settings: Settings, listening: socket.socket, connections: int) -> None:
+async def _main(settings: Settings, listening: Sequence[socket.socket], connections: int) -> None:
     entrance, stop_requested = StartupApp(), asyncio.Event()
     server = _Server(_config(entrance, connections), settings.socket)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    serving = asyncio.create_task(server.serve(sockets=list(listening)))
     runtime: Runtime | None = None
     try:
         await _wait_for_either(serving, server.opened)
@@ -102,7 +103,7 @@ async def _main(settings: Settings, listening: socket.socket, connections: int) 
             if mediated:
                 entrance.set_app(await asyncio.to_thread(runtime.create_http_app))
             tune_interpreter()
-            _announce(settings, listening)
+            _announce(settings, listening[0])
             await _wait_for_either(serving, stop_requested)
             await runtime.drain()
     finally:
@@ -166,12 +167,16 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     log.info("ready", url=f"http://{host}:{port}", agent=settings.id)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: Settings) -> list[socket.socket]:
+    """Return the bound sockets. On loopback there are two, unless the address was chosen. Raises StartError."""
     try:
-        return bind_tcp_socket(settings.host, settings.port)
+        bound = bind_tcp_socket(settings.host, settings.port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             text = f"port {settings.port} on {settings.host} is in use: set AGENT_PORT or stop the other server"
         else:
             text = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
         raise StartError(text) from error
+    chosen = "host" in settings.model_fields_set and settings.host != "localhost"
+    other = None if chosen else bind_other_loopback(bound)
+    return [bound] if other is None else [bound, other]

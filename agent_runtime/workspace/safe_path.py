@@ -25,6 +25,8 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NOT_REPLACEABLE = frozenset({errno.EBUSY, errno.EROFS, errno.EACCES, errno.EPERM})
+"""Errors of replacing a file after which it can perhaps be written all the same."""
 MODE = 0o644
 
 
@@ -91,23 +93,47 @@ class SafePath:
             old = self._stat(folder)
             if old is not None:
                 self._require_file(old)
-            temporary = f".tmp-{secrets.token_hex(8)}"
             try:
-                with os.fdopen(os.open(temporary, CREATE, 0o600, dir_fd=folder), "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    inherited = stat.S_IMODE(old.st_mode) & 0o777 if old else MODE
-                    _set_mode_and_owner(file.fileno(), old or os.fstat(folder), inherited if mode is None else mode)
-                    if durable:
-                        os.fsync(file.fileno())
-                os.rename(temporary, self.path.name, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
-                raise
+                self._replace(folder, data, old, mode, durable=durable)
+            except OSError as error:
+                # A mount point cannot be replaced, nor a file whose folder takes no new ones.
+                if old is None or error.errno not in NOT_REPLACEABLE:
+                    raise
+                self._overwrite(folder, data, durable=durable)
             if durable:
                 _fsync_folder(folder)
         return old is None
+
+    def _replace(
+        self, folder: int, data: bytes, old: os.stat_result | None, mode: int | None, *, durable: bool
+    ) -> None:
+        """Write a new file and put it in place of the old one."""
+        temporary = f".tmp-{secrets.token_hex(8)}"
+        file = os.fdopen(os.open(temporary, CREATE, 0o600, dir_fd=folder), "wb")
+        try:
+            with file:
+                file.write(data)
+                file.flush()
+                inherited = stat.S_IMODE(old.st_mode) & 0o777 if old else MODE
+                _set_mode_and_owner(file.fileno(), old or os.fstat(folder), inherited if mode is None else mode)
+                if durable:
+                    os.fsync(file.fileno())
+            os.rename(temporary, self.path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+    def _overwrite(self, folder: int, data: bytes, *, durable: bool) -> None:
+        """Write into the file that is there, which keeps its mode and owner. A reader may see half of the content."""
+        descriptor = os.open(self.path.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        with os.fdopen(descriptor, "wb") as file:
+            self._require_file(os.fstat(descriptor))
+            file.write(data)
+            file.truncate()
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
 
     def append(self, data: bytes, *, head: bytes = b"", max_bytes: int) -> bool:
         """Append to a file in one write; a new file begins with `head`. Returns False, and writes nothing, if the file
@@ -232,6 +258,9 @@ class SafePath:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise ToolFailure(f"{self.shown} became a link while it was opened", kind="denied") from error
+            if error.errno == errno.EBUSY:
+                text = f"{self.shown} is a mount point, which cannot be moved or deleted; mount its folder instead"
+                raise ToolFailure(text, kind="unavailable") from error
             raise ToolFailure(f"{self.shown}: {error.strerror or error}") from error
 
 

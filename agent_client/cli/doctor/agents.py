@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _TAIL = 1000
 _RESTART = "stop and start the agent"
-_CONFINEMENT_FIX = f"apt-get install bubblewrap at the host, then {_RESTART}; see also the finding `sandbox`"
 
 
 async def check_agents(mesh: Mesh, chosen: str | None) -> list[Finding]:
@@ -57,7 +56,9 @@ async def _check_status(name: str, agent: Agent) -> Sequence[Finding]:
     if status.mesh in ("unreachable", "refused"):
         return [error(name, f"cannot call its model: the host is {status.mesh} for it", _RESTART)]
     if status.confinement == "none":
-        return [warning(name, "has no confinement, so it runs no commands and no skills", _CONFINEMENT_FIX)]
+        why = f": {status.confinement_fault}" if status.confinement_fault else ""
+        text = f"has no confinement, so it runs no commands, no skills and no local MCP servers{why}"
+        return [warning(name, text, f"do what helps, then {_RESTART}; see also the finding `sandbox`")]
     if status.confinement == "off":
         return [warning(name, "runs commands unconfined, as the user of the host", "unset AGENT_CONFINEMENT=off")]
     if status.confinement != "bubblewrap":

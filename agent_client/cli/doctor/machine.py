@@ -8,7 +8,8 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
+
+from agent_common.confinement_cures import confinement_cures
 
 from .finding import Finding, error, ok, warning
 
@@ -51,7 +52,7 @@ def check_sandbox() -> list[Finding]:
     if bwrap is None:
         return [
             *found,
-            warning("sandbox", "bubblewrap is missing", "apt-get install bubblewrap"),
+            warning("sandbox", "bubblewrap is missing", "; ".join(confinement_cures(has_bwrap=False))),
         ]
     # The namespaces that a sandbox needs. A server that is root needs no user namespace.
     user = ("--unshare-user",) if os.geteuid() else ()
@@ -62,7 +63,8 @@ def check_sandbox() -> list[Finding]:
     except (OSError, subprocess.SubprocessError) as failure:
         why = str(failure)
     if why is not None:
-        return [*found, warning("sandbox", f"bubblewrap cannot make namespaces here: {why}", _namespaces_fix())]
+        fix = "; ".join(confinement_cures())
+        return [*found, warning("sandbox", f"bubblewrap cannot make namespaces here: {why}", fix)]
     return [*found, ok("sandbox", "bubblewrap works")]
 
 
@@ -70,15 +72,6 @@ def _check_search() -> Finding:
     if shutil.which("rg") is None:
         return warning("search", "ripgrep is missing: glob and grep of agents do not work", "apt-get install ripgrep")
     return ok("search", "ripgrep is there")
-
-
-def _namespaces_fix() -> str:
-    limit = Path("/proc/sys/user/max_user_namespaces")
-    if limit.exists() and limit.read_text().strip() == "0":
-        return "sysctl user.max_user_namespaces=15000"
-    if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
-        return "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give bwrap a profile"
-    return "allow user namespaces; in a container: --security-opt seccomp=unconfined, or --privileged"
 
 
 def check_proxies() -> list[Finding]:

@@ -22,6 +22,7 @@ UNIX_MODE = 0o660
 BACKLOG = 2048
 _LOCK_SECONDS = 2.0
 _FIRST_USER_PORT = 1024
+_LOOPBACK_4, _LOOPBACK_6 = "127.0.0.1", "::1"
 
 
 @dataclass(slots=True)
@@ -88,6 +89,19 @@ def bind_tcp_socket(host: str, port: int) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def bind_other_loopback(bound: socket.socket) -> socket.socket | None:
+    """Return a socket that is bound to `::1` with the port of one on 127.0.0.1, because `localhost` may mean either.
+
+    None if the first is not on 127.0.0.1, or the second cannot be had.
+    """
+    if bound.family != socket.AF_INET or bound.getsockname()[0] != _LOOPBACK_4:
+        return None
+    try:
+        return bind_tcp_socket(_LOOPBACK_6, bound.getsockname()[1])
+    except OSError:  # no IPv6 here, or another program has the port
+        return None
 
 
 def _listen_vsock(endpoint: Vsock, backlog: int) -> ListeningSocket:

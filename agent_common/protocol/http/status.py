@@ -76,7 +76,9 @@ class AgentStatus(Peer):
     cache_hit_rates: dict[str, float] = Field(default_factory=dict[str, float])
     """By model: the share of its prompts that its provider read from its cache, since the agent's start."""
     confinement: str = "unknown"
-    """How commands and skills are confined: `bubblewrap`, `none` or `off`."""
+    """How commands and skills are confined: `bubblewrap`, `uid`, `landlock`, `none` or `off`."""
+    confinement_fault: str | None = None
+    """Why they cannot be confined, so that none are run, and what would help; null if they can."""
     limits: EffectiveLimits
     version: str = ""
 

@@ -97,6 +97,7 @@ def _running(state: AppState, services: Services, request: Request) -> AgentStat
         if counters.fallback is not None
         else None,
         "confinement": services.confinement,
+        "confinement_fault": services.confinement_fault,
     }
     return AgentStatus.model_validate({**_identity(state, request, model, limit), **found})
 

@@ -54,10 +54,10 @@ def mend_handshake(result: Mapping[str, Any]) -> Fields:
 def _capabilities(given: Any) -> Fields:
     """Return the capabilities, as objects. What PHP writes as an empty list, and others as `true`, is one."""
     listed: Fields = cast("Fields", given) if isinstance(given, dict) else {}
-    offered = listed.get("tools")
-    if offered is None or offered is False:
+    tools_entry = listed.get("tools")
+    if tools_entry is None or tools_entry is False:
         return {}  # of other capabilities nothing is used, and their forms differ between revisions
-    tools: Fields = cast("Fields", offered) if isinstance(offered, dict) else {}
+    tools: Fields = cast("Fields", tools_entry) if isinstance(tools_entry, dict) else {}
     return {"tools": {key: one for key, one in tools.items() if key == "listChanged" and isinstance(one, bool)}}
 
 

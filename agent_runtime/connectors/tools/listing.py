@@ -62,8 +62,8 @@ def _tool(entry: Any) -> Fields:
     found |= {word: given[word] for word in ("title", "description") if isinstance(given.get(word), str)}
     hints = given.get("annotations")
     if isinstance(hints, dict):
-        annotations = cast("Fields", hints)
-        found["annotations"] = {hint: annotations[hint] for hint in _HINTS if isinstance(annotations.get(hint), bool)}
+        known = cast("Fields", hints)
+        found["annotations"] = {hint: known[hint] for hint in _HINTS if isinstance(known.get(hint), bool)}
     return found
 
 

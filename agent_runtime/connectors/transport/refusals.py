@@ -67,8 +67,8 @@ def explain_status(status: int, body: bytes) -> bytes:
     one that names the status."""
     if _rpc_error(body) is not None:
         return body
-    reason = plain_text(body.decode(errors="replace")) if b"<" not in body[:200] else ""
-    text = f"it answered {status} {phrases.get(status, '')}".rstrip() + (f": {reason}" if reason else "")
+    excerpt = plain_text(body.decode(errors="replace")) if b"<" not in body[:200] else ""
+    text = f"it answered {status} {phrases.get(status, '')}".rstrip() + (f": {excerpt}" if excerpt else "")
     return error_body(text, _METHOD_NOT_FOUND if status == _NOT_FOUND else _INTERNAL_ERROR)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from agent_common.confinement_cures import PAGE, confinement_cures
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, StartError
@@ -50,7 +51,8 @@ async def choose_confinement(
         if backend is not None:
             return Confinement(backend)
         reasons.append(f"{title}: {fault}")
-    reason = f"no confinement works here ({'; '.join(reasons)}). Install bubblewrap, or set AGENT_CONFINEMENT=off"
+    cures = "; ".join(confinement_cures())
+    reason = f"no confinement works here ({'; '.join(reasons)}). What helps: {cures} ({PAGE})"
     if mode == "required":
         raise StartError(f"AGENT_CONFINEMENT=required, but {reason}")
     log.warning("confinement unavailable", reason=reason, effect="bash and skills are unavailable")

@@ -14,6 +14,7 @@ from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
 from ...workspace import PromptFileAuthors, Writer
 from . import schema
+from .coercion import coerce_arguments
 from .contract import NeedsHuman, Output, Tool
 from .deadline import MAX_EXTENSION, Deadline, Expired
 from .envelope import RESULT_LIMIT, fit_output
@@ -94,6 +95,7 @@ class ToolGate:
 
     async def _check_and_run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
         await schema.load_schema_validator()
+        arguments = coerce_arguments(tool.spec.parameters, arguments)
         if wrong := await schema.check_arguments(tool.spec.parameters, arguments):
             raise ToolFailure("; ".join(wrong), kind="invalid")
         arguments = schema.normalize_arguments(tool.spec.parameters, arguments)

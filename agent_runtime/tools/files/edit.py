@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...context import unescape
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...workspace import FileBackups, PathLocks
@@ -25,12 +25,15 @@ from .paths import (
     too_large_error,
 )
 from .quota import QuotaCheck
+from .replacement import Replaced, replace_text
+from .text_encoding import HEAD_SIZE, utf16_of
 
 KINDS: tuple[Kind, ...] = ("read", "write")
 
 DESCRIPTION = (
-    "Replace old_string by new_string in a text file. old_string must match exactly, spaces and line ends included, "
-    "and occur once unless replace_all is set; otherwise the file is left as it was. Not for new files (write)."
+    "Replace old_string by new_string in a text file. old_string must match exactly, spaces included, and occur once "
+    "unless replace_all is set; otherwise the file is left as it was. The file keeps its own line ends and its own "
+    "form of quotes and accents. Not for new files (write)."
 )
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -43,7 +46,6 @@ PARAMETERS: dict[str, Any] = {
     "required": ["path", "old_string", "new_string"],
     "additionalProperties": False,
 }
-MAX_LINES_NAMED = 8
 _executor = ThreadPoolExecutor(4, "edit")
 """Files that are changed at once: each is held in memory as it was and as it will be."""
 
@@ -77,40 +79,24 @@ def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, 
         raise ToolFailure("new_string: is the same as old_string", kind="invalid")
     with locks.thread_lock(at.path):
         data = read_bounded(at)
-        old, new = _encode_replacement(data, arguments["old_string"], arguments["new_string"])
-        count = data.count(old)
-        if count == 0:
-            raise ToolFailure(f"old_string: is not in {at.shown}; read it and copy the exact text", kind="invalid")
-        if count > 1 and not arguments.get("replace_all", False):
-            raise ToolFailure(
-                f"old_string: occurs {count} times in {at.shown}, on lines {_line_numbers(data, old)}; "
-                "add the text around the one you mean, or set replace_all",
-                kind="invalid",
-            )
-        changed = data.replace(old, new)
-        if len(changed) > TEXT_LIMIT:
-            raise too_large_error(f"{at.shown} after the edit", len(changed))
-        with backing_up(backups, at, changed, context) as kept:
-            at.write_atomically(changed)
-    added, removed = new.count(b"\n") + 1 if new else 0, old.count(b"\n") + 1
-    lines = {"lines_added": added * count, "lines_removed": removed * count}
-    return Output({"path": at.shown, "occurrences": count, **lines}, metadata=kept.metadata())
+        done = _replace(data, arguments, at.shown)
+        if len(done.data) > TEXT_LIMIT:
+            raise too_large_error(f"{at.shown} after the edit", len(done.data))
+        with backing_up(backups, at, done.data, context) as kept:
+            at.write_atomically(done.data)
+    lines = {"lines_added": done.lines_added, "lines_removed": done.lines_removed}
+    return Output({"path": at.shown, "occurrences": done.count, **lines}, metadata=kept.metadata())
 
 
-def _encode_replacement(data: bytes, old: str, new: str) -> tuple[bytes, bytes]:
-    """What is to be replaced by what. The model sees characters that are unseen otherwise as escapes, and copies them
-    so: where the text itself is not in the file, they stand for those characters, also where the new text repeats
-    them."""
-    exact = old.encode(errors="replace")
-    if exact not in data and (true := unescape(old)) != old and true.encode(errors="replace") in data:
-        return true.encode(errors="replace"), unescape(new, only=true).encode(errors="replace")
-    return exact, new.encode(errors="replace")
-
-
-def _line_numbers(data: bytes, text: bytes) -> str:
-    numbers: list[str] = []
-    position = data.find(text)
-    while position >= 0 and len(numbers) < MAX_LINES_NAMED:
-        numbers.append(str(data.count(b"\n", 0, position) + 1))
-        position = data.find(text, position + len(text))
-    return ", ".join(numbers) + (", ..." if position >= 0 else "")
+def _replace(data: bytes, arguments: Mapping[str, Any], shown: str) -> Replaced:
+    """Return the changed file. Raises ToolFailure."""
+    old, new, every = arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False)
+    encoding = utf16_of(data[:HEAD_SIZE])
+    if encoding is None:
+        return replace_text(data, old, new, every=every, shown=shown)
+    try:
+        content = encoding.to_utf8(data)
+    except UnicodeDecodeError:
+        raise ToolFailure(f"{shown} is not valid UTF-16, as which it is marked", kind="invalid") from None
+    done = replace_text(content, old, new, every=every, shown=shown)
+    return replace(done, data=encoding.from_utf8(done.data))

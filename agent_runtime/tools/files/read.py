@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from ...errors import ToolFailure
@@ -13,6 +15,7 @@ from ...workspace import PathLocks, SafePath
 from ..core.contract import READ_REQUIREMENTS, Output, Tool
 from ..core.envelope import HEAD_LENGTH
 from .paths import PATH_PARAMETER, TEXT_LIMIT, Kind, authorize_path, describe_path_access, resolve_path, too_large_error
+from .text_encoding import HEAD_SIZE, utf16_of
 
 READ_LIMIT = 200 * 1024
 """Bytes of content in one answer."""
@@ -67,8 +70,8 @@ def read_tool(locks: PathLocks) -> Tool:
 
 def _read_lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     first = max(arguments.get("offset", 1), 1)
-    with at.open() as file:
-        begin, total, size = _scan_lines(file, first, at)
+    with _open_as_utf8(at) as (file, whole):
+        begin, total, size = _scan_lines(file, whole, first, at)
         if first > max(total, 1):
             raise ToolFailure(f"offset: {at.shown} has {total} lines", kind="invalid")
         file.seek(begin)
@@ -89,10 +92,9 @@ def _read_lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     return _output(answer, at, cut=count < wanted)
 
 
-def _scan_lines(file: BinaryIO, first: int, at: SafePath) -> tuple[int, int, int]:
+def _scan_lines(file: BinaryIO, whole: int, first: int, at: SafePath) -> tuple[int, int, int]:
     """Where line `first` begins, and how many lines and bytes the file has. It holds one block at a time: a list of
     short lines takes thirty times their bytes."""
-    whole = os.fstat(file.fileno()).st_size
     if whole > TEXT_LIMIT:
         raise too_large_error(at.shown, whole)
     begin = breaks = size = 0
@@ -105,6 +107,25 @@ def _scan_lines(file: BinaryIO, first: int, at: SafePath) -> tuple[int, int, int
             begin = size + _offset_after_lines(block, first - 1 - breaks)
         breaks, size, end = breaks + found, size + len(block), block[-1:]
     return begin, breaks + (end != b"\n"), size
+
+
+@contextmanager
+def _open_as_utf8(at: SafePath) -> Generator[tuple[BinaryIO, int]]:
+    """Open a file, one in UTF-16 as if it were in UTF-8, and yield it with its size in bytes. Raises ToolFailure."""
+    with at.open() as file:
+        size = os.fstat(file.fileno()).st_size
+        encoding = utf16_of(file.read(HEAD_SIZE))
+        file.seek(0)
+        if encoding is None:
+            yield file, size
+            return
+        if size > TEXT_LIMIT:
+            raise too_large_error(at.shown, size)
+        try:
+            content = encoding.to_utf8(file.read(TEXT_LIMIT))
+        except UnicodeDecodeError:
+            raise ToolFailure(f"{at.shown} is not valid UTF-16, as which it is marked", kind="invalid") from None
+        yield io.BytesIO(content), len(content)
 
 
 def _count_lines(piece: bytes) -> int:
@@ -122,7 +143,7 @@ def _offset_after_lines(data: bytes, lines: int) -> int:
 def _read_bytes(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     start = arguments.get("offset", 0)
     wanted = arguments.get("limit", READ_LIMIT + 1)
-    with at.open() as file:
+    with _open_as_utf8(at) as (file, _):
         sample = file.read(SAMPLE_SIZE)
         total = file.seek(0, 2)
         file.seek(start)

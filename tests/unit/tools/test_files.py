@@ -322,3 +322,19 @@ async def test_an_edit_prefers_the_text_itself(call: Call, context: ToolContext)
     assert got(context, "f.js").decode() == "a = ''; b = '\u202e\\u{200b}'\n", (
         "what the model did not see is taken literally"
     )
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+async def test_a_file_in_utf_16_is_read_and_edited_as_text(call: Call, context: ToolContext, encoding: str) -> None:
+    put(context, "f", "\ufeffname = \u201cold\u201d\r\nnext\r\n".encode(encoding))
+    assert (await call("read", path="f")).data["content"] == "name = \u201cold\u201d\r\nnext\r\n"
+    assert (await call("read", path="f", offset=2)).data["content"] == "next\r\n"
+    done = await call("edit", path="f", old_string='name = "old"\nnext', new_string='name = "new"\nnext')
+    assert done.type == "output", done.error_text
+    assert got(context, "f") == "\ufeffname = \u201cnew\u201d\r\nnext\r\n".encode(encoding)
+
+
+async def test_what_is_marked_as_utf_16_and_is_none_is_told(call: Call, context: ToolContext) -> None:
+    put(context, "f", b"\xff\xfea")
+    assert "not valid UTF-16" in ((await call("read", path="f")).error_text or "")
+    assert "not valid UTF-16" in ((await call("edit", path="f", old_string="a", new_string="b")).error_text or "")

@@ -1,0 +1,130 @@
+"""Convert arguments that a model has written in another type than the schema wants, where nothing is lost by it.
+
+`"50"` for a number, `"true"` for a boolean and null for a field that may be left out are what models write most often
+instead. What could mean two things stays as it is, and the schema refuses it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json
+
+MAX_DEPTH = 16
+"""Levels of arguments in which values are converted."""
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,3})?")
+_JSON_LIMITS = JsonLimits(256 * 1024)
+_BOOLEANS = {"true": True, "false": False}
+_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),  # before int, of which it is a kind
+    (int, "integer"),
+    (float, "number"),
+    (str, "string"),
+    (list, "array"),
+    (dict, "object"),
+)
+
+Schema = Mapping[str, Any]
+
+
+def coerce_arguments(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with those values converted that the schema does not take as they are."""
+    return _object(schema, arguments, 0)
+
+
+def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    properties: Any = schema.get("properties")
+    known: Schema = cast("Schema", properties) if isinstance(properties, Mapping) else {}
+    required = cast("list[Any]", schema.get("required") or [])
+    found: dict[str, Any] = {}
+    for name, value in members.items():
+        inner: Any = known.get(name)
+        if not isinstance(inner, Mapping):
+            found[name] = value
+            continue
+        wanted = cast("Schema", inner)
+        types = types_of(wanted)
+        if value is None and types and "null" not in types and name not in required:
+            continue  # as if it were left out
+        found[name] = _value(wanted, types, value, depth + 1)
+    return found
+
+
+def _value(schema: Schema, types: frozenset[str], value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        return value
+    if types and not _fits(value, types):
+        value = _converted(value, types)
+    if isinstance(value, Mapping):
+        return _object(_branch(schema, "object"), cast("Mapping[str, Any]", value), depth)
+    items: Any = _branch(schema, "array").get("items")
+    if isinstance(value, list) and isinstance(items, Mapping):
+        inner = cast("Schema", items)
+        known = types_of(inner)
+        return [_value(inner, known, one, depth + 1) for one in cast("list[Any]", value)]
+    return cast("Any", value)
+
+
+def types_of(schema: Schema) -> frozenset[str]:
+    """Return the types that a schema takes; empty if it does not say."""
+    declared: Any = schema.get("type")
+    if isinstance(declared, str):
+        return frozenset((declared,))
+    if isinstance(declared, list):
+        return frozenset(one for one in cast("list[Any]", declared) if isinstance(one, str))
+    for word in ("anyOf", "oneOf"):
+        branches: Any = schema.get(word)
+        if isinstance(branches, list):
+            inner = cast("list[Any]", branches)
+            found = [types_of(cast("Schema", one)) if isinstance(one, Mapping) else frozenset[str]() for one in inner]
+            return frozenset[str]().union(*found) if all(found) else frozenset()
+    return frozenset()
+
+
+def _branch(schema: Schema, kind: str) -> Schema:
+    """Return the alternative of a schema that takes this type, if it has alternatives and exactly one does."""
+    for word in ("anyOf", "oneOf"):
+        branches: Any = schema.get(word)
+        if isinstance(branches, list):
+            inner = [cast("Schema", one) for one in cast("list[Any]", branches) if isinstance(one, Mapping)]
+            fitting = [one for one in inner if kind in types_of(one)]
+            return fitting[0] if len(fitting) == 1 else {}
+    return schema
+
+
+def _fits(value: Any, types: frozenset[str]) -> bool:
+    if value is None:
+        return "null" in types
+    kind = next((name for python, name in _TYPES if isinstance(value, python)), "")
+    whole = isinstance(value, float) and value.is_integer() and "integer" in types
+    return kind in types or whole or (kind == "integer" and "number" in types)
+
+
+def _converted(value: Any, types: frozenset[str]) -> Any:
+    """Return the value in one of the types, or as it is."""
+    if isinstance(value, str):
+        return _of_text(value, types)
+    if isinstance(value, int) and not isinstance(value, bool) and "string" in types <= {"string", "null"}:
+        return str(value)
+    return value
+
+
+def _of_text(text: str, types: frozenset[str]) -> Any:
+    plain = text.strip()
+    if "integer" in types and _INTEGER.fullmatch(plain):
+        return int(plain)
+    if "number" in types and _NUMBER.fullmatch(plain) and math.isfinite(number := float(plain)):
+        return int(plain) if _INTEGER.fullmatch(plain) else number
+    if "boolean" in types and plain.lower() in _BOOLEANS:
+        return _BOOLEANS[plain.lower()]
+    if plain[:1] in ("[", "{") and types & {"array", "object"}:
+        try:
+            parsed: Any = read_json(plain.encode(errors="replace"), _JSON_LIMITS)
+        except JsonRefused:
+            return text
+        return parsed if _fits(parsed, types) else text
+    return text

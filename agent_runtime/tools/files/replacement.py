@@ -1,0 +1,236 @@
+"""Replace one text in a file by another, where the file writes the same text a little differently.
+
+A model reproduces what it has read from memory: straight quotes for curly ones, composed letters for decomposed ones, a
+line feed for whatever ends the lines. A text that is not in the file as it stands is looked for in all these forms. The
+file keeps its own: those of the replaced text that the new text repeats, and its line ends.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import islice
+
+from ...context import unescape
+from ...errors import ToolFailure
+
+MAX_TOLERANT = 20_000
+"""Characters of a text that is looked for in other forms; of a longer one only the line ends may differ."""
+MAX_COMPARED = 4_000
+"""Characters of old and new text that are compared one by one, which takes the square of their number."""
+MAX_LINES_NAMED = 8
+MIN_PREFIX = 8
+"""Characters that must agree before a difference is named."""
+_ALIKE = (
+    "'\u2018\u2019\u201a\u201b\u2032",
+    '"\u201c\u201d\u201e\u201f\u2033',
+    " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+)
+_CLASSES = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
+_LINE_END = r"(?:\r\n|\n|\r)"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A file with the replacement."""
+
+    data: bytes
+    count: int
+    lines_removed: int
+    lines_added: int
+
+
+def replace_text(data: bytes, old: str, new: str, *, every: bool, shown: str) -> Replaced:
+    """Return the file with `new` in place of `old`, which must occur once unless `every`. `shown`: its name.
+
+    Raises ToolFailure. What is not UTF-8 around the match stays as it is.
+    """
+    spans, old, new = _find(data, old, new)
+    if not spans:
+        raise ToolFailure(f"old_string: is not in {shown}; {_difference(data, old)}", kind="invalid")
+    if len(spans) > 1 and not every:
+        raise ToolFailure(
+            f"old_string: occurs {len(spans)} times in {shown}, on lines {_line_numbers(data, spans)}; "
+            "add the text around the one you mean, or set replace_all",
+            kind="invalid",
+        )
+    pieces: list[bytes] = []
+    end = removed = added = 0
+    for start, stop in spans:
+        put = _put(data, start, stop, old, new)
+        pieces += [data[end:start], put]
+        end = stop
+        removed += _lines(data[start:stop])
+        added += _lines(put) if put else 0
+    return Replaced(b"".join((*pieces, data[end:])), len(spans), removed, added)
+
+
+def _find(data: bytes, old: str, new: str) -> tuple[list[tuple[int, int]], str, str]:
+    """Return where the old text is, and both texts as they were found. The model sees characters that are unseen
+    otherwise as escapes, and copies them so: where the text itself is not in the file, they stand for those characters,
+    also where the new text repeats them."""
+    exact = _encode(old)
+    if exact in data:
+        return _spans(data, exact), old, new
+    if (true := unescape(old)) != old and _encode(true) in data:
+        return _spans(data, _encode(true)), true, unescape(new, only=true)
+    plain = old.replace("\r\n", "\n")
+    for line_end in (b"\r\n", b"\n", b"\r"):
+        if "\n" in plain and (written := _encode(plain).replace(b"\n", line_end)) in data:
+            return _spans(data, written), old, new
+    if len(plain) > MAX_TOLERANT:
+        return [], old, new
+    text = _decode(data)
+    found = [one.span() for one in re.finditer(_pattern(_clusters(plain)), text)]
+    return _byte_spans(text, found), old, new
+
+
+def _spans(data: bytes, text: bytes) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    at = data.find(text)
+    while at >= 0:
+        found.append((at, at + len(text)))
+        at = data.find(text, at + len(text))
+    return found
+
+
+def _byte_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    at = size = 0
+    for start, stop in spans:
+        first = size + len(_encode_exact(text[at:start]))
+        size = first + len(_encode_exact(text[start:stop]))
+        at = stop
+        found.append((first, size))
+    return found
+
+
+# ---------------------------------------------------------------- what is put there
+
+
+def _put(data: bytes, start: int, stop: int, old: str, new: str) -> bytes:
+    """Return the new text with the line ends of the file, and with the file's own form of what it repeats."""
+    plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    if plain_old == plain_new:  # the line ends themselves are changed
+        return _encode(new)
+    line_end = _line_end(data, start, stop)
+    there = _decode(data[start:stop])
+    if there == old or len(plain_old) + len(plain_new) > MAX_COMPARED:
+        return _encode(plain_new.replace("\n", line_end))
+    positions = _positions(plain_old, there)
+    pieces: list[str] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, plain_old, plain_new, autojunk=False).get_opcodes():
+        kept = kind == "equal"
+        pieces.append(
+            there[positions[first] : positions[last]] if kept else plain_new[begin:end].replace("\n", line_end)
+        )
+    return _encode_exact("".join(pieces))
+
+
+def _positions(old: str, there: str) -> list[int]:
+    """Return for each character of the old text, and its end, where it is in the text as the file has it."""
+    found: list[int] = []
+    at = 0
+    for cluster in _clusters(old):
+        match = re.compile(_pattern([cluster])).match(there, at)
+        found += [at] * len(cluster)
+        at = match.end() if match else at
+    return [*found, len(there)]
+
+
+def _line_end(data: bytes, start: int, stop: int) -> str:
+    """Return what ends lines in the text, else after it, else before it."""
+    at = data.find(b"\n", start)
+    if at < 0:
+        at = data.rfind(b"\n", 0, stop)
+    if at < 0:
+        return "\r" if b"\r" in data else "\n"
+    return "\r\n" if data[at - 1 : at] == b"\r" else "\n"
+
+
+# ---------------------------------------------------------------- forms of a text
+
+
+def _clusters(text: str) -> list[str]:
+    """Split the text into characters with the marks that combine with them; `...` is one, too."""
+    found: list[str] = []
+    for sign in text:
+        if found and unicodedata.combining(sign):
+            found[-1] += sign
+        elif sign == "." and found[-2:] == [".", "."]:
+            found[-2:] = ["..."]
+        else:
+            found.append(sign)
+    return found
+
+
+def _pattern(clusters: Sequence[str]) -> str:
+    """Return a pattern for the text in all its forms. It tries each place of a file once: no part of it repeats."""
+    return "".join(map(_form, clusters))
+
+
+def _form(cluster: str) -> str:
+    if cluster == "\n":
+        return _LINE_END
+    if cluster in ("...", "\u2026"):
+        return r"(?:\.\.\.|\u2026)"
+    if cluster in _CLASSES:
+        return _CLASSES[cluster]
+    forms = dict.fromkeys((cluster, unicodedata.normalize("NFC", cluster), unicodedata.normalize("NFD", cluster)))
+    return re.escape(cluster) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
+
+
+# ---------------------------------------------------------------- faults
+
+
+def _difference(data: bytes, old: str) -> str:
+    """Return what to do about a text that is not in the file: the place where it begins to differ, if there is one."""
+    advice = "read it and copy the exact text"
+    clusters, text = _clusters(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
+    low, high = 0, len(clusters) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if re.search(_pattern(clusters[:middle]), text) else (low, middle - 1)
+    if low < MIN_PREFIX:
+        return advice
+    found = re.search(_pattern(clusters[:low]), text)
+    assert found is not None  # noqa: S101  the search above ended there
+    line = len(re.findall(_LINE_END, text[: found.end()])) + 1
+    theirs = text[found.end() : found.end() + 1]
+    there = _named(theirs) if theirs else "its end"
+    where = f"its first {low} characters are, up to line {line}"
+    return f"{where}: there the file has {there}, and old_string {_named(clusters[low])}; {advice}"
+
+
+def _named(cluster: str) -> str:
+    sign = cluster[0]
+    return f"{sign!r} (U+{ord(sign):04X} {unicodedata.name(sign, '').lower()}".rstrip() + ")"
+
+
+def _line_numbers(data: bytes, spans: Sequence[tuple[int, int]]) -> str:
+    numbers = [str(data.count(b"\n", 0, start) + 1) for start, _ in islice(spans, MAX_LINES_NAMED)]
+    return ", ".join(numbers) + (", ..." if len(spans) > MAX_LINES_NAMED else "")
+
+
+def _lines(text: bytes) -> int:
+    return text.count(b"\n") + 1
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
+
+
+def _encode_exact(text: str) -> bytes:
+    """Undo `_decode`; what it cannot have made, a lone surrogate of the model's, is replaced."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return _encode(text)

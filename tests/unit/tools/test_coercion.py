@@ -1,0 +1,107 @@
+"""Arguments in another type than the schema wants are converted where nothing is lost, and refused otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_runtime.ports import ToolContext, ToolResult, ToolSpec
+from agent_runtime.tools import Tool, ToolRegistry
+from agent_runtime.tools.core.coercion import coerce_arguments
+
+INTEGER: dict[str, Any] = {"type": "integer"}
+OPTIONAL = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+STRINGS = {"type": "array", "items": {"type": "string"}}
+NESTED = {"type": "object", "properties": {"count": INTEGER, "on": {"type": "boolean"}}}
+
+CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
+    (INTEGER, "50", 50),
+    (INTEGER, " -7 ", -7),
+    (INTEGER, "0", 0),
+    ({"type": ["integer", "null"]}, "50", 50),
+    (OPTIONAL, "50", 50),
+    ({"type": "number"}, "2.5", 2.5),
+    ({"type": "number"}, "1e3", 1000.0),
+    ({"type": "number"}, "12345678901234567", 12345678901234567),
+    ({"type": "boolean"}, "true", True),
+    ({"type": "boolean"}, "False", False),
+    ({"type": "string"}, 50, "50"),
+    (STRINGS, '["a", "b"]', ["a", "b"]),
+    (STRINGS, [1, "b"], ["1", "b"]),
+    ({"type": "array", "items": INTEGER}, ["1", 2], [1, 2]),
+    (NESTED, '{"count": "3"}', {"count": 3}),
+    (NESTED, {"count": "3", "on": "true"}, {"count": 3, "on": True}),
+    (NESTED, {"count": None, "on": True}, {"on": True}),
+    ({"anyOf": [NESTED, {"type": "null"}]}, {"count": "3"}, {"count": 3}),
+]
+KEPT: list[tuple[dict[str, Any], Any]] = [
+    (INTEGER, "fifty"),
+    (INTEGER, "1.5"),
+    (INTEGER, "007"),
+    (INTEGER, "9" * 40),
+    (INTEGER, ""),
+    (INTEGER, True),
+    ({"type": "number"}, "1e999"),
+    ({"type": "number"}, "nan"),
+    ({"type": "boolean"}, "yes"),
+    ({"type": "boolean"}, 1),
+    ({"type": "string"}, True),
+    ({"type": "string"}, 1.5),
+    ({"type": "string"}, "50"),
+    ({"type": ["string", "integer"]}, "50"),
+    ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "50"),
+    (STRINGS, "a"),
+    (STRINGS, '{"a": 1}'),
+    (STRINGS, "[1"),
+    ({}, "50"),
+    ({"enum": ["50"]}, "50"),
+    (OPTIONAL, None),
+]
+
+
+@pytest.mark.parametrize(("schema", "given", "expected"), CONVERTED)
+def test_what_loses_nothing_is_converted(schema: dict[str, Any], given: Any, expected: Any) -> None:
+    found = coerce_arguments({"properties": {"it": schema}}, {"it": given})["it"]
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(("schema", "given"), KEPT)
+def test_anything_else_stays_as_it_is(schema: dict[str, Any], given: Any) -> None:
+    found = coerce_arguments({"properties": {"it": schema}}, {"it": given})["it"]
+    assert (found, type(found)) == (given, type(given))
+
+
+def test_null_is_left_out_only_where_the_field_may_be() -> None:
+    schema = {"properties": {"a": INTEGER, "b": INTEGER, "c": OPTIONAL, "d": {}}, "required": ["b"]}
+    given = dict.fromkeys("abcde")
+    assert coerce_arguments(schema, given) == {"b": None, "c": None, "d": None, "e": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({"limit": "50"}, {"limit": 50}),
+        ({"limit": 50, "all": "true"}, {"limit": 50, "all": True}),
+        ({"limit": 50, "all": None}, {"limit": 50}),
+        ({"limit": "many"}, 'limit: must be of type integer, not "many"'),
+        ({"limit": None}, "limit: must be of type integer, not null"),
+        ({"limit": "0"}, "limit: minimum is 1"),
+    ],
+)
+async def test_every_call_passes_through_it(context: ToolContext, given: dict[str, Any], seen: Any) -> None:
+    parameters = {
+        "type": "object",
+        "properties": {"limit": {"type": "integer", "minimum": 1}, "all": {"type": "boolean"}},
+        "required": ["limit"],
+        "additionalProperties": False,
+    }
+
+    async def run(arguments: Any, _: ToolContext) -> Any:
+        return dict(arguments)
+
+    for source in ("builtin", "mcp", "custom"):
+        tool = Tool(ToolSpec("it", "It.", parameters, source=source), run)  # pyright: ignore[reportArgumentType]
+        result = await ToolRegistry((tool,)).snapshot().run("it", given, context)
+        assert isinstance(result, ToolResult)
+        assert (result.data if result.type == "output" else result.error_text) == seen

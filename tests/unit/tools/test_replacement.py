@@ -1,0 +1,100 @@
+"""`edit` finds a text that the file writes a little differently, and leaves the file its own forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_runtime.errors import ToolFailure
+from agent_runtime.tools.files.replacement import MAX_TOLERANT, replace_text
+
+
+def edit(data: str | bytes, old: str, new: str, *, every: bool = False) -> str:
+    raw = data.encode() if isinstance(data, str) else data
+    return replace_text(raw, old, new, every=every, shown="it.txt").data.decode(errors="surrogateescape")
+
+
+def refusal(data: str, old: str, *, every: bool = False) -> str:
+    with pytest.raises(ToolFailure) as refused:
+        edit(data, old, "new", every=every)
+    return refused.value.message
+
+
+LINE_ENDS = {
+    "CR LF, several lines": ("a\r\nb\r\nc\r\n", "a\nb", "x\ny", "x\r\ny\r\nc\r\n"),
+    "CR LF, one line for two": ("a\r\nb\r\n", "a", "x\ny", "x\r\ny\r\nb\r\n"),
+    "CR LF, the last line": ("a\r\nb", "b", "x\ny", "a\r\nx\r\ny"),
+    "CR LF, given so": ("a\r\nb\r\n", "a\r\nb", "x\r\ny", "x\r\ny\r\n"),
+    "CR LF, new text in LF": ("a\r\nb\r\n", "a\r\nb", "x\ny\nz", "x\r\ny\r\nz\r\n"),
+    "CR LF with an end at both sides": ("a\r\nb\r\nc", "\nb\n", "\nx\n", "a\r\nx\r\nc"),
+    "LF, given in CR LF": ("a\nb\n", "a\r\nb", "x\r\ny", "x\ny\n"),
+    "LF": ("a\nb\n", "a\nb", "x\ny", "x\ny\n"),
+    "CR alone": ("a\rb\rc", "a\nb", "x\ny", "x\ry\rc"),
+    "mixed, in the CR LF part": ("a\nb\nc\r\nd\r\n", "c", "x\ny", "a\nb\nx\r\ny\r\nd\r\n"),
+    "mixed, in the LF part": ("a\nb\nc\r\nd\r\n", "a", "x\ny", "x\ny\nb\nc\r\nd\r\n"),
+    "the line ends themselves": ("a\nb\n", "a\nb", "a\r\nb", "a\r\nb\n"),
+    "no line end at all": ("a", "a", "x\ny", "x\ny"),
+}
+
+
+@pytest.mark.parametrize(("data", "old", "new", "expected"), LINE_ENDS.values(), ids=LINE_ENDS.keys())
+def test_the_file_keeps_its_line_ends(data: str, old: str, new: str, expected: str) -> None:
+    assert edit(data, old, new) == expected
+
+
+FORMS = {
+    "double quotes": ("say \u201chello\u201d now", 'say "hello"', 'say "goodbye"', "say \u201cgoodbye\u201d now"),
+    "single quotes": ("it\u2019s here", "it's here", "it's there", "it\u2019s there"),
+    "no-break space": ("10\u00a0km away", "10 km", "20 km", "20\u00a0km away"),
+    "narrow no-break space": ("10\u202fkm", "10 km", "12 km", "12\u202fkm"),
+    "decomposed": ("cafe\u0301 noir", "caf\u00e9 noir", "caf\u00e9 blanc", "cafe\u0301 blanc"),
+    "composed": ("caf\u00e9 noir", "cafe\u0301 noir", "cafe\u0301 blanc", "caf\u00e9 blanc"),
+    "Hangul": ("\u1112\u1161\u11ab one", "\ud55c one", "\ud55c two", "\u1112\u1161\u11ab two"),
+    "dashes": ("1\u20132 and 3", "1-2 and 3", "1-2 and 4", "1\u20132 and 4"),
+    "an ellipsis": ("wait\u2026 now", "wait... now", "wait... then", "wait\u2026 then"),
+    "straight in the file": ('say "hello"', "say \u201chello\u201d", "say \u201cgoodbye\u201d", 'say "goodbye"'),
+    "quotes and line ends": ("\u201ca\u201d\r\nb\r\n", '"a"\nb', '"a"\nc\nd', "\u201ca\u201d\r\nc\r\nd\r\n"),
+    "several at once": ("\u201cit\u2019s\u00a0cafe\u0301\u201d", '"it\'s caf\u00e9"', '"it\'s a caf\u00e9"', None),
+}
+
+
+@pytest.mark.parametrize(("data", "old", "new", "expected"), FORMS.values(), ids=FORMS.keys())
+def test_the_file_keeps_its_form_of_what_is_repeated(data: str, old: str, new: str, expected: str | None) -> None:
+    assert edit(data, old, new) == (expected or "\u201cit\u2019s\u00a0a cafe\u0301\u201d")
+
+
+def test_an_exact_match_comes_first() -> None:
+    assert edit('\u201ca\u201d "a"', '"a"', '"b"') == '\u201ca\u201d "b"'
+
+
+def test_bytes_that_are_no_utf_8_stay() -> None:
+    data = b"\xe9\xff \xe2\x80\x9chi\xe2\x80\x9d\r\n\xe9"
+    assert edit(data, '"hi"\n', '"ho"\n').encode(errors="surrogateescape") == data.replace(b"hi", b"ho")
+
+
+def test_several_places_are_all_replaced_or_named() -> None:
+    data = "\u2018a\u2019\r\nb\r\n\u2018a\u2019\r\n"
+    assert "occurs 2 times in it.txt, on lines 1, 3" in refusal(data, "'a'\n")
+    assert edit(data, "'a'\n", "'c'\n", every=True) == data.replace("a", "c")
+
+
+DIFFERENCES = {
+    "another letter": ("the quick brown fox", "the quick browm fox", ["line 1", "'n' (U+006E", "'m' (U+006D"]),
+    "on a later line": ("first line\nsecond line\n", "first line\nsecond time\n", ["line 2", "'l'", "'t'"]),
+    "a homoglyph": ("access = p\u0430ssword", "access = password", ["U+0430 cyrillic small letter a", "U+0061"]),
+    "the end of the file": ("the quick brown", "the quick brown fox", ["its end"]),
+    "a tab": ("def a():\n\tpass", "def a():\n    pass", ["'\\t' (U+0009", "' ' (U+0020 space)"]),
+    "nothing alike": ("abc", "xyz and so on", ["read it and copy the exact text"]),
+}
+
+
+@pytest.mark.parametrize(("data", "old", "words"), DIFFERENCES.values(), ids=DIFFERENCES.keys())
+def test_where_a_text_differs_is_named(data: str, old: str, words: list[str]) -> None:
+    told = refusal(data, old)
+    assert told.startswith("old_string: is not in it.txt; ")
+    assert all(word in told for word in words), told
+
+
+def test_the_cost_of_a_long_text_is_bounded() -> None:
+    data = "\u2019" + "ab " * 100_000 + "\r\n"
+    assert "is not in" in refusal(data, "'" + "ab " * MAX_TOLERANT)
+    assert edit(data, "ab " * MAX_TOLERANT * 4 + "ab", "x\ny").startswith("\u2019x\r\ny")
