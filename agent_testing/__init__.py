@@ -24,6 +24,7 @@ from .provider import (
     step_to_json,
 )
 from .responses import FakeResponses, Items
+from .strict import StrictProvider
 from .telegram import FakeTelegram, TelegramFaults, TelegramLimits
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Script",
     "ScriptedProvider",
     "Step",
+    "StrictProvider",
     "StubAgent",
     "StubListener",
     "StubSession",

@@ -10,7 +10,12 @@ from pydantic_core import to_json
 from ..protocol import is_object
 
 MAX_KEPT_BYTES = 64 * 1024
-"""Maximum bytes of what is kept with one part of a message."""
+"""Maximum bytes of what is kept with one part of a message, beside its reasoning."""
+MAX_KEPT_REASONING_BYTES = 1024 * 1024
+"""Maximum bytes of the reasoning that is kept with it: more than the longest answer of any model. Without it, many
+providers refuse the next call of the turn."""
+_REASONING = ("reasoning", "thinking")
+"""What the members with reasoning begin with."""
 _GROWING = frozenset(("text", "thinking", "summary", "reasoning", "content"))
 """Members whose texts come in pieces."""
 
@@ -60,12 +65,13 @@ def _is_piece_of(last: dict[str, Any], entry: dict[str, Any]) -> bool:
 
 
 def bounded(fields: Mapping[str, Any], limit: int = MAX_KEPT_BYTES) -> dict[str, Any]:
-    """Return the members that fit into `limit` bytes, the first ones first; none is cut, as it would be wrong then."""
+    """Return the members that fit into `limit` bytes, and those with reasoning that fit into theirs, the first ones
+    first; none is cut, as it would be wrong then."""
     kept: dict[str, Any] = {}
-    left = limit
+    left = {True: MAX_KEPT_REASONING_BYTES, False: limit}
     for name, value in fields.items():
-        size = len(to_json({name: value}))
-        if size <= left:
+        size, reasoning = len(to_json({name: value})), name.startswith(_REASONING)
+        if size <= left[reasoning]:
             kept[name] = value
-            left -= size
+            left[reasoning] -= size
     return kept

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from .errors import Refusal
 
+LISTED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-4-5")
+"""Names that the list of models has; any other that begins with `claude-` exists as well."""
 _VERSION = re.compile(r"-(\d{1,2})(?:-(\d{1,2}))?(?=-\d{8}|$|@|-)")
 
 

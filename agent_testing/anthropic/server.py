@@ -9,7 +9,7 @@ from ..provider import ProviderServer, Recorded, Say, Script, WireReply, json_re
 from .answers import Answer, answer_reply, make_answer
 from .errors import Refusal, failure_reply, new_request_id, refusal_reply, reply_headers
 from .message_rules import check_messages
-from .models import ModelRules, rules_of
+from .models import LISTED, ModelRules, rules_of
 from .prompt_cache import TOKEN_BYTES, PromptCache
 from .request_rules import VERSIONS, check_request, thinks
 from .schema import Block, CountedRequest, MessagesRequest, RedactedThinking, Thinking, read_request
@@ -42,6 +42,9 @@ class AnthropicServer(ProviderServer):
                 self._read(request, counted=True)
                 tokens = {"input_tokens": -(-len(request.body) // TOKEN_BYTES)}
                 return [json_reply(200, tokens, *reply_headers(new_request_id()))]
+            case "GET", "/v1/models":
+                listed = [{"type": "model", "id": name, "display_name": name} for name in LISTED]
+                return [json_reply(200, {"data": listed, "has_more": False}, *reply_headers(new_request_id()))]
             case method, path:
                 raise Refusal(f"{method} {path}: Not Found", 404)
 

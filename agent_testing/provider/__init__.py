@@ -5,7 +5,7 @@ from .record import Recorded
 from .replies import wire_reply
 from .script import Reply, Script
 from .server import ProviderServer
-from .sse_stream import PIECE, argument_pieces, arguments_text, text_pieces
+from .sse_stream import PIECE, argument_pieces, arguments_text, failure_reply, text_pieces
 from .steps import Call, Drop, Fail, Garbage, Hang, Raw, Say, Step, step_from_json, step_to_json
 from .thread import ProviderThread
 from .wire import LAST_CHUNK, Pause, WireReply, http_chunk, json_reply, stream_head, whole_reply
@@ -31,6 +31,7 @@ __all__ = [
     "WireReply",
     "argument_pieces",
     "arguments_text",
+    "failure_reply",
     "http_chunk",
     "json_reply",
     "step_from_json",

@@ -24,10 +24,10 @@ CONTEXT = "local"
 async def up(
     call: Invocation,
     provider: Annotated[
-        Literal["demo", "openai-compatible"] | None, typer.Option(help="What answers for the model.")
+        Literal["demo", "openai-compatible", "anthropic"] | None, typer.Option(help="What answers for the model.")
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Of an endpoint that speaks OpenAI's HTTP.")
+        str | None, typer.Option(metavar="URL", help="Of an endpoint that speaks OpenAI's HTTP, or Anthropic's.")
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The provider's name of the model.")] = None,
     *,
@@ -39,7 +39,7 @@ async def up(
     """Start an agent that works in this folder, and chat with it.
 
     A host is started if none runs. The first time you are asked for the model.
-    Its key is OPENAI_API_KEY, what OPENAI_API_KEY_FILE names, or asked for.
+    Its key is OPENAI_API_KEY (ANTHROPIC_API_KEY), what OPENAI_API_KEY_FILE names, or asked for.
     """
     from agent_common.user_folder import check_user_folder
 

@@ -11,6 +11,7 @@ from .model_choice import ModelChoice
 
 SECONDS = 15.0
 _SHOWN = 5
+_ANTHROPIC_VERSION = "2023-06-01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,13 @@ async def check_model(choice: ModelChoice) -> ModelFault | None:
     if choice.provider == "demo":
         return None
     headers = {"Authorization": f"Bearer {choice.key}"} if choice.key else {}
+    address = f"{choice.base_url}/models"
+    if choice.provider == "anthropic":
+        headers = {"anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": choice.key} if choice.key else {})}
+        address = f"{choice.base_url.removesuffix('/v1')}/v1/models?limit=1000"
     try:
         async with httpx2.AsyncClient(timeout=SECONDS, verify=trusting_tls(os.environ)) as client:
-            answer = await client.get(f"{choice.base_url}/models", headers=headers)
+            answer = await client.get(address, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return ModelFault(f"{choice.base_url} cannot be reached: {error or type(error).__name__}")
     if answer.status_code in (401, 403):

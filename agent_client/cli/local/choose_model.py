@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,11 @@ from ..errors import ABORTED, CliError, UsageError
 from ..output import Output
 from .check_model import ModelFault, check_model
 from .model_choice import (
-    OPENAI_MODEL,
-    OPENAI_URL,
+    VARIABLES,
     ModelChoice,
     Provider,
     choice_of_environment,
+    default_choice,
     key_of_environment,
 )
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 _QUESTION = """\
 Which model is to answer?
   1  the demo model: a script that calls real tools; needs no key and no network
-  2  OpenAI, or any endpoint that speaks its HTTP; needs its key"""
+  2  OpenAI, or any endpoint that speaks its HTTP; needs its key
+  3  Claude, by Anthropic's own API; needs its key"""
+_ANSWERS: Mapping[str, Provider] = {"1": "demo", "2": "openai-compatible", "3": "anthropic"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,17 @@ async def _by_options(options: ModelOptions, found: ModelChoice | None) -> Model
         return found or ModelChoice("demo")
     if options.provider == "demo":
         return ModelChoice("demo")
-    base = found or ModelChoice("openai-compatible")
+    provider = options.provider or "openai-compatible"
+    base = found if found is not None and found.provider == provider else default_choice(provider)
     url = (options.base_url or base.base_url).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--base-url: {url!r} must begin with http:// or https://")
-    choice = replace(base, base_url=url, model=options.model or base.model, key=key_of_environment())
+    choice = replace(base, base_url=url, model=options.model or base.model, key=key_of_environment(provider))
     if choice.key is None and options.ask and not options.assume:
         choice = replace(choice, key=await _ask_key())
-    if choice.key is None and url == OPENAI_URL:
-        raise UsageError(f"{OPENAI_URL} needs a key", "set OPENAI_API_KEY, or OPENAI_API_KEY_FILE to a file with it")
+    if choice.key is None and url == default_choice(provider).base_url:
+        name = f"{VARIABLES[provider]}_API_KEY"
+        raise UsageError(f"{url} needs a key", f"set {name}, or {name}_FILE to a file with it")
     return choice
 
 
@@ -92,13 +97,15 @@ async def _by_asking(found: ModelChoice | None, output: Output) -> ModelChoice:
     """Ask until there is a choice that works, or the person gives up."""
     for line in _QUESTION.splitlines():
         output.note(line)
-    if await _ask("Choice", "2" if found else "1", one_of=("1", "2")) == "1":
+    offered = next((answer for answer, one in _ANSWERS.items() if found is not None and one == found.provider), "1")
+    provider = _ANSWERS[await _ask("Choice", offered, one_of=tuple(_ANSWERS))]
+    if provider == "demo":
         return ModelChoice("demo")
-    choice = found or ModelChoice("openai-compatible", OPENAI_URL, OPENAI_MODEL)
+    choice = found if found is not None and found.provider == provider else default_choice(provider)
     while True:
         url = (await _ask("Base URL", choice.base_url)).rstrip("/")
-        key = choice.key if choice.key and url == choice.base_url and await _keeps_key() else await _ask_key()
-        choice = ModelChoice("openai-compatible", url, await _ask("Model", choice.model), key)
+        key = choice.key if choice.key and url == choice.base_url and await _keeps_key(provider) else await _ask_key()
+        choice = ModelChoice(provider, url, await _ask("Model", choice.model), key)
         output.note("Trying it ...")
         if await _accepted(await check_model(choice), output):
             return choice
@@ -111,8 +118,9 @@ async def _accepted(fault: ModelFault | None, output: Output) -> bool:
     return not fault.certain and await _ask("Use it all the same? y or n", "n", one_of=("y", "n")) == "y"
 
 
-async def _keeps_key() -> bool:
-    source = "the key of OPENAI_API_KEY" if os.environ.get("OPENAI_API_KEY") else "the same key"
+async def _keeps_key(provider: Provider) -> bool:
+    name = f"{VARIABLES[provider]}_API_KEY"
+    source = f"the key of {name}" if os.environ.get(name) else "the same key"
     return await _ask(f"Use {source}? y or n", "y", one_of=("y", "n")) == "y"
 
 

@@ -16,7 +16,7 @@ from time import monotonic
 
 from ..errors import CliError
 from ..host_lock import RunningHost, is_locked, running_host
-from .model_choice import ModelChoice
+from .model_choice import VARIABLES, ModelChoice
 from .operator_token import ensure_operator_token
 
 LOG_NAME = "host.log"
@@ -27,7 +27,9 @@ _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2_000
 _PORT, _LISTENER_PORT = 8420, 9900
 """The host's own, where nothing else is set."""
-_REPLACED = frozenset({"MESH_ADMIN_TOKEN", "MESH_PROVIDER", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"})
+_REPLACED = frozenset({"MESH_ADMIN_TOKEN", "MESH_PROVIDER"}) | {
+    f"{name}_{what}" for name in VARIABLES.values() for what in ("API_KEY", "BASE_URL", "MODEL")
+}
 _OURS = frozenset({"AGENT_URL", "AGENT_TOKEN", "AGENT_TOKEN_FILE", "AGENT_CONTEXT"})
 """Variables of this command, which a runtime would take for its own."""
 

@@ -13,15 +13,22 @@ from typing import Literal
 from ..errors import CliError
 from .kept_files import keep_file
 
-Provider = Literal["demo", "openai-compatible"]
+Provider = Literal["demo", "openai-compatible", "anthropic"]
 OPENAI_URL, OPENAI_MODEL = "https://api.openai.com/v1", "gpt-4.1-mini"
+ANTHROPIC_URL, ANTHROPIC_MODEL = "https://api.anthropic.com", "claude-sonnet-5-5"
 """Those of the host, where nothing else is set."""
+VARIABLES: Mapping[Provider, str] = {"openai-compatible": "OPENAI", "anthropic": "ANTHROPIC"}
+"""What the ecosystem's variables for a provider begin with."""
+_DEFAULTS: Mapping[Provider, tuple[str, str]] = {
+    "openai-compatible": (OPENAI_URL, OPENAI_MODEL),
+    "anthropic": (ANTHROPIC_URL, ANTHROPIC_MODEL),
+}
 _FILE, _KEY = "model.json", "model.key"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A provider, and for one of OpenAI's dialect its address, the model and the key."""
+    """A provider, and unless it is the demo its address, the model and the key."""
 
     provider: Provider
     base_url: str = OPENAI_URL
@@ -35,8 +42,10 @@ class ModelChoice:
         """Return the settings of a host by which it uses this model, once the choice is saved in the folder."""
         if self.provider == "demo":
             return {"MESH_PROVIDER": "demo"}
-        key = {"OPENAI_API_KEY_FILE": str(folder / _KEY)} if self.key else {}
-        return {"MESH_PROVIDER": "openai", "OPENAI_BASE_URL": self.base_url, "OPENAI_MODEL": self.model, **key}
+        name = VARIABLES[self.provider]
+        key = {f"{name}_API_KEY_FILE": str(folder / _KEY)} if self.key else {}
+        settings = {f"{name}_BASE_URL": self.base_url, f"{name}_MODEL": self.model}
+        return {"MESH_PROVIDER": name.lower(), **settings, **key}
 
 
 def save_choice(choice: ModelChoice, folder: Path) -> None:
@@ -66,25 +75,35 @@ def load_choice(folder: Path) -> ModelChoice | None:
         raise CliError(f"{path}: holds no choice of a model", f"rm {path}, then `agent up` asks again") from error
 
 
+def default_choice(provider: Provider) -> ModelChoice:
+    """Return what is offered for a provider, without a key."""
+    return ModelChoice(provider, *_DEFAULTS[provider]) if provider in _DEFAULTS else ModelChoice(provider)
+
+
 def choice_of_environment() -> ModelChoice | None:
-    """Return the choice that the ecosystem's own variables make; None if they make none. Raises CliError."""
-    key, url = key_of_environment(), os.environ.get("OPENAI_BASE_URL")
-    if not key and not url:
-        return None
-    model = os.environ.get("OPENAI_MODEL") or OPENAI_MODEL
-    return ModelChoice("openai-compatible", (url or OPENAI_URL).rstrip("/"), model, key)
+    """Return the choice that the ecosystem's own variables make, OpenAI's first as in the host; None if they make none.
+    Raises CliError."""
+    for provider, name in VARIABLES.items():
+        key, url = key_of_environment(provider), os.environ.get(f"{name}_BASE_URL")
+        if key or (url and provider == "openai-compatible"):
+            default_url, default_model = _DEFAULTS[provider]
+            model = os.environ.get(f"{name}_MODEL") or default_model
+            return ModelChoice(provider, (url or default_url).rstrip("/"), model, key)
+    return None
 
 
-def key_of_environment() -> str | None:
-    """Return OPENAI_API_KEY, or what is in the file that OPENAI_API_KEY_FILE names. Raises CliError."""
-    if key := os.environ.get("OPENAI_API_KEY"):
+def key_of_environment(provider: Provider) -> str | None:
+    """Return the key for a provider, such as OPENAI_API_KEY, or what is in the file that OPENAI_API_KEY_FILE names.
+    Raises CliError."""
+    name = f"{VARIABLES[provider]}_API_KEY"
+    if key := os.environ.get(name):
         return key.strip()
-    if not (named := os.environ.get("OPENAI_API_KEY_FILE")):
+    if not (named := os.environ.get(f"{name}_FILE")):
         return None
     try:
         return Path(named).expanduser().read_text("utf-8").strip() or None
     except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"OPENAI_API_KEY_FILE: {named} cannot be read: {error}") from error
+        raise CliError(f"{name}_FILE: {named} cannot be read: {error}") from error
 
 
 def _read_key(path: Path) -> str | None:

@@ -46,7 +46,8 @@ def check_fields(payload: dict[str, Any], model: CatalogModel, operation: Operat
     allowed = _FIELDS[operation].union(model.extra_fields, _HOSTED_FIELDS if hosted else ())
     for name in payload:
         if name not in allowed:
-            text = f"the host does not pass this field on, unless the catalog names it in {model.name!r}'s extra_fields"
+            line = f"models.{model.name}.extra_fields: [{name[:LONGEST_FIELD]}]"
+            text = f"the host does not pass this field on, unless the catalog says {line}"
             raise _not_allowed(name, f"{text}, or it is one of {HOSTED_TOOLS}" if name in _HOSTED_FIELDS else text)
     tools = payload.get("tools")
     if tools is not None and not isinstance(tools, list):

@@ -216,3 +216,12 @@ def test_the_demo_model_answers_without_a_provider(agent: httpx.Client, host: Ho
 def test_the_operator_may_call_too(host: Host, provider: ScriptedProvider) -> None:
     assert host.operator.post(CHAT, json=said("say:hi")).status_code == 200
     assert host.recent(agent="operator", limit=1)[0]["agent_id"] == "operator"
+
+
+@pytest.mark.parametrize("name", ["metadata", "service_tier", "store", "thinking", "reasoning"])
+def test_the_refusal_of_an_ordinary_field_has_the_line_for_the_catalog(agent: httpx.Client, name: str) -> None:
+    reply = agent.post(CHAT, json={**said("hi"), name: {}})
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert (error["param"], error["code"]) == (name, "field_not_allowed")
+    assert f"models.default.extra_fields: [{name}]" in error["message"]

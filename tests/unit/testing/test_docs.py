@@ -17,4 +17,4 @@ def test_a_program_of_the_page_runs(program: str) -> None:
 
 
 def test_the_page_has_programs() -> None:
-    assert len(PROGRAMS) == 9
+    assert len(PROGRAMS) == 11

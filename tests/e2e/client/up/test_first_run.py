@@ -17,6 +17,8 @@ from typing import Self
 
 import pytest
 
+from agent_testing import FakeAnthropic, Say
+
 from ...live import PATIENCE
 from .machine import AGENT, Machine
 
@@ -134,6 +136,48 @@ def test_a_wrong_key_is_told_and_asked_for_again_and_never_shown(machine: Machin
         assert terminal.wait() == 0
     assert (machine.data / "model.key").read_text() == f"{KEY}\n"
     assert '"model": "large-2"' in (machine.data / "model.json").read_text()
+
+
+@pytest.mark.slow
+def test_claude_is_offered_with_its_own_key(machine: Machine) -> None:
+    with FakeAnthropic(otherwise=Say("I am Claude."), api_key=KEY) as claude, Terminal(machine, "up") as terminal:
+        terminal.expect("3  Claude")
+        terminal.expect("Choice [1]:")
+        terminal.type("3\r")
+        terminal.expect("Base URL [https://api.anthropic.com]:")
+        terminal.type("\x7f" * 40 + f"{claude.url}\r")
+        terminal.expect("Key, which is not shown")
+        terminal.type("sk-wrong\r")
+        terminal.expect("Model [claude-sonnet-5-5]:")
+        terminal.type("\r")
+        terminal.expect("refuses the key (401)")
+        terminal.expect("Base URL [")
+        terminal.type("\r")
+        terminal.expect("Use the same key? y or n [y]:")
+        terminal.type("n\r")
+        terminal.expect("Key, which is not shown")
+        terminal.type(f"{KEY}\r")
+        terminal.expect("Model [claude-sonnet-5-5]:")
+        terminal.type("\r")
+        terminal.expect("starting the host, with claude-sonnet-5-5 at")
+        terminal.expect("\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}")
+        terminal.type("hello\r")
+        terminal.expect("I am Claude.")
+        terminal.type("\x04")
+        assert terminal.wait() == 0
+    assert (machine.data / "model.key").read_text() == f"{KEY}\n"
+
+
+@pytest.mark.slow
+def test_the_environment_of_claude_is_taken(machine: Machine) -> None:
+    with FakeAnthropic(otherwise=Say("I am Claude."), api_key=KEY) as claude:
+        wrong = machine.agent("up", "--yes", ANTHROPIC_API_KEY="sk-wrong", ANTHROPIC_BASE_URL=claude.url)
+        assert "refuses the key (401)" in wrong.stderr
+        machine.up("--yes", ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_MODEL="claude-haiku-4-5")
+        assert machine.agent("-p", "hello").stdout.strip() == "I am Claude."
+        assert claude.completions[-1].json["model"] == "claude-haiku-4-5"
+    missing = machine.agent("down"), machine.agent("up", "--provider", "anthropic", "--no-chat")
+    assert "set ANTHROPIC_API_KEY" in missing[1].stderr
 
 
 @pytest.mark.slow
