@@ -87,6 +87,7 @@ from .http.status import (
 )
 from .http.task import (
     ListedTask,
+    PromotionRule,
     RecordStatus,
     TaskAccepted,
     TaskAssignment,
@@ -199,6 +200,7 @@ __all__ = [
     "Problem",
     "Profile",
     "Program",
+    "PromotionRule",
     "PromptReply",
     "PutEntry",
     "QueuedMessage",
