@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from fastapi import FastAPI
+from pydantic_core import to_json
+from sqlalchemy import Connection
 
 from agent_common.api import NO_TELEMETRY
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
+from agent_common.protocol import Cause
 from agent_common.protocol.hub import HubUnavailable
 
 from . import activity, blackboard, budgets, fleet, health, hub, listener, proxy, results, token_routes
@@ -23,7 +26,7 @@ from .budget import DescriptorBudget
 from .budgets import Budgets
 from .database import BatchWriter, HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
-from .errors import Unavailable
+from .errors import Unavailable, cut
 from .fleet import (
     EXTERNAL,
     Driver,
@@ -41,7 +44,7 @@ from .fleet_bridge import FleetBridge
 from .gateway import AgentGateway, is_agent_request
 from .http import MOST_HELD, BodyLimit, problems
 from .hub import Hub, HubLimits, SqlStore
-from .listener import Listener, RecordedResult
+from .listener import Listener, Promotions, RecordedResult
 from .listening_sockets import ListeningSockets
 from .proxy import (
     CacheWatch,
@@ -282,16 +285,24 @@ def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:
     """Open the results of tasks, before the listener can record one."""
     settings, service = work.settings, ResultService(work.database)
+    board: Blackboard = app.state.blackboard
     pauses = Backoff(settings.callback_retry, LAST_RETRY_SECONDS, jitter=0.2)
     targets = settings.callback_targets
     policy = CallbackPolicy(targets, listener.result_secret, partial(_record_failed_callback, listener))
     sender = CallbackSender(CallbackQueue(work.database), policy, work.clock, pauses)
 
     def on_recorded(recorded: RecordedResult) -> None:
+        board.announce_promoted()
         service.announce(recorded.task_id)
         if recorded.has_callback:
             sender.wake()
 
+    def promote(connection: Connection, given: Promotions) -> str:
+        cause = Cause(session=given.session_id and cut(given.session_id, 200), task=given.task_id)
+        found = board.promote_in(connection, given.workspace, cause, given.values, given.rule)
+        return to_json(found).decode()
+
+    listener.ledger_writer.promote = promote
     listener.task_results.on_recorded = on_recorded
     app.state.results, app.state.callback_targets = service, targets
     stack.push_async_callback(sender.close)

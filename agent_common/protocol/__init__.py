@@ -88,6 +88,7 @@ from .http.status import (
 )
 from .http.task import (
     ListedTask,
+    PromotionRule,
     RecordStatus,
     TaskAccepted,
     TaskAssignment,
@@ -217,6 +218,7 @@ __all__ = [
     "Problem",
     "Profile",
     "Program",
+    "PromotionRule",
     "PromptReply",
     "PutEntry",
     "QueuedMessage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, TypeVar
 
 import structlog
@@ -12,14 +12,15 @@ from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent_common.clock import Clock
-from agent_common.protocol import Cause, Claim
+from agent_common.protocol import Cause, Claim, PromotionRule
 
 from ..access import TeamMember
-from ..database import BatchWriter, HostDatabase, blackboard_entries
+from ..database import BatchWriter, HostDatabase, blackboard_entries, workspaces
 from ..errors import TooMany, describe
 from .changes import LIMITS, BoardLimits, Writer
 from .conditions import Condition
 from .entries import Page, list_entries, read_entry, read_history
+from .promoting import PromotedValue, promote_values, refused
 from .watchers import Watch, Watchers
 from .writing import claim_entry, delete_entry, expire_due, put_entry, release_entry
 
@@ -38,6 +39,8 @@ class Blackboard:
         self._watchers = Watchers(database)
         self._sooner = asyncio.Event()
         """Set when an entry has got a ttl, or this closes."""
+        self._promoted: set[str] = set()
+        """Teams with changes by results of tasks."""
         self._closing = False
         self._task: asyncio.Task[None] | None = None
 
@@ -114,6 +117,25 @@ class Blackboard:
             release_entry(connection, writer, key, any_claim=member.is_operator)
 
         await self._write(member, Cause(), write)
+
+    # ---------------------------------------------------------------- results of tasks
+
+    def promote_in(
+        self, connection: Connection, workspace: str, cause: Cause, values: Mapping[str, Any], rule: PromotionRule
+    ) -> list[PromotedValue]:
+        """Write what the result of a task promotes, in the caller's transaction and on its thread. Call
+        `announce_promoted` once it is committed."""
+        team = connection.execute(select(workspaces.c.team).where(workspaces.c.id == workspace)).scalar()
+        if team is None:
+            return [refused(key, "there is no workspace any more, and so no team") for key in values]
+        self._promoted.add(team)
+        writer = Writer(team, workspace, cause.model_dump_json(), self._clock.now_ms(), self._limits)
+        return promote_values(connection, writer, values, rule)
+
+    def announce_promoted(self) -> None:
+        """Tell watchers of what was promoted and committed since the last call."""
+        while self._promoted:
+            self.announce(self._promoted.pop())
 
     async def _write(self, member: TeamMember, cause: Cause, write: Callable[[Connection, Writer], T]) -> T:
         text = cause.model_dump_json()

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from ..errors import StartError
 
-HEAD = "0020"
+HEAD = "0021"
 """The newest revision under `migrations/versions`."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -223,6 +223,7 @@ task_results = Table(
     Column("delivery_attempts", Integer, nullable=False, server_default="0"),
     Column("delivery_next_at", BigInteger, comment="epoch milliseconds of the next attempt"),
     Column("delivery_error", Text, comment="why the last attempt failed"),
+    Column("promotions", Text, comment="JSON: what has become of the values that it promotes; null: there are none"),
     # The same task with another time has ended again: in another life of its workspace, or after its id was forgotten.
     UniqueConstraint("task_id", "workspace", "principal", "finished_at", name="task_results_once"),
     Index("task_results_by_workspace", "workspace", "id"),

@@ -7,6 +7,7 @@ from .dispatch.readiness import GUEST_PORT, Readiness
 from .http.routes import router
 from .http.schemas import QuarantineWorkspace
 from .ledger.lock import ledger_lock
+from .ledger.promotions import Promotions
 from .ledger.states import public_status
 from .ledger.task_results import RecordedResult
 from .ledger.work import LedgerRecord, OpenWork
@@ -23,6 +24,7 @@ __all__ = [
     "ListenerLimits",
     "NoOwner",
     "OpenWork",
+    "Promotions",
     "QuarantineWorkspace",
     "Readiness",
     "RecordedResult",

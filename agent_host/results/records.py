@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from agent_common.protocol import TaskResult
 
+from ..blackboard import PromotedValue
+
+_PROMOTIONS = TypeAdapter(list[PromotedValue])
 DeliveryState = Literal["pending", "delivered", "failed"]
 
 
@@ -46,6 +49,8 @@ class Result(BaseModel):
     """Epoch milliseconds, by the host's clock."""
     delivery: Delivery | None = Field(default=None)
     """Its callback; null if none was asked for."""
+    promotions: list[PromotedValue] = Field(default=[], exclude_if=lambda found: not found)
+    """What has become of the values that it promotes to the blackboard; absent if it promotes none."""
 
 
 class ResultPage(BaseModel):
@@ -76,6 +81,7 @@ def result_from_row(row: Mapping[Any, Any]) -> Result:
         finished_at=row["finished_at"],
         recorded_at=row["recorded_at"],
         delivery=_delivery(row),
+        promotions=_PROMOTIONS.validate_json(row["promotions"]) if row["promotions"] else [],
     )
 
 

@@ -34,6 +34,10 @@ class TokenBudget(Inbound):
     """Dollars that were already spent on this task elsewhere."""
 
 
+PromotionRule = Literal["last_writer", "if_absent"]
+"""`last_writer`: the promoted value takes its place; `if_absent`: what is there stays."""
+
+
 class TaskAssignment(Inbound):
     """One objective with an expected output, given by an orchestrator."""
 
@@ -62,10 +66,15 @@ class TaskAssignment(Inbound):
     result_url: str | None = Field(default=None, min_length=1, max_length=2000)
     """Where the host sends the result: an https URL (docs/reference/results.md). Needs a channel to a host."""
 
+    promotion_rule: PromotionRule | None = None
+    """Which value stays where another is in the place of one that the result promotes; null means `last_writer`."""
+
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON after defaults, without the id."""
         # Stored tasks may be older than these fields.
-        unset = {name for name in ("agent", "result_schema", "result_url") if getattr(self, name) is None}
+        unset = {
+            name for name in ("agent", "result_schema", "result_url", "promotion_rule") if getattr(self, name) is None
+        }
         content = self.model_dump(mode="json", exclude={"task_id", *unset})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
@@ -87,7 +96,7 @@ class TaskResult(Peer):
     retry_after: float | None = Field(default=None, exclude_if=lambda seconds: seconds is None)
     """Seconds that the model's provider asks to wait; left out if it gave none."""
     promote_to_blackboard: dict[str, Any] = Field(default_factory=dict)
-    """Values that the agent wants to share with other agents."""
+    """Values that the agent wants to share with its team, by key (docs/reference/results.md#promotions)."""
     tokens_used: int = 0
     duration_ms: int = 0
     usage: Usage = Field(default_factory=Usage)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from ..base import Peer
-from ..http.task import TaskResult
+from ..http.task import PromotionRule, TaskResult
 from .messages import MAX_INTEGER, Id, Version
 
 Number = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
@@ -94,6 +94,8 @@ class TaskReport(Control):
     result: TaskResult
     result_url: Annotated[str, StringConstraints(max_length=2000, pattern=r"^[\x21-\x7e]+$")] | None = None
     """Where the task's caller wants the result sent."""
+    promotion_rule: PromotionRule | None = Field(default=None, exclude_if=lambda rule: rule is None)
+    """What the task says of values that it promotes; null means `last_writer`."""
     truncated: bool = Field(default=False, exclude_if=lambda cut: not cut)
     """Whether fields of the result are left out because the whole does not fit into a line; the agent has them."""
 

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 
 from ...database import HostDatabase
 from ...errors import Unavailable
+from .promotions import NewResult, Promote, promote_nothing
 from .sql import Row, Values, write_batch
 from .waiting_rows import MOST_UNWRITTEN, Callback, WaitingRows
 from .work import OpenWork
@@ -35,6 +36,8 @@ class LedgerWriter:
     """Writes rows in the order of submission, and calls back when they are on disk."""
 
     def __init__(self, database: HostDatabase) -> None:
+        self.promote: Promote = promote_nothing
+        """Writes what results promote, on the writer's thread. The owner of the listener sets it."""
         self._database, self._connection = database, database.open_connection()
         self._thread = ThreadPoolExecutor(1, "work-journal")
         self._waiting = WaitingRows()
@@ -61,18 +64,17 @@ class LedgerWriter:
         self._schedule(urgent=True)
         return future
 
-    def save(self, work: OpenWork, callback: Callback, result: Values | None = None) -> None:
+    def save(self, work: OpenWork, callback: Callback, result: NewResult | None = None) -> None:
         """Write the row, and call back once it is durable. A failing database is tried until it works.
 
-        `result`: the row of the task that the work was, written in the same commit. Values in the order of
-        `sql.RESULT`."""
+        `result`: the row of the task that the work was, written in the same commit."""
         self._waiting.dirty[work.id] = work
         if result is not None:
             self._waiting.results.append(result)
         self._waiting.callbacks.append(callback)
         self._schedule(urgent=True)
 
-    def save_result(self, row: Values, callback: Callback) -> None:
+    def save_result(self, row: NewResult, callback: Callback) -> None:
         """Write the result of a task, unless it is known, and call back once it is durable."""
         self._waiting.results.append(row)
         self._waiting.callbacks.append(callback)
@@ -170,7 +172,8 @@ class LedgerWriter:
         written, self._waiting = self._waiting, WaitingRows()
         loop = asyncio.get_running_loop()
         try:
-            known = await loop.run_in_executor(self._thread, write_batch, self._connection.run, written.to_batch())
+            batch, promote = written.to_batch(), self.promote
+            known = await loop.run_in_executor(self._thread, write_batch, self._connection.run, batch, promote)
         except Exception as error:  # noqa: BLE001
             self._on_failed(error, written)
         else:

@@ -19,12 +19,13 @@ from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.sql.dml import UpdateBase
 
 from ...database import channels, task_results, work, work_audit
+from .promotions import Promote, record_promoting
 from .work import CHANGING_COLUMNS, COLUMNS
 
 Values = tuple[Any, ...]
 Row = dict[str, Any]
-Batch = dict[str, list[Values]]
-"""Rows of one commit by kind of write: `admit`, and the keys of `_WRITES`."""
+Batch = dict[str, list[Any]]
+"""Rows of one commit by kind of write: Values for `admit` and the keys of `_WRITES`, NewResult for `promoting`."""
 Run = Callable[[Callable[[Connection], dict[str, Row]]], dict[str, Row]]
 """Calls the function with a connection, in a transaction of its own."""
 
@@ -107,27 +108,27 @@ _WRITES = {
 }
 
 
-def write_batch(run: Run, batch: Batch) -> dict[str, Row]:
-    """Write the batch, and return the existing rows with ids of new work.
+def write_batch(run: Run, batch: Batch, promote: Promote) -> dict[str, Row]:
+    """Write the batch, and return the existing rows with ids of new work. `promote`: writes what results promote.
 
     Nearly all ids are new, so they are looked up only when the first try fails. A value that no database takes must
     hold up no other row: at last each row is written by itself, and bad ones are left out.
     """
     for check_known in (False, True):
         with contextlib.suppress(*_REFUSED):
-            return run(lambda connection, check_known=check_known: _apply(connection, batch, check_known=check_known))
+            return run(lambda connection, known=check_known: _apply(connection, batch, promote, check_known=known))
     known: dict[str, Row] = {}
     for kind, rows in batch.items():
         for row in rows:
             one = {kind: [row]}
             try:
-                known.update(run(lambda connection, one=one: _apply(connection, one, check_known=True)))
+                known.update(run(lambda connection, one=one: _apply(connection, one, promote, check_known=True)))
             except _REFUSED as error:
                 log.error("work_row_dropped", kind=kind, why=str(error).splitlines()[0])
     return known
 
 
-def _apply(connection: Connection, batch: Batch, *, check_known: bool) -> dict[str, Row]:
+def _apply(connection: Connection, batch: Batch, promote: Promote, *, check_known: bool) -> dict[str, Row]:
     """Write the rows. Unless `check_known`, an id that is taken raises IntegrityError."""
     new = batch.get("admit", ())
     known = _existing_rows(connection, new) if check_known else {}
@@ -136,6 +137,8 @@ def _apply(connection: Connection, batch: Batch, *, check_known: bool) -> dict[s
     for kind, write in _WRITES.items():
         if rows := batch.get(kind):
             write.run(connection, rows)
+    # They come last, because they wait for others who write what teams share.
+    record_promoting(connection, batch.get("promoting", ()), RESULT, promote)
     return known
 
 

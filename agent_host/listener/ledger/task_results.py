@@ -14,9 +14,10 @@ from agent_common.clock import Clock
 from agent_common.errors import ToolFailure
 from agent_common.json_reader import JsonLimits, read_json
 from agent_common.net import parse_url
-from agent_common.protocol import TaskResult, TaskStatus, is_object
+from agent_common.protocol import PromotionRule, TaskResult, TaskStatus, is_object
 from agent_common.protocol.work import ResultStatus, TaskReport, WorkRequest, WorkResult
 
+from .promotions import NewResult, Promotions
 from .sql import RESULT, Values
 from .work import OpenWork
 
@@ -45,7 +46,7 @@ class TaskResults:
         self.on_recorded: Callable[[RecordedResult], None] = lambda _: None
         """Called once a result is durable; a second time for a report that came again."""
 
-    def row_of_report(self, workspace: str, report: TaskReport) -> Values:
+    def row_of_report(self, workspace: str, report: TaskReport) -> NewResult:
         """Return the row of a result that an agent has reported."""
         return self._row(
             workspace,
@@ -54,9 +55,10 @@ class TaskResults:
             finished_at=report.finished_at,
             truncated=report.truncated,
             url=report.result_url,
+            rule=report.promotion_rule,
         )
 
-    def row_of_work(self, work: OpenWork, result: WorkResult) -> Values | None:
+    def row_of_work(self, work: OpenWork, result: WorkResult) -> NewResult | None:
         """Return the row of work that was a task; None if it was a chat, or never began."""
         request = work.request
         if request.content_kind == "text" or result.status == "denied":
@@ -69,21 +71,40 @@ class TaskResults:
             finished_at=work.finished_at or self._clock.now_ms(),
             truncated=not whole,
             url=result_url_of(request),
+            rule=_promotion_rule_of(request),
         )
 
-    def announce(self, row: Values) -> None:
+    def announce(self, row: NewResult) -> None:
         """Tell the owner that the row is durable."""
-        named = dict(zip(RESULT, row, strict=True))
+        named = dict(zip(RESULT, row.values, strict=True))
         self.on_recorded(
             RecordedResult(named["workspace"], named["task_id"], has_callback=named["delivery"] is not None)
         )
 
     def _row(
-        self, workspace: str, result: TaskResult, *, user: str, finished_at: int, truncated: bool, url: str | None
-    ) -> Values:
+        self,
+        workspace: str,
+        result: TaskResult,
+        *,
+        user: str,
+        finished_at: int,
+        truncated: bool,
+        url: str | None,
+        rule: PromotionRule | None,
+    ) -> NewResult:
         now = self._clock.now_ms()
         delivery = _delivery(url or self.result_url_of(workspace), now)
-        return workspace, result.task_id, user, finished_at, now, result.model_dump_json(), truncated, *delivery
+        text = result.model_dump_json()
+        values = workspace, result.task_id, user, finished_at, now, text, truncated, *delivery
+        return NewResult(values, _promotions(workspace, result, rule))
+
+
+def _promotions(workspace: str, result: TaskResult, rule: PromotionRule | None) -> Promotions | None:
+    """Return what a complete task promotes; None: nothing."""
+    values = result.promote_to_blackboard
+    if result.status != "complete" or not values:
+        return None
+    return Promotions(workspace, result.task_id, result.session_id, values, rule or "last_writer")
 
 
 def _delivery(text: str | None, now: int) -> Values:
@@ -118,11 +139,21 @@ def _task_result(request: WorkRequest, result: WorkResult) -> tuple[TaskResult, 
 
 def result_url_of(request: WorkRequest) -> str | None:
     """Return the `result_url` of the TaskAssignment that the content of a request is; None if there is none."""
-    if request.content_kind == "text" or '"result_url"' not in request.content:
+    url = _field_of(request, "result_url")
+    return url if isinstance(url, str) else None
+
+
+def _promotion_rule_of(request: WorkRequest) -> PromotionRule | None:
+    """Return the `promotion_rule` of the same, likewise; its agent has refused an unknown one."""
+    return "if_absent" if _field_of(request, "promotion_rule") == "if_absent" else None
+
+
+def _field_of(request: WorkRequest, name: str) -> object:
+    """Return a field of the TaskAssignment that the content of a request is; None if there is none."""
+    if request.content_kind == "text" or f'"{name}"' not in request.content:
         return None
     try:
         content: Any = read_json(request.content.encode(), _CONTENT_LIMITS)
     except ValueError:
         return None
-    url = content.get("result_url") if is_object(content) and "task_type" in content else None
-    return url if isinstance(url, str) else None
+    return content.get(name) if is_object(content) and "task_type" in content else None

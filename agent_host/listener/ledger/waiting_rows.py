@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .promotions import NewResult
 from .sql import Batch, Row, Values
 from .work import OpenWork
 
@@ -29,7 +30,7 @@ class WaitingRows:
     )
     dirty: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
     delivered: dict[str, int] = field(default_factory=dict[str, int])
-    results: list[Values] = field(default_factory=list[Values])
+    results: list[NewResult] = field(default_factory=list[NewResult])
     audit: list[Values] = field(default_factory=list[Values])
     audit_counts: Counter[str | None] = field(default_factory=Counter[str | None])
     """Waiting rows of the audit trail by workspace."""
@@ -72,7 +73,8 @@ class WaitingRows:
                 if work.id not in self.new and not work.refused
             ],
             "deliver": list(self.delivered.items()),
-            "results": self.results,
+            "results": [row.values for row in self.results if row.promotions is None],
+            "promoting": [row for row in self.results if row.promotions is not None],
             "audit": self.audit,
             "epochs": list(self.epochs.items()),
         }

@@ -137,7 +137,7 @@ def prepare(task: StoredTask, redactor: Redactor, max_bytes: int) -> TaskReport 
 
 
 def _versions(task: StoredTask, redactor: Redactor) -> Iterator[TaskReport]:
-    """Yield the whole report, then what is left without its large fields."""
+    """Yield the whole report, then what is left without the result, and without what it promotes."""
     record, url = task.record, task.assignment.result_url
     result = TaskResult(**{name: getattr(record, name) for name in TaskResult.model_fields})
     whole = TaskReport(
@@ -146,11 +146,14 @@ def _versions(task: StoredTask, redactor: Redactor) -> Iterator[TaskReport]:
         finished_at=record.finished_at or 0,
         result=result,
         result_url=checked_result_url(url) if url is not None else None,
+        promotion_rule=task.assignment.promotion_rule,
     )
     yield redact_frame(whole, redactor)
     error = result.error[:MAX_ERROR_CHARACTERS] if result.error is not None else None
-    small = result.model_copy(update={"result": None, "promote_to_blackboard": {}, "error": error})
+    small = result.model_copy(update={"result": None, "error": error})
     yield redact_frame(whole.model_copy(update={"result": small, "truncated": True}), redactor)
+    smallest = small.model_copy(update={"promote_to_blackboard": {}})
+    yield redact_frame(whole.model_copy(update={"result": smallest, "truncated": True}), redactor)
 
 
 def _is_readable(report: TaskReport, max_bytes: int) -> bool:

@@ -27,6 +27,7 @@ from agent_host.database import (
     work_audit,
 )
 from agent_host.database.shares import STEP_ROWS
+from agent_host.listener.ledger.promotions import promote_nothing
 from agent_host.listener.ledger.sql import RESULT, write_batch
 from agent_host.retention import LedgerRetention
 from agent_testing import ManualClock
@@ -163,7 +164,8 @@ async def test_a_result_that_comes_again_has_its_row(database: HostDatabase) -> 
     row = result("t1", 0, "pending")
     again = {**row, "delivery": "another", "recorded_at": row["recorded_at"] + 1}
     for one in (row, again):
-        write_batch(database.run_sync, {"results": [tuple(one.get(name) for name in RESULT)] * 2})
+        rows = {"results": [tuple(one.get(name) for name in RESULT)] * 2}
+        write_batch(database.run_sync, rows, promote_nothing)
     assert values(database, task_results.c.delivery) == [row["delivery"]]
 
 

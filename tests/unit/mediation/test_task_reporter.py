@@ -30,9 +30,9 @@ ASSIGNED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def stored(user: str = "ann", url: str | None = None, **record: Any) -> StoredTask:
+def stored(user: str = "ann", url: str | None = None, rule: str | None = None, **record: Any) -> StoredTask:
     fields = {"task_id": "t1", "status": "complete", "created_at": 1, "finished_at": 2, **record}
-    assignment = TaskAssignment.model_validate({**ASSIGNED, "result_url": url})
+    assignment = TaskAssignment.model_validate({**ASSIGNED, "result_url": url, "promotion_rule": rule})
     return StoredTask(user, assignment, TaskRecord.model_validate(fields))
 
 
@@ -67,6 +67,16 @@ def test_what_the_host_could_not_read_is_cut_and_marked(result: dict[str, Any]) 
     assert (found.result.result, found.result.promote_to_blackboard) == (None, {})
     assert (found.result.status, found.result.error_code) == ("complete", "x")
     assert len(encode(found)) <= 4096
+
+
+def test_what_a_task_promotes_is_kept_as_long_as_it_fits() -> None:
+    small, large = {"revenue": 1}, {"revenue": "x" * 5000}
+    found = report(stored(result=large, promote_to_blackboard=small, rule="if_absent"), 4096)
+    assert (found.truncated, found.result.result, found.result.promote_to_blackboard) == (True, None, small)
+    assert found.promotion_rule == "if_absent"
+    found = report(stored(result=small, promote_to_blackboard=large), 4096)
+    assert (found.truncated, found.result.result, found.result.promote_to_blackboard) == (True, None, {})
+    assert found.promotion_rule is None
 
 
 def test_what_no_frame_can_name_is_not_reported() -> None:

@@ -91,7 +91,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "resume_ok": {"verdicts": st.dictionaries(text, st.sampled_from(["continue", "cancel", "resend", "forget"]))},
     "ack": _about,
     "task_result": {"task_id": st.just("task-1"), "user": name, "finished_at": number, "result": task_results}
-    | {"result_url": st.none() | urls, "truncated": st.booleans()},
+    | {"result_url": st.none() | urls, "truncated": st.booleans()}
+    | {"promotion_rule": st.sampled_from([None, "last_writer", "if_absent"])},
     "task_ack": {"task_id": name, "user": name},
     "progress": {**_about, "seq": number, "kind": text, "text": maybe, "usage": st.none() | usages},
     "cancel": {**_about, "reason": text},
