@@ -64,6 +64,7 @@ from .hub_client import HubClient
 from .interfaces import MemoryStream, NetworkAgent
 from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
 from .session import Session
+from .web_socket import WebSocketLink, WebSocketLinkClient
 
 __all__ = [
     "AGENT_CLIENT_DEP",
@@ -121,6 +122,8 @@ __all__ = [
     "TransitionGraph",
     "UnsubscribeFrame",
     "ViewPolicy",
+    "WebSocketLink",
+    "WebSocketLinkClient",
     "WelcomeFrame",
     "WorkflowGraphError",
     "accept_invitation",

@@ -36,10 +36,12 @@ class AgentClient:
 
     def __init__(
         self, connection: Connection, agent_id: str, agent: NetworkAgent | None, *, passport: Passport, resume: Resume,
-        rule: Rule, hub: object | None, types: Mapping[str, SessionType[Any]],
+        rule: Rule, key: str, hub: object | None, types: Mapping[str, SessionType[Any]],
     ) -> None:  # fmt: skip
         self._connection = connection
         self.agent_id, self.agent, self.passport, self.resume, self.rule = agent_id, agent, passport, resume, rule
+        self.key = key
+        """Secret of its registration, by which it comes over from a link that the hub does not know to be broken."""
         self.hub = hub
         """The hub itself, if it is in this process."""
         self.types = types

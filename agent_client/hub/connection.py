@@ -11,7 +11,6 @@ from typing import Any
 from agent_common.backoff import Backoff
 from agent_common.protocol.hub import (
     AcceptFrame,
-    AuthError,
     Envelope,
     ErrorFrame,
     Frame,
@@ -69,8 +68,12 @@ class Connection:
         self._subscriptions: dict[str, Subscription] = {}
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._opening = asyncio.Lock()
         self._is_open = asyncio.Event()
-        self._is_closing = False
+        self._end: NetworkError | None = None
+        """Why there is no link any more; None: there is, or will be again."""
+        self._failures = 0
+        """Attempts to take up the link that have failed one after another."""
         self.on_notify: Callable[[NotifyFrame], None] = _ignore
         self.on_dead_letter: Callable[[str], None] = _ignore
         self.on_reconnect: Callable[[], Awaitable[None]] = _nothing
@@ -78,24 +81,29 @@ class Connection:
 
     async def open(self) -> None:
         """Connect, unless that was done. Raises AuthError or HubUnavailable."""
-        if self._is_closing:
-            raise HubUnavailable("this client is closed")
-        if self._task is None:
-            await self._link.open()
-            await self._link.send_frame(HelloFrame())
-            self._is_open.set()
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        async with self._opening:
+            self._check()
+            if self._task is None:
+                await self._link.open()
+                await self._link.send_frame(HelloFrame())
+                self._is_open.set()
+                self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def _check(self) -> None:
+        if self._end is not None:
+            raise type(self._end)(self._end.message)
 
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
-        self._is_closing = True
+        self._end = self._end or HubUnavailable("this client is closed")
+        self._is_open.set()  # who waits for it is told
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._fail(HubUnavailable("this client is closed"))
+        self._fail(self._end)
 
     # ---------------------------------------------------------------- asking
 
@@ -120,10 +128,12 @@ class Connection:
             await self._link.send_frame(frame)
 
     async def _exchange(self, number: str, frame: Frame, deadline: float | None, *, again: bool) -> Any:
+        self._check()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(deadline or self._timeout):
             if again:
                 await self._is_open.wait()
+            self._check()
             self._pending[number] = frame if again else None, answer
             try:
                 await self.tell(frame)
@@ -135,6 +145,7 @@ class Connection:
     async def subscribe(self, session_id: str, agent_id: str, after: int) -> AsyncGenerator[Subscription]:
         """What is said in a session after a sequence."""
         number = f"s{next(self._numbers)}"
+        self._check()
         frame = SubscribeFrame(subscription_id=number, session_id=session_id, agent_id=agent_id, after=after)
         subscription = self._subscriptions[number] = Subscription(frame)
         try:
@@ -148,29 +159,39 @@ class Connection:
 
     async def _run(self) -> None:
         """Take frames, and open the link again when it breaks."""
-        while True:
-            with suppress(HubUnavailable):
-                async for frame in self._link.frames():
-                    self._take(frame)
-            self._is_open.clear()
-            if self._is_closing or not await self._reconnect():
-                return
+        taking_up: asyncio.Task[None] | None = None
+        try:
+            while True:
+                with suppress(HubUnavailable):
+                    async for frame in self._link.frames():
+                        self._take(frame)
+                self._is_open.clear()
+                if taking_up is not None:  # over the link that has broken
+                    taking_up.cancel()
+                    await asyncio.wait([taking_up])
+                if not await self._reconnect():
+                    return
+                taking_up = asyncio.get_running_loop().create_task(self._take_up())
+        finally:
+            if taking_up is not None:
+                taking_up.cancel()
 
     async def _reconnect(self) -> bool:
-        """Open the link again, however long it takes. Returns False if the hub does not know this client any more."""
-        failures = 0
-        while not self._is_closing:
-            failures += 1
-            await asyncio.sleep(_RECONNECT.pause(failures))
+        """Open the link again, however long it takes. Returns False if this client is closed or is let in no more."""
+        while self._end is None:
+            self._failures += 1
+            await asyncio.sleep(_RECONNECT.pause(self._failures))
             try:
                 await self._link.open()
                 await self._link.send_frame(HelloFrame())
             except HubUnavailable:
                 continue
-            except AuthError as error:
+            except NetworkError as error:
+                log.error("hub_link_refused", why=error.message)
+                self._end = error
+                self._is_open.set()  # who waits for it is told
                 self._fail(error)
                 return False
-            self._start(self._take_up())
             return True
         return False
 
@@ -183,6 +204,7 @@ class Connection:
             log.error("hub_register_failed", why=str(error))
             await self._link.close()  # and then it is opened again
             return
+        self._failures = 0
         self._is_open.set()
         for frame in waiting:
             await self.tell(frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeGuard, cast
+from uuid import uuid4
 
 from agent_common.protocol.hub import (
     SESSION_TYPES,
@@ -67,12 +68,13 @@ class HubClient:
         resume, rule = resume or Resume(), rule or Rule()
         self._registering += 1
         try:
-            found = await self._connection.ask("register", _registration(passport, resume, rule))
+            key = uuid4().hex
+            found = await self._connection.ask("register", _registration(passport, resume, rule, key))
         finally:
             self._registering -= 1
         client = AgentClient(
             self._connection, found["agent_id"], agent, passport=passport, resume=resume, rule=rule,
-            hub=self._hub, types=self._types,
+            key=key, hub=self._hub, types=self._types,
         )  # fmt: skip
         if attach_plugin:
             client.on_envelope(partial(default_handler, client))
@@ -141,17 +143,18 @@ class HubClient:
     async def _register_again(self) -> None:
         for client in tuple(self._agents.values()):
             client.start_over()
-            params = _registration(client.passport, client.resume, client.rule)
+            params = _registration(client.passport, client.resume, client.rule, client.key)
             found = await self._connection.ask("register", params, again=False)
             if found["agent_id"] != client.agent_id:
                 raise HubUnavailable(f"the hub has forgotten {client.passport.name}: it has another id now")
 
 
-def _registration(passport: Passport, resume: Resume, rule: Rule) -> dict[str, Any]:
+def _registration(passport: Passport, resume: Resume, rule: Rule, key: str) -> dict[str, Any]:
     return {
         "passport": passport.model_dump(mode="json"),
         "resume": resume.model_dump(mode="json"),
         "rule": rule.model_dump(mode="json"),
+        "key": key,
     }
 
 

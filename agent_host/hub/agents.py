@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -41,12 +42,24 @@ class RateBucket:
 class Agent:
     """A registered agent."""
 
-    __slots__ = ("agent_id", "bucket", "created", "is_open_to_all", "passport", "registered_at", "resume", "rule")
+    __slots__ = (
+        "agent_id",
+        "bucket",
+        "created",
+        "is_open_to_all",
+        "key",
+        "passport",
+        "registered_at",
+        "resume",
+        "rule",
+    )
 
     def __init__(self, row: AgentRow, clock: Clock) -> None:
         self.agent_id, self.registered_at = row.agent_id, row.registered_at
         self.passport = Passport.model_validate_json(row.passport)
         self.resume = Resume.model_validate_json(row.resume)
+        self.key = ""
+        """Secret of its last registration, as long as this hub runs; empty: it has none."""
         self.created = 0
         """Open sessions that it has created."""
         self.set_rule(Rule.model_validate_json(row.rule), clock)
@@ -60,6 +73,10 @@ class Agent:
     @property
     def name(self) -> str:
         return self.passport.name
+
+    def has_key(self, key: str) -> bool:
+        """Whether its last registration had this secret."""
+        return bool(self.key) and hmac.compare_digest(self.key.encode(), key.encode())
 
     def accepts(self, sender: Agent) -> bool:
         """Whether its rule lets another send to it."""

@@ -39,6 +39,8 @@ class _Register(_Params):
     passport: Passport
     resume: Resume = Resume()
     rule: Rule = Rule()
+    key: str = Field(default="", max_length=200)
+    """Who has the key of the agent's last registration takes it over from a link that has not ended yet."""
 
 
 class _SetRule(_OfAgent):
@@ -108,9 +110,12 @@ class _Sessions(_OfAgent):
 
 async def _register(caller: Caller, params: _Register) -> Any:
     caller.check_name(params.passport.name)
+    known = caller.hub.agents.find(params.passport.name)
+    supersede = caller.identity is not None or (known is not None and known.has_key(params.key))
     agent = await caller.hub.registry.register(
-        params.passport, params.resume, params.rule, caller.endpoint, supersede=caller.identity is not None
+        params.passport, params.resume, params.rule, caller.endpoint, supersede=supersede
     )
+    agent.key = params.key
     caller.agent_ids.add(agent.agent_id)
     return describe(caller.hub, agent)
 

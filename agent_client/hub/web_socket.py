@@ -1,0 +1,119 @@
+"""A link over a WebSocket, to the hub of a host."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from functools import partial
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from agent_common.protocol.hub import (
+    MAX_FRAME,
+    AuthError,
+    Frame,
+    HubUnavailable,
+    NetworkError,
+    ProtocolError,
+    encode_frame,
+    frame_of,
+)
+from agent_common.telemetry import logger
+
+log = logger(__name__)
+_LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_values=400_000, refuse_ambiguous=False)
+"""A page of a log may have as many values as its bytes allow."""
+_OPEN_SECONDS = 10.0
+_CLOSE_SECONDS = 2.0
+_MOST_REASON = 4096
+
+
+class WebSocketLink:
+    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`."""
+
+    def __init__(
+        self, url: str, *, token: str | None = None, heartbeat: float = 15.0, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`token`: of an agent or of the operator. `heartbeat`: seconds between pings; a link on which none is answered
+        within as many has broken. `tls`: for wss, if not the system's. Raises ValueError for another kind of URL."""
+        if not url.startswith(("ws://", "wss://")):
+            raise ValueError(f"url: {url!r} must begin with ws:// or wss://, as in ws://127.0.0.1:8420/hub")
+        self._url, self._token, self._heartbeat, self._tls = url, token, heartbeat, tls
+
+    def client(self) -> WebSocketLinkClient:
+        return WebSocketLinkClient(self._url, self._token, self._heartbeat, self._tls)
+
+
+class WebSocketLinkClient:
+    """The client's end of one link. Each message is a frame."""
+
+    def __init__(self, url: str, token: str | None, heartbeat: float, tls: ssl.SSLContext | None) -> None:
+        self._url, self._heartbeat, self._tls = url, heartbeat, tls
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._socket: ClientConnection | None = None
+
+    async def open(self) -> None:
+        await self.close()
+        try:
+            self._socket = await connect(
+                self._url,
+                additional_headers=self._headers,
+                ssl=self._tls,
+                compression=None,
+                max_size=MAX_FRAME,
+                open_timeout=_OPEN_SECONDS,
+                close_timeout=_CLOSE_SECONDS,
+                ping_interval=self._heartbeat,
+                ping_timeout=self._heartbeat,
+            )
+        except InvalidStatus as error:
+            raise _refusal(self._url, error) from error
+        except (OSError, TimeoutError, InvalidHandshake, InvalidMessage) as error:
+            raise HubUnavailable(f"{self._url} cannot be reached: {str(error) or type(error).__name__}") from error
+
+    async def send_frame(self, frame: Frame) -> None:
+        data = encode_frame(frame)
+        if len(data) > MAX_FRAME:
+            raise ProtocolError(f"a frame may have {MAX_FRAME} bytes, and this one has {len(data)}")
+        if self._socket is None:
+            raise HubUnavailable("the link is closed")
+        try:
+            await self._socket.send(data.decode())
+        except ConnectionClosed as error:
+            raise HubUnavailable(f"the link to {self._url} is broken") from error
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        socket = self._socket
+        while socket is not None:
+            try:
+                message = await socket.recv(decode=False)
+            except ConnectionClosed:
+                return
+            try:
+                frame = await run_by_size(len(message), partial(_read, message))
+            except ProtocolError as error:  # of a newer hub
+                log.warning("hub_frame_unreadable", why=error.message)
+                continue
+            yield frame
+
+    async def close(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            await socket.close()
+
+
+def _read(data: bytes) -> Frame:
+    try:
+        return frame_of(read_json(data, _LIMITS))
+    except JsonRefused as refusal:
+        raise ProtocolError(f"not a frame: {refusal}") from None
+
+
+def _refusal(url: str, error: InvalidStatus) -> NetworkError:
+    """What an answer other than a link says. A server without a hub at that path refuses with 403 and no word."""
+    status, body = error.response.status_code, error.response.body or b""
+    reason = body[:_MOST_REASON].decode(errors="replace") or "there is no hub at this path"
+    message = f"{url} answers {status}: {reason}"
+    return AuthError(message) if status in (401, 403) and body else HubUnavailable(message)
