@@ -167,13 +167,16 @@ class Fleet(RunningAgents):
                 return await self._save_stopped(workspace_id)
             runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
             failure: str | None = "the stop was interrupted"
+            asked = False
             try:
                 await self._save_state(workspace_id, "stopping", desired_state=None if self._closing else "stopped")
+                asked = True
                 await runtime.stop(at_once=at_once)
                 failure = None
-            except asyncio.CancelledError:  # perhaps before the runtime was asked
-                with contextlib.suppress(Exception):
-                    await asyncio.shield(runtime.stop(at_once=True))
+            except asyncio.CancelledError:
+                if not asked:
+                    with contextlib.suppress(Exception):
+                        await asyncio.shield(runtime.stop(at_once=True))
                 raise
             except Exception as error:
                 failure = describe(error)
