@@ -94,8 +94,9 @@ class CallbackSender:
                 if not checked:
                     await self._queue.forget_future(self._clock.now_ms() + round(self._pauses.most * 1000))
                     checked = True
-                started = await self._start_due()
-                wait = None if started else await self._seconds_until_due()
+                now = self._clock.now_ms()  # one for both: what is due between two looks would be waited for in vain
+                started = await self._start_due(now)
+                wait = None if started else await self._seconds_until_due(now)
             except Exception as error:  # noqa: BLE001  the database may work again in a moment
                 log.error("callbacks_not_read", why=str(error).splitlines()[0])
                 started, wait = 0, DATABASE_RETRY_SECONDS
@@ -104,13 +105,13 @@ class CallbackSender:
                     async with asyncio.timeout(wait):
                         await self._news.wait()
 
-    async def _start_due(self) -> int:
+    async def _start_due(self, now: int) -> int:
         """Start requests for what is due, within the limits. Returns their number."""
         free = AT_ONCE - len(self._running)
         if free <= 0:
             return 0
         due = await self._queue.due(
-            self._clock.now_ms(),
+            now,
             free,
             running=[*self._running],
             busy_hosts=_at_limit(self._hosts, HOST_AT_ONCE),
@@ -135,11 +136,10 @@ class CallbackSender:
         self._workspaces -= Counter((callback.result.workspace,))
         self._news.set()
 
-    async def _seconds_until_due(self) -> float | None:
-        """Return the seconds until the next callback is due; None if none waits for its time."""
-        now = self._clock.now_ms()
+    async def _seconds_until_due(self, now: int) -> float | None:
+        """Return the seconds until the next callback after `now` is due; None if none waits for its time."""
         at = await self._queue.next_due(now)
-        return (at - now) / 1000 if at is not None else None
+        return max(0, at - self._clock.now_ms()) / 1000 if at is not None else None
 
     # ---------------------------------------------------------------- one
 

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from agent_common.backoff import Backoff
-from agent_common.clock import SystemClock
+from agent_common.clock import Clock, SystemClock
 from agent_common.protocol import TaskResult
 from agent_host.callback_targets import CallbackTargets
 from agent_host.database import HostDatabase, open_database, task_results
@@ -35,13 +35,19 @@ class Post:
     """Queues callbacks and sends them, with short pauses."""
 
     def __init__(
-        self, database: HostDatabase, targets: CallbackTargets = LOCAL, *, seconds: float = 20, pause: float = 0.05
+        self,
+        database: HostDatabase,
+        targets: CallbackTargets = LOCAL,
+        *,
+        seconds: float = 20,
+        pause: float = 0.05,
+        clock: Clock | None = None,
     ) -> None:
         self.database, self.failed = database, list[tuple[str, str, str]]()
         self.secrets: dict[str, str] = dict(SECRETS)
         policy = CallbackPolicy(targets, self.secrets.get, lambda *what: self.failed.append(what))
         queue, pauses = CallbackQueue(database), Backoff(0.01, pause)
-        self.sender = CallbackSender(queue, policy, SystemClock(), pauses, request_seconds=seconds)
+        self.sender = CallbackSender(queue, policy, clock or SystemClock(), pauses, request_seconds=seconds)
 
     async def queue(self, url: str, task_id: str = "t1", workspace: str = "a", **changes: Any) -> None:
         host = url.split("/")[2].partition(":")[0]
@@ -199,6 +205,25 @@ async def test_a_workspace_without_a_secret_gets_its_callbacks_once_it_has_one(d
         post.secrets["old"] = "s-old"
         await post.until("delivered")
     assert signed(receiver.received[0], "s-old")
+
+
+class Hurried(SystemClock):
+    """A second passes from each look at it to the next."""
+
+    looks = 0
+
+    def now_ms(self) -> int:
+        self.looks += 1
+        return super().now_ms() + 1000 * self.looks
+
+
+async def test_what_becomes_due_between_two_looks_is_not_waited_for_in_vain(database: HostDatabase) -> None:
+    soon = SystemClock().now_ms() + 2500  # after the look for what is due, before the one for what is due next
+    async with Receiver() as receiver:
+        post = Post(database, pause=60, clock=Hurried())
+        await post.queue(receiver.url(), delivery_next_at=soon)
+        async with sending(post):
+            await post.until("delivered")
 
 
 async def test_an_attempt_that_ends_after_its_workspace_was_deleted_changes_nothing(database: HostDatabase) -> None:
