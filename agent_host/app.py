@@ -15,7 +15,7 @@ from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 
 from . import activity, fleet, health, listener, proxy, results, token_routes
-from .access import AccessGuard, TokenStore
+from .access import OPERATOR, AccessGuard, TokenStore, token_file
 from .activity import Activity
 from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
@@ -47,6 +47,7 @@ from .proxy import (
     Providers,
     SearchProvider,
     SearchService,
+    ShownCatalog,
     load_catalog,
     load_search,
 )
@@ -76,6 +77,7 @@ def create_app(
     setting cannot be used.
     """
     catalog, search = load_catalog(settings), load_search(settings.search)
+    ShownCatalog.of(catalog).write(settings.data_dir)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -176,7 +178,7 @@ def _listening_sockets(app: FastAPI, name: str) -> ListeningSockets | None:
 async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
     """Return the guard, and the operator's token if it was just created, else None."""
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
-    made = None if given else await tokens.ensure_operator_token()
+    made = None if given else await tokens.ensure_operator_token(token_file(settings.data_dir, OPERATOR))
     return AccessGuard(tokens, clock, given), made
 
 

@@ -4,7 +4,7 @@ from .agent_ids import OPERATOR, check_agent_id
 from .guard import AccessGuard, HostCaller, identify, identify_person, require_operator, require_person
 from .named_user import speaking_user, visible_users
 from .scope import TokenScope, check_scope, parse_duration
-from .tokens import TokenInfo, TokenStore, is_token_id
+from .tokens import TokenInfo, TokenStore, is_token_id, token_file
 from .users import UserSet, check_user_name, parse_users
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "require_operator",
     "require_person",
     "speaking_user",
+    "token_file",
     "visible_users",
 ]
