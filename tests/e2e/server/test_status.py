@@ -135,7 +135,7 @@ def test_metrics_are_what_prometheus_reads(agent: Runtime) -> None:
     assert families["agent_ready"].samples[0].value == 1
     assert families["agent_steps"].samples[0].value >= 1
     assert {one.labels["state"] for one in families["agent_sessions"].samples} == {"running", "queued", "waiting"}
-    assert families["agent"].samples[0].labels["agent_id"] == agent.status()["agent_id"]
+    assert families["agent_info"].samples[0].labels["agent_id"] == agent.status()["agent_id"]
     assert families["agent_context_tokens"].samples[0].labels["model"] == "default"
 
 
