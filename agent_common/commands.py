@@ -34,6 +34,6 @@ def _run(name: str, module: str, extra: str) -> None:
             raise
         sys.exit(
             f"{name}: the package {error.name!r} is not installed; "
-            f"install what {name} needs with: pip install 'agent-runtime[{extra}]'"
+            f"install the distribution again with its extra {extra!r}, as docs/how-to/install.md shows"
         )
     sys.exit(main())

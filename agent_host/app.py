@@ -19,7 +19,7 @@ from agent_common.protocol import Cause
 from agent_common.protocol.hub import HubUnavailable
 
 from . import activity, blackboard, budgets, fleet, health, hub, listener, proxy, results, token_routes
-from .access import AccessGuard, Teams, TokenStore
+from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
 from .blackboard import Blackboard
 from .budget import DescriptorBudget
@@ -55,6 +55,7 @@ from .proxy import (
     Providers,
     SearchProvider,
     SearchService,
+    ShownCatalog,
     load_catalog,
     load_search,
 )
@@ -93,6 +94,7 @@ def create_app(
     setting cannot be used.
     """
     catalog, search = load_catalog(settings), load_search(settings.search)
+    ShownCatalog.of(catalog).write(settings.data_dir)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -193,7 +195,7 @@ def _listening_sockets(app: FastAPI, name: str) -> ListeningSockets | None:
 async def _create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
     """Return the guard, and the operator's token if it was just created, else None."""
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
-    made = None if given else await tokens.ensure_operator_token()
+    made = None if given else await tokens.ensure_operator_token(token_file(settings.data_dir, OPERATOR))
     return AccessGuard(tokens, clock, given), made
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
+from agent_common import __version__
 from agent_common.clock import SystemClock
 
 from .access import require_operator
@@ -25,12 +25,14 @@ class HostVersion(BaseModel):
     now: int
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
     """Answer as long as the process runs."""
     return {"status": "ok"}
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """Report whether the host can do its work, with reason codes if it cannot."""
@@ -43,7 +45,7 @@ async def readyz(request: Request) -> Response:
 @router.get("/version", dependencies=[Depends(require_operator)])
 async def version_and_time() -> HostVersion:
     """Return the version of the host and its time."""
-    return HostVersion(version=version("agent-runtime"), now=SystemClock().now_ms())
+    return HostVersion(version=__version__, now=SystemClock().now_ms())
 
 
 @router.get("/openapi.json", dependencies=[Depends(require_operator)], include_in_schema=False)

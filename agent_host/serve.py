@@ -249,8 +249,9 @@ def _announce(settings: HostSettings, url: str, token: str | None, print_line: P
         print_line(
             "OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL: the demo answers; set one of them"
         )
-    print_line(f"agent-host listens on {url} with {'no models' if only_listen else models}")
+    then = "" if only_listen else "; next: `agent up` in a folder makes an agent that works there"
+    print_line(f"agent-host listens on {url} with {'no models' if only_listen else models}{then}")
     if token:
-        print_line(f"operator token (shown only now): {token}")
+        print_line(f"operator token: {token} (`agent-host token operator --show` prints it again)")
     elif settings.admin_token is None:
-        print_line("operator token: as shown when it was made; `agent-host token operator` makes a new one")
+        print_line("operator token: `agent-host token operator --show` prints it; without --show it makes a new one")

@@ -23,9 +23,22 @@ DEFAULT_CONTEXT = 128_000
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
+IMAGE_DATA_DIR = Path("/data")
+"""Where an image has its volume."""
+
+
 def _default_data_dir() -> Path:
-    image = Path("/data")
-    return image if os.access(image, os.W_OK) else Path.home() / ".local/share/agent-runtime"
+    return IMAGE_DATA_DIR if os.access(IMAGE_DATA_DIR, os.W_OK) else Path.home() / ".local/share/agent-runtime"
+
+
+def passed_over(image: Path, used: Path) -> str | None:
+    """Return what an operator must know if the folder of the image is there and another one is used."""
+    if used == image or not image.is_dir():
+        return None
+    return (
+        f"{image} cannot be written by user {os.geteuid()}, so {used} is used: what was kept in {image} is not seen. "
+        "Give the folder to this user, or name one with AGENT_DATA_DIR"
+    )
 
 
 class Settings(AgentSettings):
@@ -191,6 +204,11 @@ class Settings(AgentSettings):
     @property
     def skills_path(self) -> Path:
         return self.skills_dir or self.data_dir / "skills"
+
+    @property
+    def data_dir_fault(self) -> str | None:
+        """Why the folder in use is not the one of the image, where the sessions of earlier starts may be; else None."""
+        return None if "data_dir" in self.model_fields_set else passed_over(IMAGE_DATA_DIR, self.data_dir)
 
     @property
     def mcp_path(self) -> Path:

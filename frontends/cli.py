@@ -67,7 +67,7 @@ def _run(_: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in _LIBRARIES:
             raise
-        return _failed(f"the package {error.name!r} is not installed: pip install 'agent-runtime[bots]'")
+        return _failed(f"the package {error.name!r} is not installed: install the wheel with its extra bots")
 
 
 def _pair(given: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from .named_user import speaking_user, visible_users
 from .scope import TokenScope, check_scope, parse_duration
 from .team_member import TeamMember, identify_member
 from .teams import DEFAULT_TEAM, Teams
-from .tokens import TokenInfo, TokenStore, is_token_id
+from .tokens import TokenInfo, TokenStore, is_token_id, token_file
 from .users import UserSet, check_user_name, parse_users
 
 __all__ = [
@@ -32,5 +32,6 @@ __all__ = [
     "require_operator",
     "require_person",
     "speaking_user",
+    "token_file",
     "visible_users",
 ]

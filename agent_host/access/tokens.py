@@ -58,6 +58,11 @@ def is_token_id(text: str) -> bool:
     return _TOKEN_ID.fullmatch(text) is not None
 
 
+def token_file(data_dir: Path, agent_id: str) -> Path:
+    """Return where the host keeps a token that can be had again, in a file that only its owner can read."""
+    return data_dir / "tokens" / agent_id
+
+
 class TokenStore:
     """The tokens in the database."""
 
@@ -113,15 +118,21 @@ class TokenStore:
         connection.execute(delete(tokens).where(tokens.c.digest == row["digest"]))
         return _token_info(row)
 
+    def kept_in(self, connection: Connection, agent_id: str, path: Path) -> str | None:
+        """Return the token that a file keeps; None if there is no file, or its token is not valid any more."""
+        with contextlib.suppress(FileNotFoundError):
+            token = path.read_text().strip()
+            row = connection.execute(select(tokens.c.agent_id).where(tokens.c.digest == digest(token))).scalar()
+            return token if row == agent_id else None
+        return None
+
     def ensure_file_in(self, connection: Connection, agent_id: str, path: Path) -> Path:
         """Return the path of a file with a valid token of this agent; an invalid token in it is replaced.
 
         The file is written before the commit. A crash in between leaves an unknown token, which the next call replaces.
         """
-        with contextlib.suppress(FileNotFoundError):
-            held = digest(path.read_text().strip())
-            if connection.execute(select(tokens.c.agent_id).where(tokens.c.digest == held)).scalar() == agent_id:
-                return path
+        if self.kept_in(connection, agent_id, path) is not None:
+            return path
         token = self.mint_in(connection, agent_id, "manual")
         path.parent.mkdir(mode=0o700, exist_ok=True)
         new = path.with_name(f"{path.name}.new")
@@ -159,12 +170,13 @@ class TokenStore:
         row = await self._database.run(lambda connection: connection.execute(query).mappings().first())
         return _token_info(row) if row else None
 
-    async def ensure_operator_token(self) -> str | None:
-        """Create the operator's token if there is none. Returns the new token, or None if there was one."""
+    async def ensure_operator_token(self, path: Path) -> str | None:
+        """Create the operator's token if there is none, and keep it in a file. Returns the new token, or None if there
+        was one."""
 
         def work(connection: Connection) -> str | None:
             known = connection.execute(select(tokens.c.digest).where(tokens.c.agent_id == OPERATOR)).first()
-            return None if known else self.mint_in(connection, OPERATOR, "manual")
+            return None if known else self.ensure_file_in(connection, OPERATOR, path).read_text().strip()
 
         return await self._database.run(work)
 

@@ -6,44 +6,50 @@ from typing import Annotated
 
 import typer
 
-from ..proxy import CatalogModel, HostCatalog, load_catalog
+from ..errors import NotFound
+from ..proxy import ShownCatalog, ShownModel, load_catalog
 from ..settings import load_settings
 
 
 def models(name: Annotated[str | None, typer.Argument(help="One model, with its profile")] = None) -> None:
-    """Show the models an agent may name; with a name, what that one takes and gives where it differs."""
-    catalog = load_catalog(load_settings())
+    """Show the models an agent may name, of the host that runs, else of one that would start here; with a name, what
+    that one takes and gives where it differs."""
+    settings = load_settings()
+    shown = ShownCatalog.of_running_host(settings.data_dir)
+    if shown is None:
+        shown = ShownCatalog.of(load_catalog(settings))
+        typer.echo(f"no host uses {settings.data_dir}; one that starts with these settings has:", err=True)
     if name is None:
-        _show_all(catalog)
-    else:
-        _show_one(catalog, catalog.find(name))
+        _show_all(shown)
+        return
+    found = next((model for model in shown.models if model.name == name), None)
+    if found is None:
+        raise NotFound(f"there is no model {name!r}; there are: {', '.join(model.name for model in shown.models)}")
+    _show_one(found)
 
 
-def _show_all(catalog: HostCatalog) -> None:
+def _show_all(catalog: ShownCatalog) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
     names = (Column(head, no_wrap=True) for head in ("model", "provider", "its name there"))
     table = Table(*names, "context", "output", "$/M in", "$/M out", "capabilities")
-    for model in catalog.models.values():
-        prices = (model.pricing.input, model.pricing.output) if model.pricing else (None, None)
-        known = [model.context_limit, model.max_output_tokens, *prices]
+    for model in catalog.models:
+        known = [model.context_limit, model.max_output_tokens, *model.prices]
         shown = ["unknown" if value is None else f"{value:,}" for value in known]
         table.add_row(model.name, model.provider, model.upstream, *shown, ", ".join(model.capabilities))
     Console(soft_wrap=True).print(table)
 
 
-def _show_one(catalog: HostCatalog, model: CatalogModel) -> None:
+def _show_one(model: ShownModel) -> None:
     """Print the model as lines of the catalog."""
-    url = catalog.providers[model.provider].shown_url
     typer.echo(f"{model.name}:")
-    typer.echo(f"  provider: {model.provider}{f'  # {url}' if url else ''}")
+    typer.echo(f"  provider: {model.provider}{f'  # {model.provider_url}' if model.provider_url else ''}")
     typer.echo(f"  model: {model.upstream}")
     if model.api != "chat":
         typer.echo(f"  api: {model.api}")
-    profile = model.profile.stated()
-    typer.echo("  profile:" if profile else "  profile: {}")
-    for member, value in profile.items():
+    typer.echo("  profile:" if model.profile else "  profile: {}")
+    for member, value in model.profile.items():
         typer.echo(f"    {member}: {_yaml(value)}")
 
 

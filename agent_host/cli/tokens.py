@@ -27,6 +27,7 @@ def token(
             help="Make a token that speaks for this user only; again: for several. `telegram:*` is a pattern."
         ),
     ] = None,
+    *,
     workspaces: Annotated[str | None, typer.Option(help="With --user: its workspaces, as a,b.")] = None,
     expires: Annotated[str | None, typer.Option(help="With --user: how long it is valid, such as 12h or 30d.")] = None,
     show: Annotated[bool, typer.Option("--list", help="List the tokens, without their secrets.")] = False,
@@ -36,8 +37,11 @@ def token(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the token in a file and print its path; one that still holds stays.")
     ] = False,
+    again: Annotated[
+        bool, typer.Option("--show", help="Print the token that is kept in a file, such as the operator's.")
+    ] = False,
 ) -> None:
-    """Make a bearer token and print it. It is shown only now; the host keeps its SHA-256."""
+    """Make a bearer token and print it. The host keeps its SHA-256, and the operator's own in a file."""
     _check_usage(agent_id, user, workspaces, expires, show=show)
     settings = load_settings()
     with open_tokens(settings) as (database, tokens):
@@ -45,6 +49,8 @@ def token(
             _print_table(database.run_sync(tokens.list_in))
         elif user:
             print(_mint_scoped(database, tokens, user, workspaces or "", expires))
+        elif agent_id is not None and again:
+            print(_kept(settings, database, tokens, agent_id))
         elif agent_id is not None and revoke:
             print(f"revoked: {_revoke(database, tokens, agent_id)}")
         elif agent_id is not None:
@@ -78,16 +84,34 @@ def open_tokens(settings: HostSettings) -> Generator[tuple[HostDatabase, TokenSt
 
 
 def _mint(settings: HostSettings, database: HostDatabase, tokens: TokenStore, agent_id: str, *, keep: bool) -> str:
-    from ..access import OPERATOR, check_agent_id
+    from ..access import OPERATOR, check_agent_id, token_file
 
     if agent_id != OPERATOR:
         check_agent_id(agent_id)
     elif settings.admin_token is not None:
         raise StartError("MESH_ADMIN_TOKEN is set, and is the operator's only token; change it there")
+    path = token_file(settings.data_dir, agent_id)
+    if agent_id == OPERATOR and not keep:
+        path.unlink(missing_ok=True)  # a new one is wanted, and kept as the first one is
+        return database.run_sync(
+            lambda connection: tokens.ensure_file_in(connection, agent_id, path).read_text().strip()
+        )
     if keep:
-        path = settings.data_dir / "tokens" / agent_id
         return str(database.run_sync(lambda connection: tokens.ensure_file_in(connection, agent_id, path)))
     return database.run_sync(lambda connection: tokens.mint_in(connection, agent_id, "manual"))
+
+
+def _kept(settings: HostSettings, database: HostDatabase, tokens: TokenStore, agent_id: str) -> str:
+    """Return the token that is kept in a file. Raises StartError if there is none that holds."""
+    from ..access import OPERATOR, token_file
+
+    if agent_id == OPERATOR and settings.admin_token is not None:
+        return settings.admin_token.get_secret_value()
+    path = token_file(settings.data_dir, agent_id)
+    found = database.run_sync(lambda connection: tokens.kept_in(connection, agent_id, path))
+    if found is None:
+        raise StartError(f"{path} keeps no token that holds; `agent-host token {agent_id} --keep` makes one")
+    return found
 
 
 def _mint_scoped(

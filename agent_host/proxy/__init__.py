@@ -9,6 +9,7 @@ from .ledger.ledger import ModelCallLedger
 from .providers import DemoMove, Providers, add_demo_script, local_model_missing
 from .routes import model_routes, router
 from .search import SearchProvider, SearchService, load_search
+from .shown_catalog import ShownCatalog, ShownModel
 
 __all__ = [
     "CacheWatch",
@@ -21,6 +22,8 @@ __all__ = [
     "Providers",
     "SearchProvider",
     "SearchService",
+    "ShownCatalog",
+    "ShownModel",
     "add_demo_script",
     "load_catalog",
     "load_search",

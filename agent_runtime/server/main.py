@@ -93,6 +93,8 @@ async def _main(settings: Settings, listening: Sequence[socket.socket], connecti
     runtime: Runtime | None = None
     try:
         await _wait_for_either(serving, server.opened)
+        if (fault := settings.data_dir_fault) is not None:
+            log.warning(fault)
         runtime = await _load(settings)
         runtime.serve_connection = server.serve_connection
         await asyncio.to_thread(runtime.open)  # the probes answer while a large database is checked
@@ -162,9 +164,12 @@ async def _wait_for_either(serving: asyncio.Task[None], event: asyncio.Event) ->
 
 def _announce(settings: Settings, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
+    url = f"http://{host}:{port}"
+    bearer = "" if settings.token is None else " -H 'Authorization: Bearer TOKEN'"
+    first = f'curl {url}/chat{bearer} -d \'{{"message": "hello"}}\''
+    log.info("ready", url=url, agent=settings.id, data_dir=str(settings.data_dir), next=first)
     if settings.token is None:
         log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
-    log.info("ready", url=f"http://{host}:{port}", agent=settings.id)
 
 
 def _listen(settings: Settings) -> list[socket.socket]:

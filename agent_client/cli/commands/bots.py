@@ -92,7 +92,7 @@ def _variables(url: str, token: str | None) -> Mapping[str, str]:
 def _become(arguments: tuple[str, ...], variables: Mapping[str, str] | None = None) -> NoReturn:
     """Replace this process. The other program must not come from the current folder, in which an agent may write."""
     if find_spec("frontends") is None:
-        print_error("the bots are not installed; pip install 'agent-runtime[bots]'")
+        print_error("the bots are not installed; install the wheel with its extra bots (docs/how-to/install.md)")
         raise typer.Exit(1)
     sys.stdout.flush()
     environment = {name: value for name, value in os.environ.items() if not variables or name not in _HOST}

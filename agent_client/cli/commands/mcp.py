@@ -35,6 +35,9 @@ async def list_(call: Invocation) -> None:
         return
     rows = [(one.name, one.kind, one.state, len(one.tools), one.error) for one in found]
     call.output.table(("server", "kind", "state", "tools", "error"), rows)
+    for one in found:
+        for fault in one.faults:
+            call.output.note(f"{one.name}: left out: {fault}")
 
 
 @app.command("test")

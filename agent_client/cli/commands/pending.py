@@ -147,7 +147,7 @@ def _show(call: Invocation, request: ListedRequest) -> None:
     call.output.line(f"{request.tool}, {request.reason or 'no rule allows it'}")
     call.output.text(safe_json(request.input, indent=2) + "\n")
     for rule in request.always:
-        call.output.line(f"--always adds the rule {safe_json(rule)}")
+        call.output.line(f"--always adds the rule {safe_json(rule)} to this session, and to no other")
     in_text = f"; in the conversation, {how_to_decide(request.code)}" if request.code else ""
     call.output.note(f"answer it with --once, --always or --reject{in_text}")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from agent_common import __version__
 from agent_common.net import trusting_tls
 
 from ..contexts import Target
@@ -85,7 +85,7 @@ async def check_token(server: Server) -> list[Finding]:
 
 
 def _check_version(other: str) -> Finding:
-    own = version("agent-runtime")
+    own = __version__
     if other != own:
         fix = "install the same version on both ends; after an upgrade here: `agent down`, then `agent up`"
         return warning("version", f"the host is {other}, this command {own}", fix)

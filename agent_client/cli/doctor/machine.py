@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from agent_common import DISTRIBUTION
 from agent_common.confinement_cures import confinement_cures
 
 from .finding import Finding, error, ok, warning
@@ -32,11 +33,11 @@ def check_python() -> list[Finding]:
 
 
 def check_packages() -> list[Finding]:
-    fix = "pip install --upgrade 'agent-runtime[client,host]'"
+    fix = "install the wheel again with the extras client and host (docs/how-to/install.md)"
     try:
-        installed = version("agent-runtime")
+        installed = version(DISTRIBUTION)
     except PackageNotFoundError:
-        return [error("packages", "the package agent-runtime is not installed for this Python", fix)]
+        return [error("packages", f"the distribution {DISTRIBUTION} is not installed for this Python", fix)]
     missing = {module for name, modules in _NEEDED.items() for module in (name, *modules) if not find_spec(module)}
     if missing:
         return [error("packages", f"missing: {', '.join(sorted(missing))}", fix)]

@@ -38,7 +38,7 @@ async def start_host(folder: Path, choice: ModelChoice) -> RunningHost:
     """Start a host, and return it once it is ready. Raises CliError with the end of its log if it ends or takes too
     long; it does not stay then."""
     if find_spec("agent_host") is None:
-        raise CliError("the host is not installed", "pip install 'agent-runtime[client,host]'")
+        raise CliError("the host is not installed", "install the wheel with its extra host (docs/how-to/install.md)")
     token_file = ensure_operator_token(folder)
     child = _spawn(folder, _environment(folder, choice, token_file))
     try:

@@ -7,13 +7,15 @@ import json
 import secrets
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..base import Inbound, Peer
 from ..usage import Usage
 
 TaskStatus = Literal["complete", "failed", "cancelled", "timeout", "skipped", "pending"]
 RecordStatus = Literal["queued", "running", "waiting", "complete", "failed", "cancelled", "timeout", "skipped"]
+NO_WORKFLOW = "none"
+"""The workflow and the step of a task that is no step of one."""
 IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._:\-]*$"
 
 
@@ -43,13 +45,15 @@ class TaskAssignment(Inbound):
 
     task_id: str = Field(default_factory=new_task_id, min_length=1, max_length=200, pattern=IDENTIFIER)
     """The caller's id: the same id with the same content is the same task."""
-    workflow_id: str = Field(min_length=1, max_length=200)
+    objective: str | None = Field(default=None, min_length=1, max_length=100_000)
+    """What the agent is to do, in words. Without it `input_data` must say so."""
+    workflow_id: str = Field(default=NO_WORKFLOW, min_length=1, max_length=200)
     """The workflow that this task is a step of."""
-    step_id: str = Field(min_length=1, max_length=200)
+    step_id: str = Field(default=NO_WORKFLOW, min_length=1, max_length=200)
     """The step inside that workflow."""
-    task_type: str = Field(min_length=1, max_length=200)
+    task_type: str = Field(default="task", min_length=1, max_length=200)
     """The kind of work, in the orchestrator's words."""
-    input_data: dict[str, Any]
+    input_data: dict[str, Any] = Field(default_factory=dict)
     """The task's input, shown to the agent."""
     context: dict[str, Any] = Field(default_factory=dict)
     """Further facts, shown to the agent."""
@@ -69,12 +73,22 @@ class TaskAssignment(Inbound):
     promotion_rule: PromotionRule | None = None
     """Which value stays where another is in the place of one that the result promotes; null means `last_writer`."""
 
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a step of a workflow."""
+        return (self.workflow_id, self.step_id) != (NO_WORKFLOW, NO_WORKFLOW)
+
+    @model_validator(mode="after")
+    def _says_what_to_do(self) -> TaskAssignment:
+        if self.objective is None and "input_data" not in self.model_fields_set:
+            raise ValueError("give an objective, or input_data")
+        return self
+
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON after defaults, without the id."""
         # Stored tasks may be older than these fields.
-        unset = {
-            name for name in ("agent", "result_schema", "result_url", "promotion_rule") if getattr(self, name) is None
-        }
+        optional = ("agent", "objective", "result_schema", "result_url", "promotion_rule")
+        unset = {name for name in optional if getattr(self, name) is None}
         content = self.model_dump(mode="json", exclude={"task_id", *unset})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()

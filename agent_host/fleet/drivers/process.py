@@ -16,6 +16,7 @@ import httpx2
 
 from agent_common.net import NAMING_VARIABLES, Tcp, connect
 
+from ..console import Console
 from ..driver import (
     CONSOLE_BYTES,
     DIE_WITH_PARENT,
@@ -75,7 +76,8 @@ class ProcessDriver:
         launch.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if launch.mediation_key:
             write_secret(launch.key_file, launch.mediation_key)
-        log = OutputLogFile(launch.data_dir / LOG_NAME)
+        log = Console(launch.data_dir / LOG_NAME)
+        log.begin()
         child = ChildRuntime(url, await self._spawn(launch, url, log), self._stop_grace, log)
         try:
             await self._wait_until_ready(child, log)
@@ -84,21 +86,24 @@ class ProcessDriver:
             raise
         return child
 
-    async def _spawn(self, launch: LaunchRequest, url: str, log: OutputLogFile) -> asyncio.subprocess.Process:
+    async def _spawn(self, launch: LaunchRequest, url: str, log: Console) -> asyncio.subprocess.Process:
+        """Start the process. Its output comes through a pipe, because a file of its own would have no limit."""
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
-        with log.path.open("ab") as output:
-            return await asyncio.create_subprocess_exec(
-                *DIE_WITH_PARENT,
-                str(os.getpid()),
-                *self._command,
-                env={**inherited_env(os.environ), **launch.environment(), **listen},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,  # a Ctrl-C in the host's terminal must not reach it
-            )
+        process = await asyncio.create_subprocess_exec(
+            *DIE_WITH_PARENT,
+            str(os.getpid()),
+            *self._command,
+            env={**inherited_env(os.environ), **launch.environment(), **listen},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,  # a Ctrl-C in the host's terminal must not reach it
+        )
+        assert process.stdout is not None  # noqa: S101  it is a pipe
+        log.follow(process.stdout)
+        return process
 
-    async def _wait_until_ready(self, child: ChildRuntime, log: OutputLogFile) -> None:
+    async def _wait_until_ready(self, child: ChildRuntime, log: Console) -> None:
         """Poll the child until it is ready. Raises StartFailed if it ends first, or is not ready in time."""
         answer = "nothing yet"
         try:
@@ -113,15 +118,17 @@ class ProcessDriver:
         except TimeoutError:
             raise StartFailed(
                 f"the runtime was not ready within {self._start_timeout:g} s (MESH_START_TIMEOUT); "
-                f"its last answer: {answer}; {log.quote_tail()}"
+                f"its last answer: {answer}; {_quote_tail(log)}"
             ) from None
-        raise StartFailed(f"the runtime {await child.wait()} before it was ready; {log.quote_tail()}")
+        ended = await child.wait()
+        await log.close()
+        raise StartFailed(f"the runtime {ended} before it was ready; {_quote_tail(log)}")
 
 
 class ChildRuntime:
     """A child process, with all processes of its process group."""
 
-    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: OutputLogFile) -> None:
+    def __init__(self, url: str, process: asyncio.subprocess.Process, stop_grace: float, log: Console) -> None:
         self.url = url
         self._log = log
         self._process = process
@@ -148,6 +155,7 @@ class ChildRuntime:
         finally:  # also when the caller has given up
             self._signal_group(signal.SIGKILL)  # the child if it still runs, and processes that it left
         await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
+        await self._log.close()
 
     async def status(self) -> Status:
         return Status(self.running, "runs" if self.running else await self.wait(), self.pid)
@@ -203,19 +211,6 @@ def _port_is_free(url: str) -> bool:
     return True
 
 
-class OutputLogFile:
-    """The file with the output of one run of a runtime. The previous run's file is kept, older ones are not."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with contextlib.suppress(FileNotFoundError):
-            path.replace(path.with_name(f"{path.name}.1"))
-
-    def read_tail(self, max_bytes: int) -> str:
-        with self.path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - max_bytes))
-            return file.read(max_bytes).decode("utf-8", "replace").strip()
-
-    def quote_tail(self) -> str:
-        text = self.read_tail(_LOG_TAIL)
-        return f"the end of {self.path}: {text}" if text else f"{self.path} is empty"
+def _quote_tail(log: Console) -> str:
+    text = log.read_tail(_LOG_TAIL, this_run=True).strip()
+    return f"the end of {log.path}: {text}" if text else f"{log.path} is empty"

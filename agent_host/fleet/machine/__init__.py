@@ -1,7 +1,6 @@
 """The parts that microVMs of all drivers share: the folder of sockets, the disks, the console, and the guest's init."""
 
 from .boot import CONTROL_PORT, EGRESS_PORT, GUEST_CID, MEDIATION_PORT, MESH_PORT, boot_document
-from .console import Console
 from .disks import write_config, write_volume
 from .driver import MachineDriver
 from .host_sockets import HostSockets
@@ -20,7 +19,6 @@ __all__ = [
     "GUEST_CID",
     "MEDIATION_PORT",
     "MESH_PORT",
-    "Console",
     "HostSockets",
     "Image",
     "Jail",

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import structlog
 
+from ..console import Console
 from ..driver import LaunchRequest, StartFailed, ended_on_failure
 from .boot import MEDIATION_PORT, boot_document
-from .console import Console
 from .disks import write_config, write_volume
 from .host_sockets import HostSockets
 from .image import Image, load_image

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
+from ..console import Console
 from ..driver import CONSOLE_BYTES, EXEC_SECONDS, CommandOutcome, P, StartFailed, Status
-from .console import Console
 from .control import ask_guest, connect_guest, guest_exec
 from .host_sockets import HostSockets
 from .jail import Jail

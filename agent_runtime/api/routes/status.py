@@ -22,12 +22,14 @@ _MESH = {True: "reachable", False: "unreachable", None: "unknown"}
 PROTOCOLS = {"ai-sdk-ui-message-stream": "v1", "agent-runtime": __version__}
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def healthz() -> Response:
     """Report that the process is running."""
     return as_json({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """Report whether this server should get work now, and if not, why."""
@@ -38,8 +40,26 @@ async def readyz(request: Request) -> Response:
 @router.get("/status")
 async def status(request: Request) -> Response:
     """Report the agent's state from memory, without disk or network."""
+    return model_response(_status(request))
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Return the agent's state in the text format of Prometheus."""
+    ready = not list(get_app_state(request).not_ready_reasons())
+    text, kind = await asyncio.to_thread(_render_metrics, _status(request), ready)
+    return Response(text, media_type=kind)
+
+
+def _render_metrics(status: AgentStatus, ready: bool) -> tuple[bytes, str]:
+    from ..metrics import CONTENT_TYPE, render_metrics
+
+    return render_metrics(status, ready=ready), CONTENT_TYPE
+
+
+def _status(request: Request) -> AgentStatus:
     at = get_app_state(request)
-    return model_response(_running(at, at.services, request) if at.services else _starting(at, request))
+    return _running(at, at.services, request) if at.services else _starting(at, request)
 
 
 @router.get("/capabilities")

@@ -29,10 +29,12 @@ _WITH_SCHEMA = "`result` must fit this JSON Schema:\n```json\n{schema}\n```"
 
 def task_message(assignment: TaskAssignment) -> str:
     """Return the assignment as the user message of its session."""
-    sections = [
-        f"Task of type {assignment.task_type} (workflow {assignment.workflow_id}, step {assignment.step_id}).",
-        f"Input:\n```json\n{json.dumps(assignment.input_data, ensure_ascii=False, indent=1)}\n```",
-    ]
+    step = f" (workflow {assignment.workflow_id}, step {assignment.step_id})" if assignment.is_step else ""
+    sections = [f"Task of type {assignment.task_type}{step}."]
+    if assignment.objective is not None:
+        sections.append(f"Objective: {assignment.objective}")
+    if assignment.input_data or assignment.objective is None:
+        sections.append(f"Input:\n```json\n{json.dumps(assignment.input_data, ensure_ascii=False, indent=1)}\n```")
     if assignment.context:
         sections.append(f"Context:\n```json\n{json.dumps(assignment.context, ensure_ascii=False, indent=1)}\n```")
     schema = assignment.result_schema

@@ -177,7 +177,8 @@ def _find_uv() -> str:
         found = shutil.which("uv")
         if found is None:
             raise ToolFailure(
-                "dependencies need uv: install agent-runtime[skills], or put uv on the PATH", kind="unavailable"
+                "dependencies need uv: install our extra skills, or put uv on the PATH",
+                kind="unavailable",
             ) from None
         return found
     return uv.find_uv_bin()

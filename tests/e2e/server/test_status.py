@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from agent_testing import Fail, Hang, Say
 
@@ -25,6 +26,7 @@ ROUTES = [
     ("POST", "/chat/stream"),
     ("POST", "/chat/reset"),
     ("GET", "/status"),
+    ("GET", "/metrics"),
     ("GET", "/capabilities"),
     ("GET", "/openapi.json"),
     ("GET", "/no-such-route"),
@@ -114,6 +116,27 @@ def test_probes_answer_without_a_token(agent: Runtime) -> None:
         ready = stranger.get("/readyz")
     assert ready.status_code == 200
     assert ready.json() == {"ready": True, "reasons": []}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probes_answer_head(agent: Runtime, path: str) -> None:
+    with agent.client(Accept="*/*") as stranger:
+        reply = stranger.head(path)
+    assert (reply.status_code, reply.content) == (200, b"")
+    assert reply.headers["content-type"] == "application/json"
+
+
+def test_metrics_are_what_prometheus_reads(agent: Runtime) -> None:
+    agent.provider.script.replace([Say("hello")])
+    assert agent.chat("hi", session_id=fresh("s")).status_code == 200
+    reply = agent.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=")
+    families = {family.name: family for family in text_string_to_metric_families(reply.text)}
+    assert families["agent_ready"].samples[0].value == 1
+    assert families["agent_steps"].samples[0].value >= 1
+    assert {one.labels["state"] for one in families["agent_sessions"].samples} == {"running", "queued", "waiting"}
+    assert families["agent_info"].samples[0].labels["agent_id"] == agent.status()["agent_id"]
+    assert families["agent_context_tokens"].samples[0].labels["model"] == "default"
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer sésame"])

@@ -41,18 +41,50 @@ def test_help_names_every_setting() -> None:
 
 def test_without_settings_it_makes_an_operator_token_and_shows_it_once(tmp_path: Path) -> None:
     with Host(tmp_path, MESH_ADMIN_TOKEN="") as host:
-        token = host.process.wait_for_output(r"operator token \(shown only now\): (\S+)")[1]
+        token = host.process.wait_for_output(r"operator token: (mesh_operator_\S+)")[1]
         assert "the built-in models of the provider 'demo'" in host.process.output()
         with host.client(token) as operator:
             assert operator.get("/usage").status_code == 200
         host.start()
-        host.process.wait_for_output(r"operator token: as shown when it was made")
+        host.process.wait_for_output(r"operator token: `agent-host token operator --show` prints it")
         assert token not in host.process.output()
         with host.client(token) as operator:
             assert operator.get("/usage").status_code == 200
         with host.client(host.token("operator")) as replaced:
             assert replaced.get("/usage").status_code == 200
     assert b"mesh_operator_" not in (tmp_path / "mesh.db").read_bytes()
+
+
+def test_the_operators_token_can_be_had_again(tmp_path: Path) -> None:
+    kept = {"MESH_DATA_DIR": tmp_path, "MESH_ADMIN_TOKEN": ""}
+    code, text = run("token", "operator", "--show", **kept)
+    assert (code, "keeps no token that holds" in text) == (1, True)
+    with Host(tmp_path, MESH_ADMIN_TOKEN="") as host:
+        token = host.process.wait_for_output(r"operator token: (mesh_operator_\S+)")[1]
+        assert run("token", "operator", "--show", **kept)[1].strip() == token
+        assert (tmp_path / "tokens" / "operator").stat().st_mode & 0o777 == 0o600
+        replaced = run("token", "operator", **kept)[1].strip()
+        assert replaced != token
+        assert run("token", "operator", "--show", **kept)[1].strip() == replaced
+        with host.client(replaced) as operator:
+            assert operator.get("/usage").status_code == 200
+        with host.client(token) as stranger:
+            assert stranger.get("/usage").status_code == 401
+    assert run("token", "operator", "--show", MESH_DATA_DIR=tmp_path, MESH_ADMIN_TOKEN="sesame")[1].strip() == "sesame"
+
+
+def test_models_are_those_of_the_running_host(tmp_path: Path) -> None:
+    with Host(tmp_path, OPENAI_API_KEY="sk-secret", OPENAI_MODEL="gpt-of-the-host"):
+        code, text = run("models", MESH_DATA_DIR=tmp_path, COLUMNS=200)
+        assert code == 0
+        assert "gpt-of-the-host" in text
+        assert "no host uses" not in text
+        assert "model: gpt-of-the-host" in run("models", "default", MESH_DATA_DIR=tmp_path)[1]
+        code, text = run("models", "missing", MESH_DATA_DIR=tmp_path)
+        assert (code, "there is no model 'missing'; there are: default" in text) == (1, True)
+        assert b"sk-secret" not in (tmp_path / "models.json").read_bytes()
+    code, text = run("models", MESH_DATA_DIR=tmp_path, COLUMNS=200)
+    assert (code, "no host uses" in text, "gpt-of-the-host" in text) == (0, True, False)
 
 
 def test_every_wrong_setting_is_named(tmp_path: Path) -> None:

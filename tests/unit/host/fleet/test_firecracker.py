@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from agent_host.fleet.console import Console
 from agent_host.fleet.driver import RuntimeSnapshots, StartFailed
 from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, boot_requests, jailer_command, send_requests
-from agent_host.fleet.machine import Console, HostSockets, Image, MachineRecord, MachineSettings, SocketDir
+from agent_host.fleet.machine import HostSockets, Image, MachineRecord, MachineSettings, SocketDir
 
 
 class Strict(BaseModel):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_host.errors import StartError
+from agent_host.fleet.console import MOST_BYTES, Console
 from agent_host.fleet.driver import LaunchRequest, StartFailed
 from agent_host.fleet.drivers.qemu import QemuFiles, qemu_command
-from agent_host.fleet.machine import Console, Image, SocketDir, boot_document, load_image, write_config
-from agent_host.fleet.machine.console import MOST_BYTES
+from agent_host.fleet.machine import Image, SocketDir, boot_document, load_image, write_config
 
 LAUNCH = LaunchRequest(
     "writer", "", Path("/ws"), "t-secret", "http://h", "m-secret", mediation_url="unix:/x", mediation_key="k-secret"

@@ -1,4 +1,4 @@
-"""Store a machine's output in files of limited size, so that the guest cannot fill the host's disk."""
+"""Store the output of a guest in files of limited size, so that it cannot fill the host's disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE = 1 << 16
 
 
 class Console:
-    """The console of one machine: reads its output until it ends, and writes it to the file."""
+    """The output of one guest: reads its output until it ends, and writes it to the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,10 +43,10 @@ class Console:
             task.cancel()
         self._connections.close()
 
-    def read_tail(self, max_bytes: int) -> str:
-        """Return the last output as text; that of the previous run if there is none yet."""
+    def read_tail(self, max_bytes: int, *, this_run: bool = False) -> str:
+        """Return the last output as text; that of the previous run if there is none yet, and unless `this_run`."""
         found = b""
-        for path in (self._previous_path, self.path):
+        for path in (self.path,) if this_run else (self._previous_path, self.path):
             try:
                 with path.open("rb") as file:
                     file.seek(max(0, file.seek(0, os.SEEK_END) - max_bytes))
