@@ -2,5 +2,6 @@
 
 from .learning import lesson_of
 from .table import profile_of
+from .tool_schemas import fitted_schema
 
-__all__ = ["lesson_of", "profile_of"]
+__all__ = ["fitted_schema", "lesson_of", "profile_of"]

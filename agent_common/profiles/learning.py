@@ -52,6 +52,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools", {
             "tools_with_calls": True,
         }),
+        (r"(?:one|any|all)Of.{0,100}top level", {"tool_schemas": "object"}),
+        (r"unknown name.{0,80}(?:function_?declarations|tools)\b", {"tool_schemas": "plain"}),
         (r"content\W.{0,60}(?:null|none|nil)\b|(?:null|none)\b.{0,40}\bcontent\b", {"null_content": False}),
     )
 )  # fmt: skip

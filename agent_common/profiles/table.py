@@ -27,12 +27,19 @@ class Entry:
 
 ENTRIES = (
     Entry(
-        Profile(output_limit="max_completion_tokens", call_ids="short", description_limit=1024, temperature=False),
-        "https://platform.openai.com/docs/guides/reasoning; https://github.com/anomalyco/opencode/issues/37964",
+        Profile(
+            output_limit="max_completion_tokens",
+            call_ids="short",
+            description_limit=1024,
+            temperature=False,
+            tool_schemas="object",
+        ),
+        "https://platform.openai.com/docs/guides/reasoning; https://github.com/anomalyco/opencode/issues/37964;"
+        " https://github.com/langchain-ai/langchainjs/issues/9804",
         model=r"(?:^|/)(?:gpt-5|o[134](?:-|$))",
     ),
     Entry(
-        Profile(output_limit="max_completion_tokens", call_ids="short", description_limit=1024),
+        Profile(output_limit="max_completion_tokens", call_ids="short", description_limit=1024, tool_schemas="object"),
         "https://platform.openai.com/docs/api-reference/chat/create (max_tokens is deprecated)",
         host=r"(?:^|\.)(?:api\.openai\.com|openai\.azure\.com)(?=[:/]|$)",
     ),
@@ -59,8 +66,9 @@ ENTRIES = (
         model=r"(?:kimi|moonshot)",
     ),
     Entry(
-        Profile(reasoning="always"),
-        "https://ai.google.dev/gemini-api/docs/thought-signatures (signatures of calls go back as they came)",
+        Profile(reasoning="always", tool_schemas="plain"),
+        "https://ai.google.dev/gemini-api/docs/thought-signatures (signatures of calls go back as they came);"
+        " https://github.com/theopenco/llmgateway/issues/1763",
         model=r"gemini",
     ),
     Entry(

@@ -34,6 +34,9 @@ class Profile(Peer):
     """Whether tools must be declared as long as the history has calls."""
     description_limit: int | None = Field(default=None, gt=0)
     """Characters of a tool's description; a longer one is cut."""
+    tool_schemas: Literal["any", "object", "plain"] | None = None
+    """Schemas of tools that it takes. `object`: no alternatives at the top; `plain`: no references, and no keywords but
+    OpenAPI's. Others are converted. Null means `any`."""
     reasoning: Literal["always", "turn", "never"] | None = None
     """When its own reasoning is sent back: with each message, within the turn, or never. Null means `always`."""
     reasoning_required: bool | None = None

@@ -10,10 +10,11 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json, to_json  # noqa: TID251  our own messages
 
+from agent_common.profiles import fitted_schema
 from agent_common.protocol import Profile
 
 from ..ports import ModelRequest, ProviderFields
@@ -48,9 +49,12 @@ def tools_for(request: ModelRequest, profile: Profile) -> bytes | None:
     """Return the tool definitions for a model."""
     if request.tools is None and profile.tools_with_calls:
         return _tools_of_calls(request.messages)
-    if request.tools is not None and profile.description_limit is not None:
-        return _with_short_descriptions(request.tools, profile.description_limit)
-    return request.tools
+    tools = request.tools
+    if tools is not None and profile.tool_schemas not in (None, "any"):
+        tools = _with_schemas(tools, profile.tool_schemas)
+    if tools is not None and profile.description_limit is not None:
+        tools = _with_short_descriptions(tools, profile.description_limit)
+    return tools
 
 
 # ---------------------------------------------------------------- what the model gave
@@ -181,6 +185,15 @@ def _tools_of_calls(messages: Sequence[bytes]) -> bytes | None:
         "parameters": {"type": "object", "properties": {}},
     }
     return to_json([{"type": "function", "function": {"name": name, **about}} for name in names]) if names else None
+
+
+@lru_cache(maxsize=64)
+def _with_schemas(tools: bytes, rule: Literal["object", "plain"]) -> bytes:
+    definitions: list[dict[str, Any]] = from_json(tools)
+    for definition in definitions:
+        function = definition["function"]
+        function["parameters"] = fitted_schema(function.get("parameters") or {}, rule)
+    return to_json(definitions)
 
 
 @lru_cache(maxsize=64)

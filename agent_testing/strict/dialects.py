@@ -24,6 +24,8 @@ class Dialect:
     max_description: int | None = None
     """Characters of a tool's description."""
     tool_names: str = r"[A-Za-z0-9_-]{1,64}"
+    schemas: Literal["any", "object", "plain"] = "any"
+    """Schemas of tools that it takes: any, without alternatives at the top, without references and newer keywords."""
     reasoning: Literal["", "reasoning_content", "content", "details"] = ""
     """Where its reasoning is: nowhere, in a member, in the content, in `reasoning_details`."""
     signed_calls: bool = False
@@ -42,6 +44,7 @@ _OPENAI = Dialect(
     temperature=False,
     call_ids=r".{1,40}",
     max_description=1024,
+    schemas="object",
 )
 DIALECTS = {
     one.name: one
@@ -51,6 +54,7 @@ DIALECTS = {
             "gemini",
             call_ids=r".+",
             tool_names=r"[A-Za-z_][A-Za-z0-9_.-]{0,63}",
+            schemas="plain",
             signed_calls=True,
             wants="turn",
             missing="Function call is missing a thought_signature in functionCall parts. This is required for tools to "

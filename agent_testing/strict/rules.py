@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from .dialects import Dialect
@@ -14,6 +14,11 @@ Given = Mapping[str, Sequence[Message]]
 """Id of a call, or the text of an answer without calls -> the messages that were given with it."""
 _MEMBERS = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
 _CALL_MEMBERS = frozenset(("id", "type", "function"))
+_NOT_AT_TOP = frozenset(("oneOf", "anyOf", "allOf", "enum", "not"))
+_NEWER = frozenset((
+    "$schema", "$id", "$ref", "$defs", "definitions", "additionalProperties", "patternProperties", "propertyNames",
+    "const", "exclusiveMinimum", "exclusiveMaximum", "oneOf", "allOf", "not", "if", "examples", "prefixItems",
+))  # fmt: skip
 
 
 def check_request(dialect: Dialect, fields: Mapping[str, Any]) -> None:
@@ -32,9 +37,32 @@ def check_request(dialect: Dialect, fields: Mapping[str, Any]) -> None:
         function = tool["function"]
         if re.fullmatch(dialect.tool_names, function["name"]) is None:
             raise Refusal(f"Invalid 'tools[{at}].function.name': {function['name']!r} is no valid name.", "tools")
+        _check_schema(dialect, at, function)
         if dialect.max_description and len(function.get("description") or "") > dialect.max_description:
             text = f"Invalid 'tools[{at}].function.description': string too long."
             raise Refusal(text, "tools", "string_above_max_length")
+
+
+def _check_schema(dialect: Dialect, at: int, function: Message) -> None:
+    schema: Message = function.get("parameters") or {"type": "object"}
+    if dialect.schemas != "any" and (schema.get("type") != "object" or schema.keys() & _NOT_AT_TOP):
+        text = "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+        where = f"tools[{at}].function.parameters"
+        raise Refusal(f"Invalid schema for function '{function['name']}': {text}", where, "invalid_function_parameters")
+    if dialect.schemas == "plain" and (found := next(_newer_keywords(schema), None)):
+        where = f"tools[0].function_declarations[{at}].parameters"
+        raise Refusal(f"Invalid JSON payload received. Unknown name \"{found}\" at '{where}': Cannot find field.")
+
+
+def _newer_keywords(schema: Any, *, named: bool = False) -> Iterator[str]:
+    """Yield the keywords that OpenAPI does not have. `named`: the members are names of properties."""
+    members = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    for name, value in members.items():
+        if name in _NEWER and not named:
+            yield name
+        if name not in ("enum", "required", "default") or named:
+            for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
+                yield from _newer_keywords(one, named=name == "properties" and not named)
 
 
 def check_messages(dialect: Dialect, messages: Sequence[Message], given: Given) -> None:

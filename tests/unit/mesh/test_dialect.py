@@ -154,6 +154,8 @@ def test_tools_as_the_model_takes_them() -> None:
     (short,) = json.loads(tools_for(ModelRequest("m", [], tools), Profile(description_limit=1024)) or b"")
     assert len(short["function"]["description"]) == 1024
     assert tools_for(ModelRequest("m", [], tools), Profile()) is tools
+    (plain,) = json.loads(tools_for(ModelRequest("m", [], tools), Profile(tool_schemas="plain")) or b"")
+    assert plain["function"]["parameters"] == {"type": "object"}
 
 
 def test_nothing_of_an_import_is_believed() -> None:

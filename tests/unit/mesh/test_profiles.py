@@ -68,6 +68,11 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
                 "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
         (openai('litellm.BadRequestError: BedrockException - {"message":"The toolConfig field must be defined when'
                 ' using toolUse and toolResult content blocks."}'), {"tools_with_calls": True}),
+        (openai("Invalid schema for function 'x': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/"
+                "'enum'/'not' at the top level.", "tools[5].function.parameters", "invalid_function_parameters"),
+         {"tool_schemas": "object"}),
+        (openai("Invalid JSON payload received. Unknown name \"additionalProperties\" at "
+                "'tools[0].function_declarations[34].parameters': Cannot find field."), {"tool_schemas": "plain"}),
     ],
 )  # fmt: skip
 def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], lesson: dict[str, Any]) -> None:

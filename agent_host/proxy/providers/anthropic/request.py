@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  reads calls that the proxy has checked
 
+from agent_common.profiles import fitted_schema
+
 from ....errors import ProviderFailed
 from ...catalog.claude import ClaudeGeneration
 from ...json_access import as_list, as_object, object_list
@@ -18,7 +20,6 @@ from .thinking import thinking_fields
 DEFAULT_MAX_TOKENS = 32_000
 """Claude must be told a limit. Every model from 4 on takes this one."""
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_SCHEMA_UNIONS = frozenset(("anyOf", "oneOf", "allOf"))
 _UNSUPPORTED = {"n": 1, "logprobs": False, "modalities": ["text"], "audio": None}
 """Fields that Claude has nothing for, with the value that changes nothing."""
 
@@ -75,8 +76,7 @@ def _tools(payload: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the schema as Claude takes it: an object, without a choice of schemas at its top."""
-    kept = {name: value for name, value in parameters.items() if name not in _SCHEMA_UNIONS}
-    return {**kept, "type": "object"}
+    return fitted_schema(parameters, "object")
 
 
 def _tool_choice(payload: dict[str, Any]) -> dict[str, Any]:

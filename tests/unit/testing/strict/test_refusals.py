@@ -76,6 +76,10 @@ def test_what_another_gave_is_refused(double: StrictProvider, maker: str) -> Non
     assert "Unknown parameter" in double.refusals[0]
 
 
+def tool(**schema: Any) -> Message:
+    return {"type": "function", "function": {"name": "a", "parameters": {"type": "object", **schema}}}
+
+
 @pytest.mark.parametrize(
     ("double", "fields", "words"),
     [
@@ -85,6 +89,9 @@ def test_what_another_gave_is_refused(double: StrictProvider, maker: str) -> Non
         ("deepseek", {"max_completion_tokens": 5}, "Use 'max_tokens' instead"),
         ("mistral", {"stream_options": {}}, "Extra inputs"),
         ("gemini", {"tools": [{"type": "function", "function": {"name": "1a"}}]}, "no valid name"),
+        ("openai", {"tools": [tool(anyOf=[])]}, "at the top level"),
+        ("gemini", {"tools": [tool(properties={"a": {"const": 1}})]}, 'Unknown name "const" at \'tools[0]'),
+        ("gemini", {"tools": [tool(additionalProperties=False)]}, 'Unknown name "additionalProperties"'),
     ],
     indirect=["double"],
 )
