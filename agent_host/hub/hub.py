@@ -80,11 +80,17 @@ class Hub(HubParts):
                 self.lifecycle.deadlines.schedule(one.session_id, one.due_at)
 
     def connect(
-        self, send: Callable[[Frame], None], identity: str | None = None, flow: Flow | None = None
+        self,
+        send: Callable[[Frame], None],
+        identity: str | None = None,
+        flow: Flow | None = None,
+        *,
+        is_operator: bool = False,
     ) -> HubConnection:
         """Take a link. `send` gets the frames for its client, and must not wait. `identity`: the one name that an agent
-        of this link may have; None: any. `flow`: how much of what was sent still waits; None: that is not bounded."""
-        connection = HubConnection(self, send, identity, flow)
+        of this link may have; None: any. `flow`: how much of what was sent still waits; None: that is not bounded.
+        `is_operator`: whether the link may read everything as long as it has no agents."""
+        connection = HubConnection(self, send, identity, flow, is_operator=is_operator)
         self._connections.add(connection)
         return connection
 

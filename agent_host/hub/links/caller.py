@@ -19,6 +19,8 @@ class Caller:
     endpoint: Endpoint
     identity: str | None
     """The one name that its agents may have; None: any."""
+    is_operator: bool = False
+    """Whether it may read everything as long as it has no agents."""
     agent_ids: set[str] = field(default_factory=set[str])
     """Agents that are registered over the link."""
 
@@ -29,6 +31,11 @@ class Caller:
         if agent_id not in self.agent_ids:
             raise AccessDeniedError(f"agent_id: {agent_id or 'nobody'} is not registered over this link")
         return self.hub.agents.get(agent_id)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it reads in nobody's name."""
+        return self.is_operator and not self.agent_ids
 
     def check_name(self, name: str) -> None:
         """Raise AccessDeniedError if no agent of this link may have that name."""

@@ -231,7 +231,9 @@ async def run_operation(caller: Caller, op: str, params: dict[str, Any]) -> Any:
     return await operation(caller, read)
 
 
-def _readers(caller: Caller, agent_id: str) -> Collection[str]:
+def _readers(caller: Caller, agent_id: str) -> Collection[str] | None:
+    if caller.reads_all and not agent_id:
+        return None
     return [caller.agent(agent_id).agent_id] if agent_id else caller.agent_ids
 
 

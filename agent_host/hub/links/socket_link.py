@@ -31,16 +31,18 @@ _HEAD = 400
 class Linkable(Protocol):
     """A hub that takes links."""
 
-    def connect(self, send: Any, identity: str | None = None, flow: Flow | None = None) -> HubConnection: ...
+    def connect(
+        self, send: Any, identity: str | None = None, flow: Flow | None = None, *, is_operator: bool = False
+    ) -> HubConnection: ...
 
 
 class SocketLink:
     """One link. `run` serves it until it ends."""
 
     def __init__(self, hub: Linkable, socket: WebSocket, identity: str | None) -> None:
-        """`identity`: the one name that an agent of this link may have; None: any."""
+        """`identity`: the one name that an agent of this link may have; None: it is an operator's link, with any."""
         self._socket, self._outbox = socket, Outbox()
-        self._connection = hub.connect(self._outbox.put, identity, self._outbox)
+        self._connection = hub.connect(self._outbox.put, identity, self._outbox, is_operator=identity is None)
         self._who = identity or "operator"
 
     async def run(self, *watches: Coroutine[Any, Any, None]) -> None:

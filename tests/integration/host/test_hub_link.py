@@ -47,7 +47,31 @@ async def test_a_newer_link_of_an_agent_takes_over(host: Host, token: str) -> No
         agent_id = (await old.ask("register", passport={"name": "writer"}))["agent_id"]
         assert (await new.ask("register", passport={"name": "writer"}))["agent_id"] == agent_id
         refused = await old.ask("sessions", agent_id=agent_id)
-        assert (refused["code"], await new.ask("sessions", agent_id=agent_id)) == ("access_denied", [])
+        assert refused["code"] == "access_denied"
+        assert isinstance(await new.ask("sessions", agent_id=agent_id), list)
+
+
+async def test_only_an_operator_without_agents_watches_all_sessions(host: Host, token: str) -> None:
+    watch = {"kind": "subscribe", "subscription_id": "s", "session_id": "*"}
+    async with linked(host, token) as agent, linked(host) as operator:
+        await agent.send(**watch)
+        assert (await agent.answer("s"))["code"] == "access_denied"
+        agent_id = (await operator.ask("register", passport={"name": "watching-a"}))["agent_id"]
+        await operator.send(**watch)
+        assert (await operator.answer("s"))["code"] == "access_denied"
+        await operator.ask("unregister", agent_id=agent_id)
+        await operator.send(**watch)
+        async with linked(host) as one, linked(host) as two:
+            first = (await one.ask("register", passport={"name": "watching-b"}))["agent_id"]
+            second = (await two.ask("register", passport={"name": "watching-c"}))["agent_id"]
+            session_id = await opened(one, first, two, second, "watching-c")
+            await one.say(session_id, first, event_data={"text": "for me"}, audience=[first])
+            text = await operator.notify("ag2.msg.text")
+            assert (text["subscription_id"], text["envelope"]["event_data"]) == ("s", {"text": "for me"})
+            page = await operator.ask("read_log", session_id=session_id)
+            assert page["envelopes"][-1]["envelope_id"] == text["envelope"]["envelope_id"]
+            outsider = await agent.ask("read_log", session_id=session_id)
+            assert outsider["code"] == "access_denied"
 
 
 @pytest.mark.parametrize(
