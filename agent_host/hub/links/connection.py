@@ -33,7 +33,7 @@ from agent_common.protocol.hub import (
 from ..delivery import Subscription, Watch
 from ..parts import HubParts
 from ..tasks import OwnedTasks
-from .caller import Caller
+from .caller import Caller, LinkRights
 from .operations import run_operation
 
 MOST_REQUESTS = 256
@@ -73,17 +73,14 @@ class HubConnection:
         self,
         hub: HubParts,
         send: Callable[[Frame], None],
-        identity: str | None,
+        rights: LinkRights,
         flow: Flow | None = None,
-        *,
-        is_operator: bool = False,
     ) -> None:
-        """`send` takes frames for the client and never waits. `identity`: the one name that agents of this link may
-        have; None: any. `flow`: how much of what was sent still waits; call `pump` when it has drained. `is_operator`:
-        whether it may read everything as long as it has no agents."""
+        """`send` takes frames for the client and never waits. `flow`: how much of what was sent still waits; call
+        `pump` when it has drained."""
         self._hub, self._send, self._flow = hub, send, flow or Unbounded()
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
-        self._caller = Caller(hub, self, identity, is_operator)
+        self._caller = Caller(hub, self, rights)
         self._endpoint_id = uuid4().hex
         self._tasks = OwnedTasks()
         self._requests = 0
