@@ -49,6 +49,61 @@ class Workspace(_Answer):
     mediation_ready: Readiness | None = Field(default=None, alias="mediationReady")
 
 
+class HubPassport(_Answer):
+    """Who an agent of the hub is."""
+
+    name: str
+    kind: str
+
+
+class HubResume(_Answer):
+    """What an agent of the hub can do, in its own words."""
+
+    summary: str
+    claimed_capabilities: list[str]
+
+
+class HubAgent(_Answer):
+    """An agent that is registered on the host's hub."""
+
+    agent_id: str
+    passport: HubPassport
+    resume: HubResume
+    connected: bool
+    """Whether it has a link now."""
+
+
+class HubAgentPage(_Answer):
+    agents: list[HubAgent]
+    next: str | None
+
+
+class HubParticipant(_Answer):
+    """An agent in a session of the hub."""
+
+    agent_id: str
+    name: str
+
+
+class HubSession(_Answer):
+    """A session of agents. Times are epoch milliseconds."""
+
+    session_id: str
+    type: str
+    state: str
+    """`pending`, `active`, `closed` or `expired`."""
+    participants: list[HubParticipant]
+    """The creator is first."""
+    created_at: int
+    closed_at: int | None
+    close_reason: str | None
+
+
+class HubSessionPage(_Answer):
+    sessions: list[HubSession]
+    next: str | None
+
+
 class CreatedWorkspace(Workspace):
     """A new workspace, with its secrets, which are shown only now."""
 

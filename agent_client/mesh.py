@@ -12,6 +12,7 @@ import httpx2
 
 from .agent import Agent
 from .events import AgentEvent, follow_events
+from .host_hub import HostHub
 from .host_messages import (
     CreatedToken,
     HostRequest,
@@ -85,6 +86,7 @@ class Mesh:
         self.workspaces = Workspaces(self._connection)
         self.work = Work(self._connection)
         self.tokens = Tokens(self._connection)
+        self.hub = HostHub(self._connection)
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from .commands import (
     cost,
     doctor,
     events,
+    hub,
     mcp,
     pending,
     sessions,
@@ -49,6 +50,7 @@ app.add_typer(work.app, name="work")
 app.command()(cost.cost)
 app.add_typer(skill.app, name="skill")
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(hub.app, name="hub")
 app.add_typer(token.app, name="token")
 app.add_typer(bots.app, name="bots")
 app.add_typer(context.app, name="context")

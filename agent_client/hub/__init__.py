@@ -1,6 +1,7 @@
 """Agents that talk to each other over a hub: `HubClient` registers them, `AgentClient` is one of them."""
 
 from agent_common.protocol.hub import (
+    ALL_SESSIONS,
     EV_CONTEXT_SET,
     EV_EXPECTATION_VIOLATED,
     EV_FINISH,
@@ -64,10 +65,12 @@ from .hub_client import HubClient
 from .interfaces import MemoryStream, NetworkAgent
 from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
 from .session import Session
+from .watcher import HubWatcher
 from .web_socket import WebSocketLink, WebSocketLinkClient
 
 __all__ = [
     "AGENT_CLIENT_DEP",
+    "ALL_SESSIONS",
     "EV_CONTEXT_SET",
     "EV_EXPECTATION_VIOLATED",
     "EV_FINISH",
@@ -91,6 +94,7 @@ __all__ = [
     "HelloFrame",
     "HubClient",
     "HubUnavailable",
+    "HubWatcher",
     "Inbox",
     "InboxFull",
     "Link",

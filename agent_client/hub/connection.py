@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_common.backoff import Backoff
 from agent_common.protocol.hub import (
+    ALL_SESSIONS,
     AcceptFrame,
     Envelope,
     ErrorFrame,
@@ -43,7 +44,7 @@ class Subscription:
 
     def put(self, event: Envelope | NetworkError) -> None:
         """Take what the hub has sent. After a broken link it comes again; what is known is left out."""
-        if isinstance(event, Envelope):
+        if isinstance(event, Envelope) and self.frame.session_id != ALL_SESSIONS:
             if event.sequence <= self.frame.after:
                 return
             self.frame = self.frame.model_copy(update={"after": event.sequence})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx2
 
+from ..host_hub import HostHub
 from ..http import SILENCE_SECONDS
 from ..mesh import Mesh, Tokens
 from ..work import Work
@@ -42,6 +43,11 @@ class SyncTokens(Facade[Tokens]):
     revoke = waiting(Tokens.revoke)
 
 
+class SyncHostHub(Facade[HostHub]):
+    agents = iterating(HostHub.agents)
+    sessions = iterating(HostHub.sessions)
+
+
 class SyncMesh(OpenedFacade[Mesh]):
     """A host, with all its agents; see `Mesh`."""
 
@@ -73,6 +79,10 @@ class SyncMesh(OpenedFacade[Mesh]):
     @property
     def work(self) -> SyncWork:
         return SyncWork(self.wrapped.work, self.portal)
+
+    @property
+    def hub(self) -> SyncHostHub:
+        return SyncHostHub(self.wrapped.hub, self.portal)
 
     @property
     def tokens(self) -> SyncTokens:

@@ -4,9 +4,20 @@ from .agents import Agent
 from .http import router
 from .hub import Hub
 from .limits import HubLimits
-from .links import HubConnection, SocketLink
+from .links import HubConnection, LinkRights, SocketLink
 from .registry import AgentQuery
 from .sessions import Opening
 from .store import SqlStore
 
-__all__ = ["Agent", "AgentQuery", "Hub", "HubConnection", "HubLimits", "Opening", "SocketLink", "SqlStore", "router"]
+__all__ = [
+    "Agent",
+    "AgentQuery",
+    "Hub",
+    "HubConnection",
+    "HubLimits",
+    "LinkRights",
+    "Opening",
+    "SocketLink",
+    "SqlStore",
+    "router",
+]

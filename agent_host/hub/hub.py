@@ -18,7 +18,7 @@ from agent_common.protocol.hub import SESSION_TYPES, Envelope, Frame, NetworkErr
 
 from ..database import HostDatabase, open_database
 from .limits import HubLimits
-from .links import Flow, HubConnection
+from .links import Flow, HubConnection, LinkRights
 from .parts import HubParts
 from .store import HubStore, MemoryStore, SqlStore
 
@@ -80,11 +80,14 @@ class Hub(HubParts):
                 self.lifecycle.deadlines.schedule(one.session_id, one.due_at)
 
     def connect(
-        self, send: Callable[[Frame], None], identity: str | None = None, flow: Flow | None = None
+        self,
+        send: Callable[[Frame], None],
+        rights: LinkRights | None = None,
+        flow: Flow | None = None,
     ) -> HubConnection:
-        """Take a link. `send` gets the frames for its client, and must not wait. `identity`: the one name that an agent
-        of this link may have; None: any. `flow`: how much of what was sent still waits; None: that is not bounded."""
-        connection = HubConnection(self, send, identity, flow)
+        """Take a link. `send` gets the frames for its client, and must not wait. `flow`: how much of what was sent
+        still waits; None: that is not bounded."""
+        connection = HubConnection(self, send, rights or LinkRights(), flow)
         self._connections.add(connection)
         return connection
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -31,6 +31,10 @@ from .tasks import OwnedTasks
 log = structlog.get_logger(__name__)
 
 
+def _every(_agent: Agent) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class AgentQuery:
     """Which agents to list."""
@@ -43,6 +47,7 @@ class AgentQuery:
     after: str = ""
     """Begin after this name."""
     limit: int = 50
+    is_visible: Callable[[Agent], bool] = _every
 
 
 class Registry:
@@ -189,6 +194,8 @@ class Registry:
 
 def _fits(agent: Agent, query: AgentQuery) -> bool:
     resume = agent.resume
+    if not query.is_visible(agent):
+        return False
     if query.kind is not None and agent.passport.kind != query.kind:
         return False
     if query.capability is not None and query.capability not in resume.claimed_capabilities:

@@ -45,6 +45,7 @@ from .fold import (
     validate,
 )
 from .frames import (
+    ALL_SESSIONS,
     DEAD_LETTER,
     MAX_FRAME,
     VERSION,
@@ -102,6 +103,7 @@ from .views import (
 )
 
 __all__ = [
+    "ALL_SESSIONS",
     "DEAD_LETTER",
     "EV_CONTEXT_SET",
     "EV_EXPECTATION_VIOLATED",

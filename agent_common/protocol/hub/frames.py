@@ -101,6 +101,10 @@ class ReceiptFrame(Inbound):
     """Why it was not handled."""
 
 
+ALL_SESSIONS = "*"
+"""In place of a session's id, for operators: all that is said on the hub from now on."""
+
+
 class SubscribeFrame(Inbound):
     """Asks for what is said in a session, besides what is delivered: from the log, then live."""
 
@@ -108,7 +112,7 @@ class SubscribeFrame(Inbound):
     subscription_id: str
     session_id: str
     agent_id: str = ""
-    """The participant in whose name; empty: the link's only one."""
+    """The participant in whose name; empty: the link's only one, or on an operator's link without agents nobody's."""
     after: int = Field(default=0, ge=0)
     """Begin after this sequence."""
 

@@ -3,6 +3,6 @@
 from .delivery import Delivery
 from .inbox import Cursor, Endpoint, Inbox
 from .receipts import Receipts
-from .subscription import Subscription
+from .subscription import Subscription, Watch
 
-__all__ = ["Cursor", "Delivery", "Endpoint", "Inbox", "Receipts", "Subscription"]
+__all__ = ["Cursor", "Delivery", "Endpoint", "Inbox", "Receipts", "Subscription", "Watch"]

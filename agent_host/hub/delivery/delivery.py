@@ -15,7 +15,7 @@ from ..store import HubStore
 from ..tasks import OwnedTasks
 from .inbox import Cursor, Endpoint, Inbox
 from .inboxes import Inboxes
-from .subscription import Subscription
+from .subscription import Subscription, Watch
 
 
 class Delivery:
@@ -25,6 +25,7 @@ class Delivery:
         self._store, self._clock, self._limits, self._audit, self._tasks = store, clock, limits, audit, tasks
         self.inboxes = Inboxes(store, clock, audit)
         self._subscriptions: dict[str, list[Subscription]] = {}
+        self.watches: list[Watch] = []
         self.on_done: Callable[[LiveSession], None] = _ignore
         """Called when an agent has nothing left to get of a session that is over."""
 
@@ -35,8 +36,10 @@ class Delivery:
         for cursor in self.inboxes.cursors(session.session_id):
             self._offer(cursor, envelope)
         for subscription in tuple(self._subscriptions.get(session.session_id, ())):
-            if not subscription.offer(envelope):
+            if not subscription.offer(envelope):  # it has fallen behind
                 self._tasks.start(subscription.catch_up(self._store, self._limits.page))
+        for watch in self.watches:
+            watch.offer(envelope)
 
     def _offer(self, cursor: Cursor, envelope: Envelope) -> None:
         inbox, buffer = cursor.inbox, cursor.buffer

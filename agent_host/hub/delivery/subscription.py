@@ -53,3 +53,16 @@ class Subscription:
             self._endpoint.send(
                 NotifyFrame(envelope=envelope, recipient_id=self._reader or "", subscription_id=self.subscription_id)
             )
+
+
+class Watch:
+    """Sends all that is said on the hub from now on, to an operator. What does not fit is left out: the sequences of a
+    session have no gaps, so the reader sees that, and reads the log."""
+
+    def __init__(self, subscription_id: str, endpoint: Endpoint) -> None:
+        self._subscription_id, self._endpoint = subscription_id, endpoint
+
+    def offer(self, envelope: Envelope) -> None:
+        """Send an envelope, if there is space."""
+        if self._endpoint.has_space:
+            self._endpoint.send(NotifyFrame(envelope=envelope, recipient_id="", subscription_id=self._subscription_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Annotated
@@ -10,14 +11,17 @@ from fastapi import APIRouter, Depends, Query, Request, WebSocket
 
 from agent_common.protocol.hub import NetworkError, NotFoundError
 
-from ...access import AccessGuard, require_operator
-from ...errors import NotFound, Unavailable
+from ...access import AccessGuard, HostCaller, require_operator, speaking_user
+from ...errors import NotFound, RequestError, Unavailable
 from ...http import JsonRoute
 from ..hub import Hub
 from ..links import SocketLink, describe
 from ..registry import AgentQuery
+from .admission import rights_of
 from .schemas import HubAgent, HubAgents, HubDeadLetter, HubDeadLetters, HubLog, HubSession, HubSessions
 
+RECHECK_SECONDS = 5.0
+"""How often a scoped token is checked again while its link is open."""
 _LAST_ROW = (1 << 63) - 1
 router = APIRouter(route_class=JsonRoute)
 _operators = [Depends(require_operator)]
@@ -28,11 +32,25 @@ _AfterNumber = Annotated[int, Query(ge=0, le=_LAST_ROW, description="`next` of t
 
 @router.websocket("/hub")
 async def link(socket: WebSocket) -> None:
-    """Serve a link: an agent's token binds it to the agent of that name, the operator's to none."""
+    """Serve a link: an agent's token binds it to the agent of that name, a scoped one to its user, the operator's to
+    nobody."""
     guard: AccessGuard = socket.app.state.guard
-    caller = await guard.authenticate(socket.scope)
+    caller = await guard.authenticate(socket.scope, scoped=True)
+    rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]))
     await socket.accept()
-    await SocketLink(_hub(socket), socket, None if caller.is_operator else caller.agent_id).run()
+    watches = () if caller.scope is None else (_wait_for_change(guard, socket, caller),)
+    await SocketLink(_hub(socket), socket, rights).run(*watches)
+
+
+async def _wait_for_change(guard: AccessGuard, socket: WebSocket, caller: HostCaller) -> None:
+    """Return once the token of a link has expired, is revoked, or speaks in other workspaces."""
+    while True:
+        await asyncio.sleep(RECHECK_SECONDS)
+        try:
+            if (await guard.authenticate(socket.scope, scoped=True)).scope != caller.scope:
+                return
+        except RequestError:
+            return
 
 
 @router.get("/hub/agents", dependencies=_operators)

@@ -1,7 +1,8 @@
 """The hub's end of links: frames, and what may be asked over them."""
 
+from .caller import LinkRights
 from .connection import Flow, HubConnection
 from .operations import OPERATIONS, describe
 from .socket_link import SocketLink
 
-__all__ = ["OPERATIONS", "Flow", "HubConnection", "SocketLink", "describe"]
+__all__ = ["OPERATIONS", "Flow", "HubConnection", "LinkRights", "SocketLink", "describe"]

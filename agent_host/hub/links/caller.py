@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agent_common.protocol.hub import AccessDeniedError
+from agent_common.protocol.hub import AccessDeniedError, NotFoundError
 
 from ..agents import Agent
 from ..delivery import Endpoint
 from ..parts import HubParts
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRights:
+    """What the client of a link may do. The defaults are those of a program that has the hub in its own process."""
+
+    identity: str | None = None
+    """The one name that its agents may have; None: any."""
+    reads_all: bool = False
+    """Whether it may read everything as long as it has no agents."""
+    reach: frozenset[str] | None = None
+    """Names of the agents that it may find and invite, besides its own; None: all."""
 
 
 @dataclass(slots=True)
@@ -17,10 +29,14 @@ class Caller:
 
     hub: HubParts
     endpoint: Endpoint
-    identity: str | None
-    """The one name that its agents may have; None: any."""
+    rights: LinkRights
     agent_ids: set[str] = field(default_factory=set[str])
     """Agents that are registered over the link."""
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it reads in nobody's name."""
+        return self.rights.reads_all and not self.agent_ids
 
     def agent(self, agent_id: str) -> Agent:
         """An agent of this link; an empty id is its only one. Raises AccessDeniedError if it is not."""
@@ -30,7 +46,20 @@ class Caller:
             raise AccessDeniedError(f"agent_id: {agent_id or 'nobody'} is not registered over this link")
         return self.hub.agents.get(agent_id)
 
+    def find(self, name_or_id: str) -> Agent:
+        """An agent that it may know of. Raises NotFoundError."""
+        agent = self.hub.registry.get(name_or_id)
+        if not self.reaches(agent):
+            raise NotFoundError(f"no agent {name_or_id} is registered")
+        return agent
+
+    def reaches(self, agent: Agent) -> bool:
+        """Whether it may know of an agent."""
+        reach = self.rights.reach
+        return reach is None or agent.name in reach or agent.agent_id in self.agent_ids
+
     def check_name(self, name: str) -> None:
         """Raise AccessDeniedError if no agent of this link may have that name."""
-        if self.identity is not None and name != self.identity:
-            raise AccessDeniedError(f"passport.name: this link is of {self.identity}, and cannot register {name}")
+        identity = self.rights.identity
+        if identity is not None and name != identity:
+            raise AccessDeniedError(f"passport.name: this link is of {identity}, and cannot register {name}")

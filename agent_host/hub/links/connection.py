@@ -9,8 +9,10 @@ from typing import Protocol
 from uuid import uuid4
 
 from agent_common.protocol.hub import (
+    ALL_SESSIONS,
     VERSION,
     AcceptFrame,
+    AccessDeniedError,
     Frame,
     HelloFrame,
     NetworkError,
@@ -28,10 +30,10 @@ from agent_common.protocol.hub import (
     error_frame,
 )
 
-from ..delivery import Subscription
+from ..delivery import Subscription, Watch
 from ..parts import HubParts
 from ..tasks import OwnedTasks
-from .caller import Caller
+from .caller import Caller, LinkRights
 from .operations import run_operation
 
 MOST_REQUESTS = 256
@@ -68,17 +70,21 @@ class HubConnection:
     """Answers the frames of one link. It knows nobody until it has registered an agent."""
 
     def __init__(
-        self, hub: HubParts, send: Callable[[Frame], None], identity: str | None, flow: Flow | None = None
+        self,
+        hub: HubParts,
+        send: Callable[[Frame], None],
+        rights: LinkRights,
+        flow: Flow | None = None,
     ) -> None:
-        """`send` takes frames for the client and never waits. `identity`: the one name that agents of this link may
-        have; None: any. `flow`: how much of what was sent still waits; call `pump` when it has drained."""
+        """`send` takes frames for the client and never waits. `flow`: how much of what was sent still waits; call
+        `pump` when it has drained."""
         self._hub, self._send, self._flow = hub, send, flow or Unbounded()
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
-        self._caller = Caller(hub, self, identity)
+        self._caller = Caller(hub, self, rights)
         self._endpoint_id = uuid4().hex
         self._tasks = OwnedTasks()
         self._requests = 0
-        self._subscriptions: dict[str, tuple[str, Subscription]] = {}
+        self._subscriptions: dict[str, tuple[str, Subscription | Watch]] = {}
         self._is_closed = False
 
     # ---------------------------------------------------------------- what is delivered
@@ -198,21 +204,35 @@ class HubConnection:
             error = RateLimited(f"a link may have {MOST_SUBSCRIPTIONS} subscriptions at a time")
             self.send(error_frame(error, frame.subscription_id))
             return
+        self._unsubscribe(frame.subscription_id)
         try:
-            reader = self._caller.agent(frame.agent_id).agent_id
-            await self._hub.queries.info([reader], frame.session_id)
+            if frame.session_id == ALL_SESSIONS:
+                self._watch(frame.subscription_id)
+                return
+            reads_all = self._caller.reads_all and not frame.agent_id
+            reader = None if reads_all else self._caller.agent(frame.agent_id).agent_id
+            await self._hub.queries.info(None if reader is None else [reader], frame.session_id)
             session = await self._hub.table.get(frame.session_id)
         except NetworkError as error:
             self.send(error_frame(error, frame.subscription_id))
             return
         subscription = Subscription(frame.subscription_id, reader, self, session, frame.after)
-        self._unsubscribe(frame.subscription_id)
         self._subscriptions[frame.subscription_id] = frame.session_id, subscription
         await self._hub.delivery.subscribe(session, subscription)
 
+    def _watch(self, subscription_id: str) -> None:
+        """Send all that is said from now on. Raises AccessDeniedError."""
+        if not self._caller.reads_all:
+            raise AccessDeniedError("session_id: only an operator's link without agents watches all sessions")
+        watch = Watch(subscription_id, self)
+        self._subscriptions[subscription_id] = ALL_SESSIONS, watch
+        self._hub.delivery.watches.append(watch)
+
     def _unsubscribe(self, subscription_id: str) -> None:
         session_id, subscription = self._subscriptions.pop(subscription_id, (None, None))
-        if session_id is not None and subscription is not None:
+        if isinstance(subscription, Watch):
+            self._hub.delivery.watches.remove(subscription)
+        elif session_id is not None and subscription is not None:
             self._hub.delivery.unsubscribe(session_id, subscription)
             session = self._hub.table.live.get(session_id)
             if session is not None:

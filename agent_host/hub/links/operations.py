@@ -111,7 +111,7 @@ class _Sessions(_OfAgent):
 async def _register(caller: Caller, params: _Register) -> Any:
     caller.check_name(params.passport.name)
     known = caller.hub.agents.find(params.passport.name)
-    supersede = caller.identity is not None or (known is not None and known.has_key(params.key))
+    supersede = caller.rights.identity is not None or (known is not None and known.has_key(params.key))
     agent = await caller.hub.registry.register(
         params.passport, params.resume, params.rule, caller.endpoint, supersede=supersede
     )
@@ -134,17 +134,19 @@ async def _set_resume(caller: Caller, params: _SetResume) -> Any:
 
 
 async def _get_agent(caller: Caller, params: _GetAgent) -> Any:
-    return describe(caller.hub, caller.hub.registry.get(params.name))
+    return describe(caller.hub, caller.find(params.name))
 
 
 async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
-    query = AgentQuery(params.capability, params.text, params.kind, params.after, params.limit)
+    query = AgentQuery(params.capability, params.text, params.kind, params.after, params.limit, caller.reaches)
     return [describe(caller.hub, agent) for agent in caller.hub.registry.list(query)]
 
 
 async def _open(caller: Caller, params: _Open) -> Any:
     creator = caller.agent(params.agent_id)
     hub = caller.hub
+    for target in params.targets:
+        caller.find(target)
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
     opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.key)
     session = await hub.lifecycle.find_opened(creator, opening) or hub.lifecycle.open(creator, opening, parent)
@@ -231,7 +233,9 @@ async def run_operation(caller: Caller, op: str, params: dict[str, Any]) -> Any:
     return await operation(caller, read)
 
 
-def _readers(caller: Caller, agent_id: str) -> Collection[str]:
+def _readers(caller: Caller, agent_id: str) -> Collection[str] | None:
+    if caller.reads_all and not agent_id:
+        return None
     return [caller.agent(agent_id).agent_id] if agent_id else caller.agent_ids
 
 

@@ -15,6 +15,7 @@ from agent_common.http import abort_connection
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol.hub import MAX_FRAME, Frame, ProtocolError, error_frame, frame_of
 
+from .caller import LinkRights
 from .connection import Flow, HubConnection
 from .outbox import Outbox
 
@@ -31,17 +32,16 @@ _HEAD = 400
 class Linkable(Protocol):
     """A hub that takes links."""
 
-    def connect(self, send: Any, identity: str | None = None, flow: Flow | None = None) -> HubConnection: ...
+    def connect(self, send: Any, rights: LinkRights | None = None, flow: Flow | None = None) -> HubConnection: ...
 
 
 class SocketLink:
     """One link. `run` serves it until it ends."""
 
-    def __init__(self, hub: Linkable, socket: WebSocket, identity: str | None) -> None:
-        """`identity`: the one name that an agent of this link may have; None: any."""
+    def __init__(self, hub: Linkable, socket: WebSocket, rights: LinkRights) -> None:
         self._socket, self._outbox = socket, Outbox()
-        self._connection = hub.connect(self._outbox.put, identity, self._outbox)
-        self._who = identity or "operator"
+        self._connection = hub.connect(self._outbox.put, rights, self._outbox)
+        self._who = rights.identity or "operator"
 
     async def run(self, *watches: Coroutine[Any, Any, None]) -> None:
         """Serve the link until either end has ended it, or one of `watches` returns."""

@@ -71,8 +71,11 @@ def url_of(host: Host) -> str:
 
 
 @asynccontextmanager
-async def linked(host: Host, token: str | None = OPERATOR, **options: Any) -> AsyncGenerator[RawSocket]:
+async def linked(
+    host: Host, token: str | None = OPERATOR, user: str | None = None, **options: Any
+) -> AsyncGenerator[RawSocket]:
     headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers |= {"x-agent-user": user} if user else {}
     async with connect(url_of(host), additional_headers=headers, proxy=None, **options) as socket:
         yield RawSocket(socket)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_client.hub import (
     Envelope,
     HubClient,
     HubUnavailable,
+    HubWatcher,
     Inbox,
     InboxFull,
     MemoryStream,
@@ -206,3 +208,45 @@ async def test_a_link_that_is_half_open_is_left_for_another(host: Host) -> None:
 
         await converse(alice, handled, stall)
         assert bridge.counts.accepted >= 6
+
+
+async def test_an_operator_follows_all_sessions_over_a_broken_link(host: Host) -> None:
+    """What was said meanwhile comes with the next envelope of its session."""
+    async with (
+        FakeBridge("tcp://127.0.0.1:0", host.url.replace("http://", "tcp://")) as bridge,
+        joined(url_of(host), "seen-a") as alice,
+        joined(url_of(host), "seen-b"),
+        HubWatcher(WebSocketLink(bridge.url.replace("tcp://", "ws://") + "/hub", token=OPERATOR)) as watcher,
+    ):
+        session = await alice.open(type="conversation", target="seen-b")
+        texts: list[int] = []
+        changed = asyncio.Event()
+
+        async def follow() -> None:
+            async for envelope in watcher.follow():
+                if envelope.session_id == session.session_id and envelope.text:
+                    assert await watcher.name(envelope.sender_id) == "seen-a"
+                    texts.append(int(envelope.text))
+                    changed.set()
+
+        numbers = itertools.count()
+
+        async def say_until_seen() -> None:
+            """Nothing tells when it has begun to follow."""
+            changed.clear()
+            while not changed.is_set():
+                await session.send(str(next(numbers)))
+                await asyncio.sleep(0.05)
+
+        following = asyncio.create_task(follow())
+        async with asyncio.timeout(PATIENCE):
+            await say_until_seen()
+            bridge.sever()
+            for _ in range(5):
+                await session.send(str(next(numbers)))
+            bridge.restore()
+            await say_until_seen()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        assert texts == list(range(texts[0], texts[-1] + 1))
+        assert len(texts) > 6

@@ -24,10 +24,45 @@ async def test_without_a_token_there_is_no_link(host: Host, token: str | None, s
     assert (response.status_code, json.loads(response.body or b"")["code"]) == (status, code)
 
 
-async def test_a_token_of_users_opens_no_link(host: Host) -> None:
-    scoped = host.token("--user=ann", "--workspaces=a", "--expires=1h")
+async def test_a_persons_token_reaches_the_agents_of_its_workspaces_alone(host: Host, token: str) -> None:
+    scoped = host.token("--user=telegram:7", "--workspaces=writer", "--expires=1h")
+    async with linked(host, scoped) as person, linked(host, token) as agent, linked(host) as operator:
+        refused = await person.ask("register", passport={"name": "writer"})
+        assert refused["code"] == "access_denied"
+        me = (await person.ask("register", passport={"name": "user.telegram_3a7", "kind": "human"}))["agent_id"]
+        writer = (await agent.ask("register", passport={"name": "writer"}))["agent_id"]
+        other = (await operator.ask("register", passport={"name": "out-of-reach"}))["agent_id"]
+        listed = [one["passport"]["name"] for one in await person.ask("list_agents")]
+        assert listed == ["user.telegram_3a7", "writer"]
+        for name in ("out-of-reach", other):
+            assert (await person.ask("get_agent", name=name))["code"] == "not_found"
+            opening = await person.ask("open", agent_id=me, type="conversation", targets=[name])
+            assert opening["code"] == "not_found"
+        await opened(person, me, agent, writer, "writer")
+
+
+async def test_a_token_of_several_people_names_whom_it_speaks_for(host: Host) -> None:
+    scoped = host.token("--user=telegram:*", "--workspaces=writer", "--expires=1h")
     with pytest.raises(InvalidStatus) as refused:
         async with linked(host, scoped):
+            pass
+    assert refused.value.response.status_code == 422
+    async with linked(host, scoped, user="telegram:8") as person:
+        assert "agent_id" in await person.ask("register", passport={"name": "user.telegram_3a8"})
+
+
+@pytest.mark.slow
+async def test_a_link_ends_when_its_token_expires(host: Host) -> None:
+    scoped = host.token("--user=ann", "--workspaces=writer", "--expires=20s")
+    async with linked(host, scoped) as person:
+        await person.ask("register", passport={"name": "user.ann"})
+        with pytest.raises(ConnectionClosed):
+            await person.get()
+
+
+async def test_an_agent_cannot_have_a_persons_name(host: Host) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with linked(host, host.token("user.ann")):
             pass
     assert refused.value.response.status_code == 403
 
@@ -47,7 +82,31 @@ async def test_a_newer_link_of_an_agent_takes_over(host: Host, token: str) -> No
         agent_id = (await old.ask("register", passport={"name": "writer"}))["agent_id"]
         assert (await new.ask("register", passport={"name": "writer"}))["agent_id"] == agent_id
         refused = await old.ask("sessions", agent_id=agent_id)
-        assert (refused["code"], await new.ask("sessions", agent_id=agent_id)) == ("access_denied", [])
+        assert refused["code"] == "access_denied"
+        assert isinstance(await new.ask("sessions", agent_id=agent_id), list)
+
+
+async def test_only_an_operator_without_agents_watches_all_sessions(host: Host, token: str) -> None:
+    watch = {"kind": "subscribe", "subscription_id": "s", "session_id": "*"}
+    async with linked(host, token) as agent, linked(host) as operator:
+        await agent.send(**watch)
+        assert (await agent.answer("s"))["code"] == "access_denied"
+        agent_id = (await operator.ask("register", passport={"name": "watching-a"}))["agent_id"]
+        await operator.send(**watch)
+        assert (await operator.answer("s"))["code"] == "access_denied"
+        await operator.ask("unregister", agent_id=agent_id)
+        await operator.send(**watch)
+        async with linked(host) as one, linked(host) as two:
+            first = (await one.ask("register", passport={"name": "watching-b"}))["agent_id"]
+            second = (await two.ask("register", passport={"name": "watching-c"}))["agent_id"]
+            session_id = await opened(one, first, two, second, "watching-c")
+            await one.say(session_id, first, event_data={"text": "for me"}, audience=[first])
+            text = await operator.notify("ag2.msg.text")
+            assert (text["subscription_id"], text["envelope"]["event_data"]) == ("s", {"text": "for me"})
+            page = await operator.ask("read_log", session_id=session_id)
+            assert page["envelopes"][-1]["envelope_id"] == text["envelope"]["envelope_id"]
+            outsider = await agent.ask("read_log", session_id=session_id)
+            assert outsider["code"] == "access_denied"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from agent_common.protocol.hub import (
     SendFrame,
     SubscribeFrame,
 )
-from agent_host.hub import Hub, HubConnection
+from agent_host.hub import Hub, HubConnection, LinkRights
 
 DEADLINE = 60
 
@@ -31,7 +31,7 @@ class RawLink:
     """One link with one agent. Invitations are acknowledged; everything else waits in `notifies`."""
 
     def __init__(self, hub: Hub, identity: str | None = None) -> None:
-        self.link: HubConnection = hub.connect(self._take, identity)
+        self.link: HubConnection = hub.connect(self._take, LinkRights(identity))
         self.agent_id = ""
         self.accepts_invitations = True
         self.notifies: asyncio.Queue[NotifyFrame] = asyncio.Queue()

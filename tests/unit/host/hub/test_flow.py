@@ -20,7 +20,7 @@ class SlowLink(RawLink):
     def __init__(self, hub: Hub) -> None:
         super().__init__(hub)
         self.outbox = Outbox()
-        self.link = hub.connect(self.outbox.put, None, self.outbox)
+        self.link = hub.connect(self.outbox.put, flow=self.outbox)
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
