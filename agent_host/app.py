@@ -17,7 +17,7 @@ from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 from agent_common.protocol import Cause
 
-from . import activity, blackboard, fleet, health, listener, proxy, results, token_routes
+from . import activity, blackboard, fleet, health, listener, proxy, results, token_routes, topics
 from .access import AccessGuard, Teams, TokenStore
 from .activity import Activity
 from .blackboard import Blackboard
@@ -58,6 +58,7 @@ from .proxy import (
 from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .retention import LedgerRetention
 from .settings import HostSettings
+from .topics import Topics
 
 _ROUTERS = (
     fleet.router,
@@ -65,6 +66,7 @@ _ROUTERS = (
     activity.router,
     results.router,
     blackboard.router,
+    topics.router,
     token_routes.router,
     health.router,
 )
@@ -254,6 +256,8 @@ def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     board = app.state.blackboard = Blackboard(work.database, writer, work.clock)
     stack.push_async_callback(board.close)
     board.start()
+    published = app.state.topics = Topics(work.database, writer, work.clock)
+    stack.push_async_callback(published.close)
 
 
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:
