@@ -18,7 +18,7 @@ from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocke
 from agent_common.protocol import Cause
 from agent_common.protocol.hub import HubUnavailable
 
-from . import activity, blackboard, budgets, fleet, health, hub, listener, proxy, results, token_routes
+from . import activity, blackboard, budgets, fleet, health, hub, listener, proxy, results, token_routes, topics
 from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
 from .blackboard import Blackboard
@@ -62,6 +62,7 @@ from .proxy import (
 from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .retention import LedgerRetention
 from .settings import HostSettings
+from .topics import Topics
 
 _ROUTERS = (
     fleet.router,
@@ -70,6 +71,7 @@ _ROUTERS = (
     activity.router,
     results.router,
     blackboard.router,
+    topics.router,
     token_routes.router,
     health.router,
 )
@@ -282,6 +284,8 @@ def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     board = app.state.blackboard = Blackboard(work.database, writer, work.clock)
     stack.push_async_callback(board.close)
     board.start()
+    published = app.state.topics = Topics(work.database, writer, work.clock)
+    stack.push_async_callback(published.close)
 
 
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:

@@ -194,6 +194,7 @@ def _run(
             finally:
                 app.state.activity.end_streams()
                 app.state.blackboard.end_streams()
+                app.state.topics.end_streams()
                 http_sockets.stop_listening()
                 await super().shutdown(sockets)
 

@@ -135,6 +135,7 @@ from .permission import (
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from .profile import Profile
 from .schemas import json_schemas
+from .topics import Publish, Published, TopicMessage, TopicMessages
 from .typed_decision import TypedDecision, how_to_decide, lacks_code, read_typed_decision
 from .usage import Usage
 
@@ -220,6 +221,8 @@ __all__ = [
     "Program",
     "PromotionRule",
     "PromptReply",
+    "Publish",
+    "Published",
     "PutEntry",
     "QueuedMessage",
     "RecordStatus",
@@ -260,6 +263,8 @@ __all__ = [
     "ToolContract",
     "ToolOutput",
     "ToolSource",
+    "TopicMessage",
+    "TopicMessages",
     "TypedDecision",
     "UIMessage",
     "UnrewindReply",

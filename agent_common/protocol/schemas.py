@@ -40,6 +40,7 @@ from .http.workspace import WorkspaceListing
 from .mesh import ModelCard
 from .permission import Permissions, PermissionsUpdate, RequirementSet
 from .problem import Problem
+from .topics import Publish, Published, TopicMessages
 
 _MESSAGES = (
     *(TaskAssignment, TokenBudget, TaskAccepted, TaskResult, TaskRecord, TaskList),
@@ -51,6 +52,7 @@ _MESSAGES = (
     *(AgentStatus, Capabilities, ModelCard, Problem),
     WorkspaceListing,
     *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),
+    *(Publish, Published, TopicMessages),
 )
 
 

@@ -4,7 +4,7 @@ from .agent_ids import OPERATOR, check_agent_id
 from .guard import AccessGuard, HostCaller, identify, identify_person, require_operator, require_person
 from .named_user import speaking_user, visible_users
 from .scope import TokenScope, check_scope, parse_duration
-from .team_member import TeamMember, identify_member
+from .team_member import TeamMember, identify_member, may_watch
 from .teams import DEFAULT_TEAM, Teams
 from .tokens import TokenInfo, TokenStore, is_token_id, token_file
 from .users import UserSet, check_user_name, parse_users
@@ -27,6 +27,7 @@ __all__ = [
     "identify_member",
     "identify_person",
     "is_token_id",
+    "may_watch",
     "parse_duration",
     "parse_users",
     "require_operator",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from ..errors import NotFound
-from .guard import HostCaller, identify
+from ..errors import NotFound, RequestError
+from .guard import AccessGuard, HostCaller, identify
 from .teams import DEFAULT_TEAM, Teams
 
 _TEAM = Query(
@@ -37,3 +38,18 @@ async def identify_member(
     if team not in (None, own):
         raise NotFound(f"there is no team {team!r}")
     return TeamMember(caller.agent_id, own, is_operator=False)
+
+
+def may_watch(request: Request, member: TeamMember) -> Callable[[], Awaitable[bool]]:
+    """Return a function that asks whether the request's token is still valid, and its caller still in the team."""
+    guard: AccessGuard = request.app.state.guard
+    teams: Teams = request.app.state.teams
+
+    async def ask() -> bool:
+        try:
+            await guard.authenticate(request.scope)
+        except RequestError:
+            return False
+        return member.is_operator or await teams.team_of(member.name) == member.team
+
+    return ask

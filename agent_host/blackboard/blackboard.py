@@ -17,11 +17,12 @@ from agent_common.protocol import Cause, Claim, PromotionRule
 from ..access import TeamMember
 from ..database import BatchWriter, HostDatabase, blackboard_entries, workspaces
 from ..errors import TooMany, describe
+from ..feeds import MayWatch, Watch, Watchers
+from .board_log import BoardLog
 from .changes import LIMITS, BoardLimits, Writer
 from .conditions import Condition
 from .entries import Page, list_entries, read_entry, read_history
 from .promoting import PromotedValue, promote_values, refused
-from .watchers import Watch, Watchers
 from .writing import claim_entry, delete_entry, expire_due, put_entry, release_entry
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class Blackboard:
 
     def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, limits: BoardLimits = LIMITS) -> None:
         self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
-        self._watchers = Watchers(database)
+        self._watchers = Watchers()
         self._sooner = asyncio.Event()
         """Set when an entry has got a ttl, or this closes."""
         self._promoted: set[str] = set()
@@ -69,13 +70,14 @@ class Blackboard:
         """Return a page of a key's changes, the newest first. Raises NotFound."""
         return await self._database.run(lambda connection: read_history(connection, team, key, before, limit))
 
-    def watch(self, watch: Watch) -> AsyncGenerator[bytes]:
+    def watch(self, member: TeamMember, prefix: str, after: int | None, may_watch: MayWatch) -> AsyncGenerator[bytes]:
         """Return changes as server-sent events. Raises TooManyWatchers."""
-        return self._watchers.follow(watch)
+        log = BoardLog(self._database, member.team)
+        return self._watchers.follow(Watch(log, prefix, after, member.name, may_watch))
 
     def announce(self, team: str) -> None:
         """Tell watchers of a change that somebody else has written and committed."""
-        self._watchers.announce(team)
+        self._watchers.announce(BoardLog(self._database, team))
 
     def end_streams(self) -> None:
         """End the streams of all watchers, because the host stops."""

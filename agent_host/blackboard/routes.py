@@ -11,7 +11,6 @@ from pydantic_core import to_json
 from sqlalchemy import Row
 
 from agent_common.event_ring import parse_event_id
-from agent_common.json_reader import JsonLimits
 from agent_common.protocol import (
     MAX_VALUE_BYTES,
     ChangeList,
@@ -20,27 +19,19 @@ from agent_common.protocol import (
     EntryList,
 )
 
-from ..access import AccessGuard, TeamMember, Teams, identify_member
-from ..errors import RequestError
-from ..http import EventStream, JsonRoute
+from ..access import TeamMember, identify_member, may_watch
+from ..http import EventStream, ValueRoute, cause_of
 from .blackboard import Blackboard
-from .causes import cause_of
 from .conditions import parse_condition, parse_versions
 from .entries import Page, render_change, render_entry
 from .errors import ValueTooLarge
 from .keys import check_key, check_prefix
 from .schemas import ClaimBody, EntryBody
-from .watchers import MayWatch, Watch
 
 _LAST_VERSION = (1 << 63) - 1
 
 
-class _ValueRoute(JsonRoute):
-    limits = JsonLimits(max_bytes=8 * MAX_VALUE_BYTES)
-    """Characters may be escaped. A long list is one value of the entry, and only its bytes count."""
-
-
-router = APIRouter(prefix="/blackboard", route_class=_ValueRoute)
+router = APIRouter(prefix="/blackboard", route_class=ValueRoute)
 Member = Annotated[TeamMember, Depends(identify_member)]
 IfMatch = Annotated[str | None, Header(max_length=1000, description="Only if the entry has one of these versions")]
 IfNoneMatch = Annotated[str | None, Header(max_length=1000, description="`*`: only if there is no such entry")]
@@ -75,8 +66,7 @@ async def watch(
 ) -> EventStream:
     """Stream changes, after the last event that came or from now on."""
     after = parse_event_id(last_event_id)
-    wanted = Watch(member.team, check_prefix(prefix), after, member.name, _may_watch(request, member))
-    return EventStream(_board(request).watch(wanted))
+    return EventStream(_board(request).watch(member, check_prefix(prefix), after, may_watch(request, member)))
 
 
 @router.get("/{key:path}/history", response_model=ChangeList)
@@ -149,18 +139,3 @@ def _page_response(page: Page, render: Callable[[Row[Any]], bytes], headers: dic
     rows: Sequence[bytes] = [render(row) for row in page.rows]
     rest = b"" if page.next is None else b',"next":' + to_json(page.next)
     return Response(b'{"entries":[%b]%b}' % (b",".join(rows), rest), headers=headers, media_type="application/json")
-
-
-def _may_watch(request: Request, member: TeamMember) -> MayWatch:
-    """Return a function that asks whether the caller's token is valid, and it is still in the team."""
-    guard: AccessGuard = request.app.state.guard
-    teams: Teams = request.app.state.teams
-
-    async def may_watch() -> bool:
-        try:
-            await guard.authenticate(request.scope)
-        except RequestError:
-            return False
-        return member.is_operator or await teams.team_of(member.name) == member.team
-
-    return may_watch

@@ -3,7 +3,7 @@
 from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
-from .mesh_tables import blackboard_changes, blackboard_entries, blackboards
+from .mesh_tables import blackboard_changes, blackboard_entries, blackboards, topic_messages, topics
 from .pruning import AGENT_EVENTS, BAD_LINE, PruningLimits, pruning_steps, release_free_pages
 from .tables import (
     budget_spending,
@@ -58,6 +58,8 @@ __all__ = [
     "sqlite_file",
     "task_results",
     "tokens",
+    "topic_messages",
+    "topics",
     "work",
     "work_audit",
     "workspaces",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, UniqueConstraint, text
 
 from .tables import metadata
 
@@ -57,4 +57,29 @@ blackboard_changes = Table(
     Column("by", String(100), nullable=False),
     Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
     Index("blackboard_changes_by_key", "team", "key", "version"),
+)
+
+topics = Table(
+    "topics",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("name", KEY, primary_key=True),
+    Column("newest", BigInteger, nullable=False, comment="seq of the latest message; each is one more than the last"),
+    Column("oldest", BigInteger, nullable=False, comment="seq of the oldest message that is kept"),
+    Column("bytes", BigInteger, nullable=False, comment="of the messages that are kept"),
+)
+
+topic_messages = Table(
+    "topic_messages",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("topic", KEY, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", String(200), nullable=False, comment="the publisher's own, or made for it"),
+    Column("data", Text, nullable=False, comment="JSON"),
+    Column("size", Integer, nullable=False, comment="bytes that it counts for"),
+    Column("by", String(100), nullable=False, comment="an agent's id, or operator"),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
+    UniqueConstraint("team", "topic", "by", "id", name="topic_messages_once"),
 )

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from agent_common.api import BodyRefused
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
+from agent_common.protocol import MAX_VALUE_BYTES
 
 from .body_limit import MAX_BODY
 
@@ -48,6 +49,13 @@ class _Checked(Request):
             if refusal.code == "too_large":
                 raise BodyRefused(413, "body_too_large", str(refusal)) from None
             raise JSONDecodeError(str(refusal), "", 0) from None
+
+
+class ValueRoute(JsonRoute):
+    """The same for bodies that hold one JSON value, which is measured in bytes."""
+
+    limits = JsonLimits(max_bytes=8 * MAX_VALUE_BYTES)
+    """Characters of the value may be escaped. A long list is one value, and only its bytes count."""
 
 
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")

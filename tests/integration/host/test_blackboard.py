@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,9 @@ import pytest
 
 from .live import PATIENCE, Host, assert_problem
 from .members import make_member
+from .watching import Watcher, eventually
 
+WATCH = "/blackboard/watch"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -56,13 +55,6 @@ def put(client: httpx.Client, key: str, value: Any, ttl: float | None = None, **
     body = {"value": value} if ttl is None else {"value": value, "ttl": ttl}
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return client.put(f"/blackboard/{key}", json=body, headers=named)
-
-
-def eventually(call: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not call():
-        assert time.monotonic() < deadline, "it has not come"
-        time.sleep(0.01)
 
 
 # ---------------------------------------------------------------- entries
@@ -138,7 +130,7 @@ def test_lists_have_pages_by_key_whatever_characters_it_has(ann: httpx.Client) -
 
 
 def test_an_entry_with_a_ttl_ends_and_its_watchers_learn_it(ann: httpx.Client) -> None:
-    with Watcher(ann, "fleeting") as watcher:
+    with Watcher(ann, WATCH, prefix="fleeting") as watcher:
         entry = put(ann, "fleeting", "x", ttl=0.3, X_Agent_Task="t9").json()
         assert entry["expires_at"] == entry["updated_at"] + 300
         eventually(lambda: ann.get("/blackboard/fleeting").status_code == 404)
@@ -200,7 +192,7 @@ def test_a_team_sees_nothing_of_another(host: Host, ann: httpx.Client, eve: http
         assert_problem(eve.request(method, path, json=body, params={"team": "red"}), 404, "not_found")
     assert_problem(eve.get("/blackboard/watch", params={"team": "red"}), 404, "not_found")
     assert eve.get("/blackboard").json() == {"entries": []}
-    with Watcher(eve) as watcher:
+    with Watcher(eve, WATCH) as watcher:
         assert put(ann, "secret", "still").status_code == 200
         assert put(eve, "mine", "blue's").status_code == 201
         assert [one["value"] for one in watcher.take(1)] == ["blue's"]
@@ -214,7 +206,7 @@ def test_a_team_sees_nothing_of_another(host: Host, ann: httpx.Client, eve: http
 
 
 def test_a_watcher_that_changes_its_team_is_ended(host: Host) -> None:
-    with host.client(make_member(host, "mover", "old")) as mover, Watcher(mover) as watcher:
+    with host.client(make_member(host, "mover", "old")) as mover, Watcher(mover, WATCH) as watcher:
         assert host.operator.patch("/workspaces/mover", json={"team": "new"}).status_code == 200
         eventually(lambda: watcher.ended)
 
@@ -225,7 +217,7 @@ def test_a_guest_without_a_network_card_has_the_same_routes(host: Host, ann: htt
     headers = {"authorization": ann.headers["authorization"]}
     with httpx.Client(base_url="http://host", transport=transport, headers=headers, timeout=PATIENCE) as inside:
         assert put(inside, "from-inside", 1).json()["updated_by"] == "ann"
-        with Watcher(inside) as watcher:
+        with Watcher(inside, WATCH) as watcher:
             assert put(ann, "from-outside", 2).status_code == 201
             assert watcher.take(1)[0]["value"] == 2
     with httpx.Client(base_url="http://host", transport=transport) as stranger:
@@ -329,65 +321,13 @@ def test_lists_and_watches_name_what_is_wrong(ann: httpx.Client, host: Host) -> 
 # ---------------------------------------------------------------- watchers
 
 
-class Watcher:
-    """A client of `GET /blackboard/watch`: what has come, and where it stands."""
-
-    def __init__(self, client: httpx.Client, prefix: str = "", last: str | None = None) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.last, self.ended = last, False
-        self._news = threading.Condition()
-        self._ready = threading.Event()
-        self._stop = False
-        self._arguments = client, prefix
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Watcher:
-        self._thread.start()
-        assert self._ready.wait(PATIENCE)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop = True
-
-    def _run(self) -> None:
-        client, prefix = self._arguments
-        headers = {"Last-Event-ID": self.last} if self.last is not None else {}
-        try:
-            with client.stream("GET", "/blackboard/watch", params={"prefix": prefix}, headers=headers) as reply:
-                assert reply.status_code == 200, reply.read()
-                for line in reply.iter_lines():
-                    if self._stop:
-                        return
-                    self._read(line)
-        except httpx.HTTPError:
-            pass
-        finally:
-            self.ended = True
-            self._ready.set()
-
-    def _read(self, line: str) -> None:
-        if line.startswith("id: "):
-            self.last = line[4:]
-        elif line.startswith("data: "):
-            with self._news:
-                self.events.append(json.loads(line[6:]))
-                self._news.notify_all()
-        elif not line:
-            self._ready.set()
-
-    def take(self, count: int) -> list[dict[str, Any]]:
-        with self._news:
-            assert self._news.wait_for(lambda: len(self.events) >= count, PATIENCE), self.events
-            return list(self.events)
-
-
 def test_a_watcher_goes_on_where_it_was_after_the_host_was_killed(tmp_path: Path) -> None:
     with Host(tmp_path / "data") as host:
         seen: list[int] = []
         assert put(host.operator, "w/before", 0).status_code == 201
         last: str | None = host.operator.get("/blackboard", params={"prefix": "w/"}).headers["last-event-id"]
         for life in range(3):
-            with Watcher(host.operator, "w/", last) as watcher:
+            with Watcher(host.operator, WATCH, last, prefix="w/") as watcher:
                 for number in range(5):
                     assert put(host.operator, "w/n", life * 10 + number).is_success
                     assert put(host.operator, "other", number).is_success
@@ -397,7 +337,7 @@ def test_a_watcher_goes_on_where_it_was_after_the_host_was_killed(tmp_path: Path
             host.start()
             assert put(host.operator, "w/n", life * 10 + 5).is_success, "while nobody watches"
         assert seen == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24]
-        with Watcher(host.operator, last="999999") as watcher:
+        with Watcher(host.operator, WATCH, "999999") as watcher:
             assert watcher.take(1) == [{"kind": "events-lost", "after": 999999}]
             assert put(host.operator, "w/after", 1).is_success
             assert watcher.take(2)[1]["key"] == "w/after"

@@ -14,7 +14,6 @@ from agent_host.access import TeamMember
 from agent_host.blackboard import Blackboard
 from agent_host.blackboard.changes import LIMITS, BoardLimits
 from agent_host.blackboard.conditions import ALWAYS, Condition
-from agent_host.blackboard.watchers import Watch
 from agent_host.database import BatchWriter, open_database
 
 
@@ -50,8 +49,7 @@ class Board:
 
     async def changes(self, after: int | None = None) -> AsyncGenerator[tuple[int, str, dict[str, Any]]]:
         """Number, kind and data of each event."""
-        watch = Watch(self.member.team, "", after, self.member.name, _always)
-        async for piece in self.board.watch(watch):
+        async for piece in self.board.watch(self.member, "", after, _always):
             for event in piece.split(b"\n\n"):
                 fields = dict(line.split(b": ", 1) for line in event.splitlines() if not line.startswith(b":"))
                 if b"data" in fields:

@@ -1,4 +1,4 @@
-"""Watchers of blackboards: each has a place in the log of its team, and gets what comes after it in order."""
+"""Watchers of logs: each has a position in its log, and gets what comes after it in order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pydantic_core import to_json
 from agent_common.event_ring import EVENTS_LOST, HEARTBEAT_SECONDS, TooManyWatchers
 from agent_common.net import ShareCounter
 
-from ..database import HostDatabase
-from .team_feed import LoggedChange, TeamFeed, log_range, read_changes
+from .log_feed import Log, LogFeed, LoggedEvent
 
 MOST_WATCHERS = 4096
 RECHECK_SECONDS = 5.0
@@ -25,10 +24,11 @@ MayWatch = Callable[[], Awaitable[bool]]
 class Watch:
     """What is watched, and by whom."""
 
-    team: str
+    log: Log
     prefix: str
+    """Only events whose keys begin so."""
     after: int | None
-    """The number of the last change that the watcher has; None: watch from now on."""
+    """The number of the last event that the watcher has; None: watch from now on."""
     holder: str
     may_watch: MayWatch
     """Asked again and again; the stream ends when it says no."""
@@ -37,17 +37,16 @@ class Watch:
 class Watchers:
     """The streams of all watchers."""
 
-    def __init__(self, database: HostDatabase) -> None:
-        self._database = database
-        self._feeds: dict[str, TeamFeed] = {}
+    def __init__(self) -> None:
+        self._feeds: dict[Log, LogFeed] = {}
         self._ending: set[asyncio.Task[None]] = set()
         """Tasks of feeds that nobody watches any more."""
         self._slots = ShareCounter(MOST_WATCHERS)
         self._closed = asyncio.Event()
 
-    def announce(self, team: str) -> None:
-        """Tell those who watch the team that a change is on disk."""
-        if (feed := self._feeds.get(team)) is not None:
+    def announce(self, log: Log) -> None:
+        """Tell those who watch the log that an event is on disk."""
+        if (feed := self._feeds.get(log)) is not None:
             feed.announce()
 
     def end_streams(self) -> None:
@@ -61,9 +60,9 @@ class Watchers:
         await asyncio.gather(*(feed.stop() for feed in self._feeds.values()), *self._ending, return_exceptions=True)
 
     def follow(self, watch: Watch) -> AsyncGenerator[bytes]:
-        """Return the changes of the team as server-sent events. Raises TooManyWatchers.
+        """Return the events of the log as server-sent events. Raises TooManyWatchers.
 
-        A watcher whose next change is no longer kept gets `events-lost`, and then what comes from now on."""
+        A watcher whose next event is no longer kept gets `events-lost`, and then what comes from now on."""
         if not self._slots.fits(watch.holder):
             raise TooManyWatchers(headers={"Retry-After": "5"})
         return self._follow(watch)
@@ -72,12 +71,12 @@ class Watchers:
         with self._slots.hold(watch.holder) as admitted:
             if not admitted:
                 return
-            async with self._feed_of(watch.team) as feed:
+            async with self._feed_of(watch.log) as feed:
                 async for piece in self._pieces(watch, feed):
                     yield piece
 
-    async def _pieces(self, watch: Watch, feed: TeamFeed) -> AsyncGenerator[bytes]:
-        kept = await log_range(self._database, watch.team)
+    async def _pieces(self, watch: Watch, feed: LogFeed) -> AsyncGenerator[bytes]:
+        kept = await watch.log.range()
         position = kept.newest if watch.after is None else watch.after
         yield b": watching\n"
         if not kept.oldest - 1 <= position <= kept.newest:
@@ -94,8 +93,8 @@ class Watchers:
                 checked = clock()
             news = feed.news
             found = feed.after(position)
-            if found is None and not (found := await read_changes(self._database, watch.team, position)):
-                kept = await log_range(self._database, watch.team)
+            if found is None and not (found := await watch.log.read(position)):
+                kept = await watch.log.range()
                 yield _lost(position, kept.newest)
                 position = kept.newest
             elif found:
@@ -110,25 +109,25 @@ class Watchers:
                 await _wait(news, RECHECK_SECONDS)
 
     @asynccontextmanager
-    async def _feed_of(self, team: str) -> AsyncGenerator[TeamFeed]:
-        newest = (await log_range(self._database, team)).newest
-        feed = self._feeds.get(team)
+    async def _feed_of(self, log: Log) -> AsyncGenerator[LogFeed]:
+        newest = (await log.range()).newest
+        feed = self._feeds.get(log)
         if feed is None:
-            feed = self._feeds[team] = TeamFeed(self._database, team, newest)
+            feed = self._feeds[log] = LogFeed(log, newest)
         feed.watchers += 1
         try:
             yield feed
         finally:
             feed.watchers -= 1
-            if not feed.watchers and self._feeds.get(team) is feed:
-                del self._feeds[team]
+            if not feed.watchers and self._feeds.get(log) is feed:
+                del self._feeds[log]
                 ending = feed.stop()  # without waiting: a stream whose client has gone away may not wait any more
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
 
 
-def _matching(found: Sequence[LoggedChange], prefix: str) -> bytes:
-    return b"".join(change.body for change in found if change.key.startswith(prefix))
+def _matching(found: Sequence[LoggedEvent], prefix: str) -> bytes:
+    return b"".join(event.body for event in found if event.key.startswith(prefix))
 
 
 def _position_event(number: int) -> bytes:

@@ -1,0 +1,6 @@
+"""Streams of numbered logs in the database: watchers go on where they were, and miss nothing."""
+
+from .log_feed import LoggedEvent, LogRange, read_page
+from .watchers import MayWatch, Watch, Watchers
+
+__all__ = ["LogRange", "LoggedEvent", "MayWatch", "Watch", "Watchers", "read_page"]

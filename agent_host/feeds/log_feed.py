@@ -1,0 +1,154 @@
+"""The latest events of a log in memory, for those who watch it: read once from the database, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+from sqlalchemy import Connection, Row, Select
+from sqlalchemy.exc import SQLAlchemyError
+
+from ..errors import describe
+
+logger = structlog.get_logger(__name__)
+MOST_KEPT = 4096
+MOST_KEPT_BYTES = 4 << 20
+PAGE = 256
+_PAGE_BYTES = 1 << 20
+LOOK_SECONDS = 5.0
+"""Longest time between two looks at the log, for events that nobody has announced."""
+RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event as watchers get it."""
+
+    number: int
+    """One more than that of the event before."""
+    key: str
+    """By which watchers choose."""
+    body: bytes
+    """The server-sent event."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """The numbers of the events that are kept; `oldest` is above `newest` if there are none."""
+
+    oldest: int
+    newest: int
+
+
+class Log(Protocol):
+    """A log in the database. Two that are the same log are equal."""
+
+    @property
+    def name(self) -> str:
+        """For the host's own log lines."""
+        ...
+
+    async def range(self) -> LogRange:
+        """Return which events are kept."""
+        ...
+
+    async def read(self, after: int) -> Sequence[LoggedEvent]:
+        """Return the next events after a number, without a gap; none if the next one is not there, or no longer."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+def read_page(
+    connection: Connection, query: Select[Any], after: int, render: Callable[[Row[Any]], LoggedEvent]
+) -> list[LoggedEvent]:
+    """Return the events of a query that is ordered by their numbers, up to the first gap or the size of a page."""
+    found: list[LoggedEvent] = []
+    size = 0
+    with connection.execute(query.limit(PAGE), execution_options={"yield_per": 64}) as rows:
+        for row in rows:
+            event = render(row)
+            if event.number != after + len(found) + 1 or size >= _PAGE_BYTES:
+                break
+            found.append(event)
+            size += len(event.body)
+    return found
+
+
+class LogFeed:
+    """Follows one log while somebody watches it."""
+
+    def __init__(self, log: Log, newest: int) -> None:
+        """`newest`: the number of the event from which on it is read."""
+        self._log = log
+        self.newest = newest
+        """Number of the latest event that was read."""
+        self._events: dict[int, LoggedEvent] = {}
+        self._bytes = 0
+        self._stopped = False
+        self._woken = asyncio.Event()
+        self.news = asyncio.Event()
+        """Set when there is more; replaced by another one then."""
+        self.watchers = 0
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"feed of {log.name}")
+
+    def announce(self) -> None:
+        """Read the log now, because there is something new."""
+        self._woken.set()
+
+    def after(self, number: int) -> Sequence[LoggedEvent] | None:
+        """Return events after a number, in order; None if they must be read from the log."""
+        if number >= self.newest:
+            return ()
+        if number + 1 not in self._events:
+            return None
+        last = min(self.newest, number + PAGE)
+        return [self._events[one] for one in range(number + 1, last + 1)]
+
+    def stop(self) -> asyncio.Task[None]:
+        """End it. Returns its task, which ends once the log is no longer read."""
+        self._stopped = True
+        self._woken.set()
+        return self._task
+
+    async def _run(self) -> None:
+        while not self._stopped:
+            self._woken.clear()
+            try:
+                while found := await self._log.read(self.newest):
+                    self._keep(found)
+                await self._skip_lost()
+            except SQLAlchemyError as error:
+                logger.warning("log_unreadable", log=self._log.name, why=describe(error))
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._woken.wait()
+
+    async def _skip_lost(self) -> None:
+        """Go on after events that were deleted before they were read; their watchers learn of it from the log."""
+        kept = await self._log.range()
+        if kept.oldest > self.newest + 1 and kept.newest > self.newest:
+            self._events.clear()
+            self._bytes, self.newest = 0, kept.oldest - 1
+            self._woken.set()
+            self._wake()
+
+    def _keep(self, found: Sequence[LoggedEvent]) -> None:
+        for event in found:
+            self._events[event.number] = event
+            self._bytes += len(event.body)
+        self.newest = found[-1].number
+        while len(self._events) > MOST_KEPT or self._bytes > MOST_KEPT_BYTES:
+            oldest = next(iter(self._events))
+            self._bytes -= len(self._events.pop(oldest).body)
+        self._wake()
+
+    def _wake(self) -> None:
+        self.news.set()
+        self.news = asyncio.Event()

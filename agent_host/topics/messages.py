@@ -1,0 +1,166 @@
+"""Write and read the messages of topics. The oldest of a topic go when newer ones need the room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql
+
+from ..database import topic_messages, topics
+from ..errors import Conflict, NotFound, RequestError
+
+MAX_PAGE_CHARACTERS = 4 << 20
+_ROWS_AT_ONCE = 64
+_ROW_BYTES = 200
+"""What a message takes beside its data."""
+_TRIMMED_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimits:
+    """The bounds of a team's topics."""
+
+    topics: int = 1000
+    messages: int = 10_000
+    """That are kept of one topic."""
+    bytes: int = 16 << 20
+    """Of the messages that are kept of one topic."""
+
+
+LIMITS = TopicLimits()
+
+
+class TopicsFull(RequestError):
+    """The team has too many topics; the operator may delete some."""
+
+    status = 507
+    code = "topics_full"
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message that is to be published."""
+
+    team: str
+    topic: str
+    id: str
+    data: str
+    """JSON."""
+    by: str
+    cause: str
+    """The JSON of a Cause."""
+    at: int
+    """Epoch milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """Messages of a topic, the oldest first."""
+
+    rows: list[Row[Any]]
+    next: int | None
+
+
+def publish(connection: Connection, message: NewMessage, limits: TopicLimits) -> tuple[int, bool]:
+    """Store the message. Returns its seq, and whether it is new: the same message again has its old one.
+
+    Runs in the transaction of a BatchWriter. Raises Conflict if its publisher has given the id to another message, and
+    TopicsFull."""
+    table = topic_messages
+    mine = (table.c.team == message.team) & (table.c.topic == message.topic)
+    known = connection.execute(
+        select(table).where(mine & (table.c.by == message.by) & (table.c.id == message.id))
+    ).first()
+    if known is not None:
+        if known.data != message.data:
+            text = f"id: {message.id!r} names another message of this topic already; take another id"
+            raise Conflict(text, code="message_conflict")
+        return known.seq, False
+    _check_quota(connection, message, limits)
+    size = len(message.data.encode()) + len(message.id) + len(message.cause) + _ROW_BYTES
+    topic = _count(connection, message, size)
+    values = {"seq": topic.newest, "id": message.id, "data": message.data, "size": size}
+    more = {"by": message.by, "at": message.at, "cause": message.cause}
+    connection.execute(insert(table).values(team=message.team, topic=message.topic, **values, **more))
+    _trim(connection, topic, limits)
+    return topic.newest, True
+
+
+def _check_quota(connection: Connection, message: NewMessage, limits: TopicLimits) -> None:
+    mine = topics.c.team == message.team
+    if connection.execute(select(topics.c.name).where(mine & (topics.c.name == message.topic))).first() is not None:
+        return
+    if (connection.execute(select(func.count()).where(mine)).scalar() or 0) >= limits.topics:
+        raise TopicsFull(f"the team {message.team!r} has {limits.topics} topics; use one of them, or have some deleted")
+
+
+def _count(connection: Connection, message: NewMessage, size: int) -> Row[Any]:
+    first = {"team": message.team, "name": message.topic, "newest": 1, "oldest": 1, "bytes": size}
+    changed = (
+        postgresql.insert(topics)  # SQLite spells it the same way
+        .values(first)
+        .on_conflict_do_update(
+            index_elements=["team", "name"], set_={"newest": topics.c.newest + 1, "bytes": topics.c.bytes + size}
+        )
+        .returning(topics)
+    )
+    return connection.execute(changed).one()
+
+
+def _trim(connection: Connection, topic: Row[Any], limits: TopicLimits) -> None:
+    """Delete the oldest messages if there are too many."""
+    if topic.newest - topic.oldest < limits.messages and topic.bytes <= limits.bytes:
+        return
+    table = topic_messages
+    mine = (table.c.team == topic.team) & (table.c.topic == topic.name)
+    oldest, left = topic.oldest, topic.bytes
+    found = select(table.c.seq, table.c.size).where(mine).order_by(table.c.seq).limit(_TRIMMED_AT_ONCE)
+    for seq, size in connection.execute(found).all():
+        if seq == topic.newest or (topic.newest - oldest < limits.messages and left <= limits.bytes):
+            break
+        oldest, left = seq + 1, left - size
+    connection.execute(delete(table).where(mine & (table.c.seq < oldest)))
+    this = (topics.c.team == topic.team) & (topics.c.name == topic.name)
+    connection.execute(update(topics).where(this).values(oldest=oldest, bytes=left))
+
+
+def delete_topic(connection: Connection, team: str, name: str) -> None:
+    """Delete the topic with its messages. Raises NotFound."""
+    gone = connection.execute(delete(topics).where((topics.c.team == team) & (topics.c.name == name)))
+    if not gone.rowcount:
+        raise NotFound(f"there is no topic {name!r}")
+    table = topic_messages
+    connection.execute(delete(table).where((table.c.team == team) & (table.c.topic == name)))
+
+
+def read_messages(connection: Connection, team: str, name: str, after: int, limit: int) -> MessagePage:
+    """Return messages after a seq, the oldest first. Raises NotFound if there is no such topic."""
+    known = select(topics.c.name).where((topics.c.team == team) & (topics.c.name == name))
+    if connection.execute(known).first() is None:
+        raise NotFound(f"there is no topic {name!r}")
+    found: list[Row[Any]] = []
+    size = 0
+    query = messages_after(team, name, after).limit(limit + 1)
+    with connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
+        for row in rows:
+            if len(found) == limit or size >= MAX_PAGE_CHARACTERS:
+                return MessagePage(found, found[-1].seq)
+            found.append(row)
+            size += len(row.data)
+    return MessagePage(found, None)
+
+
+def messages_after(team: str, name: str, after: int) -> Select[Any]:
+    """Return the query of a topic's messages after a seq."""
+    table = topic_messages
+    mine = (table.c.team == team) & (table.c.topic == name)
+    return select(table).where(mine & (table.c.seq > after)).order_by(table.c.seq)
+
+
+def render_message(row: Row[Any]) -> bytes:
+    """Return a TopicMessage as JSON, with the data as they are stored."""
+    head, tail = to_json({"id": row.id, "seq": row.seq})[:-1], to_json({"by": row.by, "at": row.at})[1:]
+    return b'%b,"data":%b,"cause":%b,%b' % (head, row.data.encode(), row.cause.encode(), tail)

@@ -1,0 +1,118 @@
+"""Topics themselves: their bounds, and publishers that race on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_common.clock import SystemClock
+from agent_common.protocol import Cause
+from agent_host.access import TeamMember
+from agent_host.database import BatchWriter, open_database
+from agent_host.topics import Topics
+from agent_host.topics.messages import LIMITS, TopicLimits, TopicsFull
+from tests.unit.host.postgresql import new_database, postgresql
+
+PATIENCE = 60.0
+ANN = TeamMember("ann", "red", is_operator=False)
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[str]:
+    with postgresql() as url:
+        yield url
+
+
+@asynccontextmanager
+async def opened(url: str, limits: TopicLimits = LIMITS) -> AsyncGenerator[Topics]:
+    async with AsyncExitStack() as stack:
+        database = open_database(url)
+        stack.callback(database.close)
+        writer = BatchWriter(database, "test")
+        stack.push_async_callback(writer.close)
+        topics = Topics(database, writer, SystemClock(), limits)
+        stack.push_async_callback(topics.close)
+        yield topics
+
+
+async def put(topics: Topics, topic: str, data: object, message_id: str | None = None, by: TeamMember = ANN) -> int:
+    published, _ = await topics.publish(by, Cause(), topic, message_id, json.dumps(data))
+    return published.seq
+
+
+async def seqs(topics: Topics, topic: str) -> list[int]:
+    return [row.seq for row in (await topics.messages("red", topic, 0, 1000)).rows]
+
+
+async def _always() -> bool:
+    return True
+
+
+async def streamed(topics: Topics, topic: str, count: int) -> list[int]:
+    """The seqs of events, from the first on."""
+    found: list[int] = []
+    async with aclosing(topics.watch(ANN, topic, 0, _always)) as pieces:
+        async for piece in pieces:
+            events = [event for event in piece.split(b"\n\n") if b"event: message" in event]
+            found += [int(event.split(b"\n")[0].removeprefix(b"id: ")) for event in events]
+            if len(found) >= count:
+                return found
+    return found
+
+
+async def test_a_topic_keeps_the_newest_messages_and_a_team_so_many_topics(tmp_path: Path) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'mesh.db'}", TopicLimits(topics=2, messages=3)) as topics:
+        for number in range(5):
+            assert await put(topics, "a", number, str(number)) == number + 1
+        assert await seqs(topics, "a") == [3, 4, 5]
+        assert await put(topics, "a", 4, "4") == 5
+        assert await put(topics, "a", 0, "0") == 6, "what is no longer kept is not known"
+        assert await put(topics, "b", 1) == 1
+        with pytest.raises(TopicsFull):
+            await put(topics, "c", 1)
+        await topics.delete("red", "b")
+        assert await put(topics, "c", 1) == 1
+        async with aclosing(topics.watch(ANN, "a", 1, _always)) as pieces:
+            assert await anext(pieces) == b": watching\n"
+            assert b"event: events-lost" in await anext(pieces)
+
+
+async def test_bytes_bound_a_topic_as_well(tmp_path: Path) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'mesh.db'}", TopicLimits(bytes=5000)) as topics:
+        for number in range(20):
+            await put(topics, "a", f"{number:1000}")
+        assert await seqs(topics, "a") == [17, 18, 19, 20]
+        await put(topics, "a", "x" * 10_000)
+        assert await seqs(topics, "a") == [21], "the newest stays"
+
+
+async def race(url: str, rounds: int) -> None:
+    """Eight agents at two hosts on one database, each of which sends each message twice."""
+    async with opened(url) as one, opened(url) as other:
+        async with asyncio.timeout(PATIENCE):
+            watchers = [asyncio.create_task(streamed(topics, "t", 8 * rounds)) for topics in (one, other)]
+            sent = [
+                put((one, other)[agent % 2], "t", number, str(number), TeamMember(f"agent-{agent}", "red", False))
+                for number in range(rounds)
+                for agent in range(8)
+                for _ in range(2)
+            ]
+            found = await asyncio.gather(*sent)
+            seen = [await watcher for watcher in watchers]
+        assert found[::2] == found[1::2], "the same again has its seq"
+        assert sorted(found[::2]) == list(range(1, 8 * rounds + 1))
+        assert seen == [list(range(1, 8 * rounds + 1))] * 2, "no gap, in order"
+
+
+async def test_racing_publishers_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    await race(f"sqlite:///{tmp_path / 'mesh.db'}", 5)
+
+
+@pytest.mark.slow
+async def test_the_same_on_postgresql(server: str) -> None:
+    await race(new_database(server, "topics"), 25)
