@@ -25,7 +25,7 @@ from ..errors import InvalidCall, NotFound, TooMany
 from .account import Account, Crossing
 from .limits import BudgetLimits, BudgetState
 from .origin import CallOrigin, read_origin
-from .reserves import HeldReserve, Reserve, ReserveLog, delete_reserves, charge_left_reserves
+from .reserves import HeldReserve, Reserve, ReserveLog, charge_left_reserves, delete_reserves
 from .spending import Charge, add_charges, begin_spending, read_spending
 
 log = structlog.get_logger(__name__)

@@ -55,6 +55,7 @@ def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
         "POST /v1/embeddings",
         "GET /openapi.json",
         "ANY /workspaces/{workspace_id}/api/{path}",
+        "ANY /services/{name}/{path}",
     }
     routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert routes | hot == listed
