@@ -10,6 +10,7 @@ from functools import partial
 from fastapi import FastAPI
 from pydantic_core import to_json
 from sqlalchemy import Connection
+from starlette.types import Scope
 
 from agent_common.api import NO_TELEMETRY
 from agent_common.backoff import Backoff
@@ -18,7 +19,20 @@ from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocke
 from agent_common.protocol import Cause
 from agent_common.protocol.hub import HubUnavailable
 
-from . import activity, blackboard, budgets, fleet, health, hub, listener, proxy, results, token_routes, topics
+from . import (
+    activity,
+    blackboard,
+    budgets,
+    fleet,
+    health,
+    hub,
+    listener,
+    proxy,
+    results,
+    services,
+    token_routes,
+    topics,
+)
 from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
 from .blackboard import Blackboard
@@ -61,6 +75,7 @@ from .proxy import (
 )
 from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .retention import LedgerRetention
+from .services import ServiceCatalog, create_endpoint, is_service_request, load_services
 from .settings import HostSettings
 from .topics import Topics
 
@@ -95,7 +110,7 @@ def create_app(
     `mediation`: the bound socket of the listener; None means the address in the settings. Raises StartError if a
     setting cannot be used.
     """
-    catalog, search = load_catalog(settings), load_search(settings.search)
+    catalog, search, offered = load_catalog(settings), load_search(settings.search), load_services(settings.services)
     ShownCatalog.of(catalog).write(settings.data_dir)
 
     @asynccontextmanager
@@ -111,8 +126,8 @@ def create_app(
             partial(_listening_sockets, app, "http_sockets"), partial(_listening_sockets, app, "egress_sockets")
         ),
     )
-    parts = _Parts(settings, database, catalog, search, drivers, mesh_url, budget, egress_server, mediation)
-    for router in (proxy.router, budgets.router, *_ROUTERS):
+    parts = _Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
+    for router in (proxy.router, budgets.router, services.router, *_ROUTERS):
         app.include_router(router)
     return app
 
@@ -150,8 +165,13 @@ def _new_app(title: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManag
     )
     problems.install(app)
     app.state.held = ShareCounter(MOST_HELD)
-    app.add_middleware(BodyLimit, held=app.state.held, is_streamed=is_agent_request)
+    app.add_middleware(BodyLimit, held=app.state.held, is_streamed=_is_streamed)
     return app
+
+
+def _is_streamed(scope: Scope) -> bool:
+    """Whether a request's body is passed on as it comes."""
+    return is_agent_request(scope) or is_service_request(scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +181,17 @@ class _Parts:
     settings: HostSettings
     database: HostDatabase
     catalog: HostCatalog
+    services: ServiceCatalog
     search: SearchProvider | None
     drivers: Mapping[str, Driver]
     mesh_url: str
     budget: DescriptorBudget
     egress_server: EgressServer | None
     mediation: ListeningSocket | None
+
+    @property
+    def egress_url(self) -> str | None:
+        return self.egress_server.url if self.egress_server else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +344,24 @@ def _record_failed_callback(listener: Listener, workspace: str, task_id: str, wh
     listener.record_event(workspace, "callback_failed", why, task_id)
 
 
+async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: _Parts, guard: AccessGuard) -> None:
+    """Open the forward proxy, if there is to be one."""
+    outlet, hosts = parts.egress_server, parts.settings.egress
+    if outlet is None or hosts is None:
+        return
+    limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
+    forward_proxy = egress_proxy(guard, hosts, limits=limits)
+    guard.add_revocation_callback(forward_proxy.disconnect)
+    stack.push_async_callback(forward_proxy.close)
+    egress_sockets = app.state.egress_sockets = ListeningSockets(forward_proxy)
+    stack.push_async_callback(egress_sockets.close_all)
+    for listening in outlet.sockets:
+        await egress_sockets.add(listening)
+
+
 async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str | None:
     """Open all parts; the stack closes them in reverse order. Returns the operator's token if it was just created."""
-    settings, database, catalog, outlet = parts.settings, parts.database, parts.catalog, parts.egress_server
+    settings, database, catalog = parts.settings, parts.database, parts.catalog
     clock: Clock = SystemClock()
     tokens = TokenStore(database, clock)
     guard, made = await _create_guard(settings, tokens, clock)
@@ -336,17 +376,9 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     stack.push_async_callback(providers.close)
     search = app.state.search = SearchService(parts.search)
     stack.callback(search.close)
-    if outlet is not None and settings.egress is not None:
-        limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
-        forward_proxy = egress_proxy(guard, settings.egress, limits=limits)
-        guard.add_revocation_callback(forward_proxy.disconnect)
-        stack.push_async_callback(forward_proxy.close)
-        egress_sockets = app.state.egress_sockets = ListeningSockets(forward_proxy)
-        stack.push_async_callback(egress_sockets.close_all)
-        for listening in outlet.sockets:
-            await egress_sockets.add(listening)
+    await _open_egress(app, stack, parts, guard)
     workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
-    opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, outlet.url if outlet else None)
+    opened = Fleet(workspaces, parts.drivers, tokens, parts.mesh_url, parts.egress_url)
     work = _Work(settings, database, clock, opened, workspaces, parts.drivers, parts.mediation)
     restorer = await _open_fleet_and_listener(app, stack, work)
     happening: Activity = app.state.activity
@@ -361,5 +393,7 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
     model_proxy = ModelProxy(*services)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
+    endpoint = state.services = create_endpoint(parts.services, settings.data_dir, guard, Teams(database, clock), clock)
+    app.router.routes.insert(0, endpoint.route())
     restorer.start()
     return made

@@ -70,6 +70,8 @@ class HostSettings(BaseModel):
     """Base URL of the provider `anthropic`: Anthropic's own, or any endpoint that speaks its Messages API."""
     anthropic_model: str = Field(default="claude-sonnet-5-5", validation_alias="ANTHROPIC_MODEL", min_length=1)
     """Model that the built-in `default` stands for at the provider `anthropic`."""
+    services: Path | None = None
+    """YAML file of web services that agents may call, with credentials that the host adds; unset there are none."""
     search: str = "ddgs"
     """Web search for agents: `ddgs` asks the web's engines, `recorded:PATH` answers from a file, `off` is none."""
     egress_hosts: str | None = None
@@ -200,12 +202,12 @@ class HostSettings(BaseModel):
             raise ValueError(f"must name an address when {PREFIX}{host.upper()} is {OFF}, as in unix:/run/mesh.sock")
         return value
 
-    @field_validator("data_dir", "models", "vm_image")
+    @field_validator("data_dir", "models", "services", "vm_image")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
 
-    @field_validator("models")
+    @field_validator("models", "services")
     @classmethod
     def _readable(cls, value: Path | None) -> Path | None:
         if value is not None and not (value.is_file() and os.access(value, os.R_OK)):

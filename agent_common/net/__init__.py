@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .egress.content_encoding import Inflater
     from .egress.fetch import FetchedPage, FetchLimits, UrlCheck, WebClient
     from .egress.host_patterns import HostPatterns, split_patterns
+    from .egress.http_request import HttpExchange
     from .egress.post import post
     from .egress.upstream import (
         ByteStream,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         Upstream,
         upgrade_to_tls,
     )
-    from .egress.urls import Url, canonical_host, parse_url
+    from .egress.urls import Url, canonical_host, parse_url, resolve_location
     from .endpoints.connect import connect, open_endpoint
     from .proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, HostCheck, unix_socket_proxy
     from .shares import ConnectionLimit, ShareCounter, fair_share, fits_share, raise_file_limit
@@ -45,6 +46,7 @@ __all__ = [
     "HostCheck",
     "HostPatterns",
     "HttpConnection",
+    "HttpExchange",
     "HttpPool",
     "HttpResponse",
     "Inflater",
@@ -79,6 +81,7 @@ __all__ = [
     "post",
     "public_tls",
     "raise_file_limit",
+    "resolve_location",
     "split_patterns",
     "trusting_tls",
     "unix_socket_proxy",
@@ -100,13 +103,14 @@ _LAZY_EXPORTS = {
     "egress.fetch": ("UrlCheck", "FetchLimits", "WebClient", "FetchedPage"),
     "proxy.forward_proxy": ("HostCheck", "ForwardProxy", "ForwardProxyLimits", "ConnectionRecord", "unix_socket_proxy"),
     "egress.post": ("post",),
+    "egress.http_request": ("HttpExchange",),
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
     "client.connection": ("HttpConnection",),
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
     "client.tls": ("NAMING_VARIABLES", "check_authorities", "public_tls", "trusting_tls"),
     "endpoints.connect": ("connect", "open_endpoint"),
     "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),
-    "egress.urls": ("Url", "canonical_host", "parse_url"),
+    "egress.urls": ("Url", "canonical_host", "parse_url", "resolve_location"),
 }
 _MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name in names}
 

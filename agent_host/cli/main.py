@@ -1,6 +1,6 @@
 """`agent-host`: `up` runs the host, `listen` only its listener, `run` one agent for one task, `token` makes a token,
-`enrol` a workspace for an agent that is booted elsewhere, `backup` a copy of what the host knows, `models` shows the
-catalog, `conformance` holds an end of the mediation channel to the protocol."""
+`secret` keeps secrets of services, `enrol` makes a workspace for an agent that is booted elsewhere, `backup` a copy of
+what the host knows, `models` shows the catalog, `conformance` holds an end of the mediation channel to the protocol."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .backup import backup
 from .enrol import enrol
 from .models import models
 from .print_errors import print_errors
+from .secrets import secret
 from .tokens import token
 
 
@@ -76,6 +77,7 @@ app.command()(print_errors(token))
 app.command()(print_errors(enrol))
 app.command()(print_errors(backup))
 app.command()(print_errors(conformance))
+app.add_typer(secret, name="secret")
 
 
 def main() -> None:

@@ -56,6 +56,7 @@ def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
         "GET /openapi.json",
         "WS /hub",
         "ANY /workspaces/{workspace_id}/api/{path}",
+        "ANY /services/{name}/{path}",
     }
     routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert routes | hot == listed

@@ -1,0 +1,110 @@
+"""Where secrets come from: the host's own store, a file, or a command such as a keyring's or a secret manager's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from agent_common.clock import Clock
+
+from ..errors import InvalidRequest, RequestError
+from .store import SecretStore, checked_value
+
+log = structlog.get_logger(__name__)
+COMMAND_SECONDS = 15.0
+"""Time that a command has."""
+KEPT_SECONDS = 300.0
+"""How long what a command has printed is used again."""
+_MOST_OUTPUT = 64 * 1024
+
+
+class SecretUnavailable(RequestError):
+    """The secret of this service cannot be read; the operator finds the reason in the host's log."""
+
+    status = 503
+    code = "secret_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A file that something else writes. It is read for each use."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSource:
+    """A program that prints the secret."""
+
+    argv: Sequence[str]
+
+
+SecretSource = FileSource | CommandSource
+
+
+class Secrets:
+    """Reads secrets by name. What is never found out here is what they are: no error and no log line quotes one."""
+
+    def __init__(self, store: SecretStore, sources: Mapping[str, SecretSource], clock: Clock) -> None:
+        self._store, self._sources, self._clock = store, sources, clock
+        self._kept: dict[str, tuple[str, float]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def get(self, name: str) -> str:
+        """Return a secret. Raises SecretUnavailable."""
+        source = self._sources.get(name)
+        try:
+            if isinstance(source, CommandSource):
+                return await self._printed(name, source)
+            text = await asyncio.to_thread(self._read, name, source)
+            if text is None:
+                raise OSError(f"it is not set; use `agent-host secret set {name}`")
+            return checked_value(text)
+        except (OSError, UnicodeDecodeError, InvalidRequest) as error:
+            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)  # which quotes the bytes
+            log.error("secret_unavailable", secret=name, why=why)
+            raise SecretUnavailable from None
+
+    def _read(self, name: str, source: FileSource | None) -> str | None:
+        return self._store.read(name) if source is None else source.path.read_text("utf-8")
+
+    async def _printed(self, name: str, source: CommandSource) -> str:
+        """Return what the command prints. One runs at a time, however many wait for it."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            value, until = self._kept.get(name, ("", 0.0))
+            if until <= self._clock.monotonic():
+                value = checked_value((await _run(source.argv)).decode("utf-8"))
+                self._kept[name] = value, self._clock.monotonic() + KEPT_SECONDS
+            return value
+
+
+async def _run(argv: Sequence[str]) -> bytes:
+    """Run a command and return what it prints. Raises OSError. What it says on stderr is discarded: it may quote."""
+    nowhere = asyncio.subprocess.DEVNULL
+    child = await asyncio.create_subprocess_exec(
+        *argv, stdin=nowhere, stdout=asyncio.subprocess.PIPE, stderr=nowhere, start_new_session=True
+    )
+    assert child.stdout is not None  # noqa: S101  a pipe
+    try:
+        async with asyncio.timeout(COMMAND_SECONDS):
+            printed = b""
+            while (piece := await child.stdout.read(_MOST_OUTPUT)) and len(printed) <= _MOST_OUTPUT:
+                printed += piece
+            code = await child.wait() if len(printed) <= _MOST_OUTPUT else None
+    except TimeoutError:
+        raise OSError(f"{argv[0]} has not ended within {COMMAND_SECONDS:g} s") from None
+    finally:
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    if code is None:
+        raise OSError(f"{argv[0]} printed more than {_MOST_OUTPUT} bytes")
+    if code:
+        raise OSError(f"{argv[0]} ended with the exit code {code}")
+    return printed

@@ -1,0 +1,107 @@
+"""Tokens by OAuth 2 client credentials (RFC 6749, 4.4), kept until shortly before they expire."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from agent_common.clock import Clock
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json
+from agent_common.net import HttpExchange
+from agent_common.protocol import is_object
+
+from .catalog import OAuthCredential, Service
+from .connection import ServiceConnector, as_service_failure
+from .errors import ServiceFailed
+
+_LIMITS = JsonLimits(max_bytes=64 * 1024)
+_SECONDS = 30.0
+"""Longest time until there is a token."""
+_DEFAULT_SECONDS, _LONGEST_SECONDS = 300.0, 86_400.0
+"""Seconds that a token is used whose life is not said, and at most."""
+_MARGIN = 30.0
+"""Seconds before its end at which a token is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    value: str
+    until: float
+    """Monotonic time."""
+
+
+class OAuthTokens:
+    """The tokens of all services. One request for a token runs at a time for each."""
+
+    def __init__(self, connector: ServiceConnector, clock: Clock) -> None:
+        self._connector, self._clock = connector, clock
+        self._tokens: dict[str, _Token] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def get(self, service: Service, credential: OAuthCredential, secret: str) -> str:
+        """Return a token for the service. Raises ServiceFailed."""
+        async with self._locks.setdefault(service.name, asyncio.Lock()):
+            token = self._tokens.get(service.name)
+            if token is None or token.until <= self._clock.monotonic():
+                token = await self._fetch(service, credential, secret)
+                self._tokens[service.name] = token
+            return token.value
+
+    def forget(self, service: Service) -> None:
+        """Have the next call fetch a new token."""
+        self._tokens.pop(service.name, None)
+
+    async def _fetch(self, service: Service, credential: OAuthCredential, secret: str) -> _Token:
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(_SECONDS):
+                status, content = await self._post(service, credential, secret)
+        except TimeoutError:
+            raise ServiceFailed(f"the token server of {service.name} does not answer", code="service_timeout") from None
+        try:
+            answer = read_json(content, _LIMITS)
+        except JsonRefused:
+            answer = None
+        token = answer.get("access_token") if is_object(answer) else None
+        if status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            text = f"the token server of {service.name} answered {status} without a token; see its credential"
+            raise ServiceFailed(text, code="service_auth")  # what it says is not quoted: it may repeat the secret
+        lasts = answer.get("expires_in") if is_object(answer) else None
+        seconds = min(float(lasts), _LONGEST_SECONDS) if isinstance(lasts, int | float) else _DEFAULT_SECONDS
+        return _Token(token, began + max(0.0, seconds - _MARGIN))
+
+    async def _post(self, service: Service, credential: OAuthCredential, secret: str) -> tuple[int, bytes]:
+        url = credential.token_url
+        body, authorization = _request(credential, secret)
+        fields = {
+            "host": url.authority,
+            "content-type": "application/x-www-form-urlencoded",
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            "content-length": str(len(body)),
+            "connection": "close",
+            **authorization,
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        request = f"POST {url.target} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body
+        async with self._connector.open(url, private=service.private) as stream:
+            with as_service_failure(url):
+                exchange = HttpExchange(stream, url.host, _SECONDS)
+                await exchange.send(request)
+                content = bytearray()
+                async for piece in exchange.read():
+                    content += piece
+                    if len(content) > _LIMITS.max_bytes:
+                        break
+        return exchange.status, bytes(content)
+
+
+def _request(credential: OAuthCredential, secret: str) -> tuple[bytes, dict[str, str]]:
+    """Return the body, and the header with the client's secret if it is not in the body."""
+    form = {"grant_type": "client_credentials"} | ({"scope": credential.scope} if credential.scope else {})
+    if credential.in_body:
+        return urlencode({**form, "client_id": credential.client_id, "client_secret": secret}).encode("ascii"), {}
+    pair = f"{quote(credential.client_id, safe='')}:{quote(secret, safe='')}"
+    return urlencode(form).encode("ascii"), {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}

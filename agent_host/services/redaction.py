@@ -1,0 +1,167 @@
+"""Takes secrets out of answers: as they are, encoded as in URLs, JSON, HTML, hex and Base64, and split over pieces.
+
+Each character of a form may be written in several ways, so that `a%62\\u0063` is found for `abc`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+MARK = b"[redacted]"
+_MIN_BASE64 = 6
+"""Characters of Base64 that are left of a secret when those that depend on its neighbours are taken away."""
+_BREAKS = (b"", b"\n", b"\r\n", b"\\n", b"\\r\\n", b"%0A", b"%0D%0A", b"%0a", b"%0d%0a")
+"""What may stand between two characters of Base64 that is broken into lines."""
+_ENTITIES = {"&": b"amp", "<": b"lt", ">": b"gt", '"': b"quot", "'": b"apos"}
+Options = tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One way to write a secret."""
+
+    characters: tuple[Options, ...]
+    """Of each character the byte strings that may stand for it."""
+    ignore_case: bool
+
+    def source(self) -> bytes:
+        """Return it as the source of a pattern, with the longest options first."""
+        groups = (b"|".join(re.escape(one) for one in sorted(some, key=len, reverse=True)) for some in self.characters)
+        row = b"".join(b"(?:%b)" % group for group in groups)
+        return (b"(?i:%b)" if self.ignore_case else b"(?:%b)") % row
+
+    @property
+    def longest(self) -> int:
+        return sum(max(map(len, options)) for options in self.characters)
+
+    def may_begin(self, text: bytes) -> bool:
+        """Whether the text is the beginning of this form, so that the rest of it may follow."""
+        text = text.lower() if self.ignore_case else text
+        reached = {0}
+        for options in self.characters:
+            following: set[int] = set()
+            for option in (one.lower() for one in options) if self.ignore_case else options:
+                if any(option.startswith(text[at:]) for at in reached):
+                    return True
+                following |= {at + len(option) for at in reached if text.startswith(option, at)}
+            if not following:
+                return False
+            reached = following
+        return False
+
+
+class Redactor:
+    """Finds some secrets."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._forms = [form for secret in secrets if secret for form in _forms(secret)]
+        self._pattern = re.compile(b"|".join(form.source() for form in self._forms)) if self._forms else None
+        self.longest = max((form.longest for form in self._forms), default=0)
+        self._beginning = _first_bytes(self._forms)
+
+    def redact(self, data: bytes) -> bytes:
+        """Return the data without the secrets."""
+        return self._pattern.sub(MARK, data) if self._pattern is not None else data
+
+    def split(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return the data without the secrets as far as that is certain, and the rest, in which one may have begun."""
+        if self._pattern is None:
+            return data, b""
+        done, at = bytearray(), 0
+        held_from = self._held_from(data)
+        for found in self._pattern.finditer(data):
+            if found.start() >= held_from:
+                break
+            done += data[at : found.start()] + MARK
+            at = found.end()
+        end = max(at, held_from)
+        return bytes(done + data[at:end]), data[end:]
+
+    def _held_from(self, data: bytes) -> int:
+        """Return where the first form begins that the end of the data may have cut off."""
+        for start in self._beginning.finditer(data, max(0, len(data) - self.longest + 1)):
+            rest = data[start.start() :]
+            if any(form.may_begin(rest) for form in self._forms):
+                return start.start()
+        return len(data)
+
+
+class StreamRedactor:
+    """Takes secrets out of a stream, also those that two pieces share. Only what may be the beginning of one waits."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor, self._held = redactor, b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return what can be passed on."""
+        done, self._held = self._redactor.split(self._held + piece)
+        return done
+
+    def finish(self) -> bytes:
+        """Return the rest, at the end of the stream."""
+        rest, self._held = self._redactor.redact(self._held), b""
+        return rest
+
+
+def _first_bytes(forms: Sequence[_Form]) -> re.Pattern[bytes]:
+    """Return a pattern for the bytes with which a form can begin."""
+    if not forms:
+        return re.compile(b"(?!)")
+    first = {option[:1] for form in forms for option in form.characters[0]}
+    both = {case for byte in first for case in (byte.lower(), byte.upper())}
+    return re.compile(b"[%b]" % b"".join(re.escape(byte) for byte in sorted(both)))
+
+
+def _forms(secret: str) -> Iterable[_Form]:
+    data = secret.encode("utf-8")
+    yield _Form(tuple(map(_character, secret)), ignore_case=True)
+    yield _Form(tuple((b"%02x" % byte,) for byte in data), ignore_case=True)
+    for offset in range(3):
+        row = _base64_row(data, offset)
+        if len(row) >= _MIN_BASE64:
+            characters = chain.from_iterable((_base64_character(one), _BREAKS) for one in row)
+            yield _Form(tuple(characters)[:-1], ignore_case=False)
+
+
+def _character(character: str) -> Options:
+    """Return the forms of one character of a text. Patterns ignore the case of ASCII alone."""
+    cases = dict.fromkeys((character, character.lower(), character.upper()))
+    return tuple(dict.fromkeys(form for one in cases if len(one) == 1 for form in _character_forms(one)))
+
+
+def _character_forms(character: str) -> Iterable[bytes]:
+    encoded, code = character.encode("utf-8"), ord(character)
+    percent = b"".join(b"%%%02x" % byte for byte in encoded)
+    units = character.encode("utf-16-be")
+    escaped = b"".join(b"\\u%02x%02x" % (units[at], units[at + 1]) for at in range(0, len(units), 2))
+    yield from (encoded, percent, percent.replace(b"%", b"%25"), escaped, b"\\" + escaped)
+    yield from (b"\\" * count + encoded for count in (1, 2, 3))  # in JSON, and in JSON inside JSON
+    yield from (b"&#%d;" % code, b"&#0%d;" % code, b"&#x%x;" % code, b"&#x0%x;" % code)
+    if code < 256:
+        yield b"\\x%02x" % code
+    if character in _ENTITIES:
+        yield b"&%b;" % _ENTITIES[character]
+    if character == " ":
+        yield b"+"
+
+
+def _base64_row(data: bytes, offset: int) -> bytes:
+    """Return the characters of Base64 that the secret alone decides, `offset` bytes behind the beginning of a group."""
+    encoded = base64.b64encode(b"\0" * offset + data)
+    first = -(-offset * 8 // 6)
+    last = (offset + len(data)) * 8 // 6
+    return encoded[first:last]
+
+
+def _base64_character(code: int) -> Options:
+    """Return the forms to write one character of Base64, of the alphabet for URLs too."""
+    one = bytes((code,))
+    if one == b"+":
+        return b"+", b"-", b"%2B", b"%2b", b"\\u002b", b"\\u002B"
+    if one == b"/":
+        return b"/", b"_", b"%2F", b"%2f", b"\\/"
+    return (one,)

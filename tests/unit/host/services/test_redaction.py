@@ -1,0 +1,88 @@
+"""Secrets are taken out of answers in whatever form and in whatever pieces they come, and nothing else is."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_host.services.redaction import MARK, Redactor, StreamRedactor
+
+SECRET = 'p/ss+w"rd=&<7é'
+RAW = SECRET.encode()
+TEXTS = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=["Cs"]), min_size=8, max_size=60
+)
+
+
+def redact(data: bytes, secret: str = SECRET) -> bytes:
+    return Redactor((secret,)).redact(data)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        RAW,
+        json.dumps(SECRET)[1:-1].encode(),
+        json.dumps(SECRET, ensure_ascii=False)[1:-1].encode(),
+        json.dumps(json.dumps(SECRET, ensure_ascii=False), ensure_ascii=False)[3:-3].encode(),
+        quote(SECRET, safe="").encode(),
+        quote(SECRET, safe="/+=&").encode(),
+        quote(quote(SECRET, safe="")).encode(),
+        quote(SECRET, safe="").lower().encode(),
+        SECRET.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;").encode(),
+        b"".join(b"&#x%x;" % ord(one) for one in SECRET),
+        RAW.hex().encode(),
+        RAW.hex().upper().encode(),
+        base64.b64encode(RAW),
+        base64.urlsafe_b64encode(RAW).rstrip(b"="),
+        SECRET.upper().encode(),
+        SECRET.replace("/", "\\/").encode(),
+    ],
+)
+def test_every_form_is_found_and_what_is_beside_it_stays(form: bytes) -> None:
+    found = redact(b"before " + form + b" after")
+    assert found.startswith(b"before " + MARK)
+    assert found.endswith(b" after")
+    assert len(found) <= len(b"before " + MARK + b" after") + 3  # of Base64 the last character and its padding
+
+
+@pytest.mark.parametrize("before", range(7))
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+def test_base64_of_more_than_the_secret_has_none_of_it(before: int, encode: object) -> None:
+    data = b"ab:cdefgh"[:before] + RAW + b"tail"
+    found = redact(encode(data))  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
+    assert MARK in found
+    left = found.replace(MARK, b"")
+    assert len(left) <= -(-before * 8 // 6) + 9
+
+
+def test_other_texts_stay_as_they_are() -> None:
+    text = b'a page with p/ss and w"rd and 70 2f, and cGFzcw== and %70%2f, but no secret ' * 20
+    assert redact(text) == text
+    assert Redactor(()).redact(text) == text
+
+
+@given(secret=TEXTS, before=st.binary(max_size=40), after=st.binary(max_size=40), cut=st.integers(1, 7))
+def test_pieces_hide_nothing(secret: str, before: bytes, after: bytes, cut: int) -> None:
+    raw = secret.encode()
+    data = before + raw + after + quote(secret).encode() + after + base64.b64encode(b"x" + raw)
+    redactor = Redactor((secret,))
+    stream = StreamRedactor(redactor)
+    pieces = [stream.feed(data[at : at + cut]) for at in range(0, len(data), cut)]
+    found = b"".join(pieces) + stream.finish()
+    assert found == redactor.redact(data)
+    assert raw not in found
+
+
+def test_only_what_may_be_a_secret_waits() -> None:
+    stream = StreamRedactor(Redactor(("secret-value-1",)))
+    assert stream.feed(b"data: one\n\n") == b"data: one\n\n"
+    assert stream.feed(b"data: secret-va") == b"data: "
+    assert stream.feed(b"lid\n") == b"secret-valid\n"
+    assert stream.feed(b"se%63ret-value-1.") == MARK + b"."
+    assert (stream.feed(b"secret-value-"), stream.finish()) == (b"", b"secret-value-")
