@@ -22,10 +22,22 @@ MADE_WHILE_RUNNING = {
     "agent_common/profiles/table.py entry.model": "texts of this file",
     "agent_common/protocol/authority/globs.py piece": "a glob that is compiled piece by piece, without a repeat in one",
     "agent_common/completions/overflow.py wording.replace('#', '(\\\\d[\\\\d,]{0,14})')": "texts of this file",
+    "agent_host/services/paths.py ''.join((forms.get(part) or re.escape(part) for part in part": (
+        "the operator's own globs, on a bounded path"
+    ),
+    "agent_host/services/redaction.py b'[%b]' % b''.join((re.escape(byte) for byte in sorted(both)": "one byte",
+    "agent_host/services/redaction.py b'|'.join((form.source() for form in self._forms))": "the operator's own secrets",
     "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
     "agent_runtime/tools/files/search_worker.py '|'.join(map(fnmatch.translate, patterns))": (
         "the model's own glob, in a process with a deadline"
+    ),
+    **dict.fromkeys(
+        (
+            f"agent_runtime/tools/files/replacement.py {text}"
+            for text in ("found", "match", "_pattern(clusters[:middle])")
+        ),
+        "the signs of the text to replace, one after the other, without a repeat",
     ),
     "agent_runtime/tools/shell/allow_reader.py found": "the literal end of a here-document",
     "agent_runtime/tools/shell/deny_reader.py found": "the literal end of a here-document",

@@ -39,7 +39,7 @@ async def watch(folder: Path, on_change: Callable[[], Awaitable[None]], stop: as
 
 async def _watch_until_replaced(folder: Path, on_change: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
     """Watch until the folder is replaced or gone."""
-    from watchfiles import awatch
+    from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  a path may be of any kind there
 
     began = await asyncio.to_thread(_inode, folder)
     if began is None:

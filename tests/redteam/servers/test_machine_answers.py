@@ -15,8 +15,8 @@ from agent_host.access import TokenStore
 from agent_host.access.tokens import digest
 from agent_host.database import open_database
 from agent_host.fleet import Fleet, LaunchRequest, Workspaces
+from agent_host.fleet.console import Console
 from agent_host.fleet.machine import (
-    Console,
     HostSockets,
     MachineRecord,
     MachineRuntime,

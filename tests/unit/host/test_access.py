@@ -181,19 +181,25 @@ async def test_a_deleted_workspace_is_lost_to_the_token_of_several_at_once(
         await guard.identify(f"Bearer {token}", scoped=True)
 
 
-async def test_the_operators_token_is_made_once_and_replaced_on_demand(store: TokenStore, clock: ManualClock) -> None:
-    first = await store.ensure_operator_token()
-    assert first is not None
-    assert await store.ensure_operator_token() is None
+async def test_the_operators_token_is_made_once_and_replaced_on_demand(
+    store: TokenStore, clock: ManualClock, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokens" / "operator"
+    first = await store.ensure_operator_token(path)
+    assert first == path.read_text().strip()
+    assert (path.stat().st_mode & 0o777) == 0o600
+    assert await store.ensure_operator_token(path) is None
     assert (await AccessGuard(store, clock).identify(f"Bearer {first}")).is_operator
     second = await store.mint("operator", "manual")
     assert await who(AccessGuard(store, clock), second) == "operator"
     with pytest.raises(Unauthorized):
-        await who(AccessGuard(store, clock), first)
+        await who(AccessGuard(store, clock), str(first))
 
 
-async def test_a_token_from_the_settings_is_the_only_one_of_the_operator(store: TokenStore, clock: ManualClock) -> None:
-    made = await store.ensure_operator_token()
+async def test_a_token_from_the_settings_is_the_only_one_of_the_operator(
+    store: TokenStore, clock: ManualClock, tmp_path: Path
+) -> None:
+    made = await store.ensure_operator_token(tmp_path / "operator")
     guard = AccessGuard(store, clock, "from-settings")
     assert await who(guard, "from-settings") == "operator"
     with pytest.raises(Unauthorized):

@@ -82,11 +82,9 @@ def test_a_wrong_assignment_is_refused_by_field(body: dict[str, Any], field: str
     assert {".".join(map(str, one["loc"])) for one in caught.value.errors()} == {field}
 
 
-def test_missing_fields_are_all_named() -> None:
-    with pytest.raises(ValidationError) as caught:
+def test_what_says_nothing_to_do_is_told_what_is_missing() -> None:
+    with pytest.raises(ValidationError, match="give an objective, or input_data"):
         TaskAssignment.model_validate_json("{}")
-    names = {one["loc"][0] for one in caught.value.errors()}
-    assert names == {"workflow_id", "step_id", "task_type", "input_data"}
 
 
 def test_an_assignment_gets_an_id_of_its_own() -> None:
