@@ -29,15 +29,11 @@ MADE_WHILE_RUNNING = {
     "agent_host/services/redaction.py b'|'.join((form.source() for form in self._forms))": "the operator's own secrets",
     "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
+    "agent_runtime/tools/files/replacement.py begins": "a few literal characters, without a repeat",
+    "agent_runtime/tools/files/replacement.py found": "literal characters without a repeat, at most MAX_WORK in all",
+    "agent_runtime/tools/files/replacement.py match": "one literal character, in its forms",
     "agent_runtime/tools/files/search_worker.py '|'.join(map(fnmatch.translate, patterns))": (
         "the model's own glob, in a process with a deadline"
-    ),
-    **dict.fromkeys(
-        (
-            f"agent_runtime/tools/files/replacement.py {text}"
-            for text in ("found", "match", "_pattern(clusters[:middle])")
-        ),
-        "the signs of the text to replace, one after the other, without a repeat",
     ),
     "agent_runtime/tools/shell/allow_reader.py found": "the literal end of a here-document",
     "agent_runtime/tools/shell/deny_reader.py found": "the literal end of a here-document",

@@ -91,8 +91,8 @@ def _branch(schema: Schema, kind: str) -> Schema:
         branches: Any = schema.get(word)
         if isinstance(branches, list):
             inner = [cast("Schema", one) for one in cast("list[Any]", branches) if isinstance(one, Mapping)]
-            matching = [one for one in inner if kind in types_of(one)]
-            return matching[0] if len(matching) == 1 else {}
+            suitable = [one for one in inner if kind in types_of(one)]
+            return suitable[0] if len(suitable) == 1 else {}
     return schema
 
 

@@ -19,6 +19,10 @@ from ...errors import ToolFailure
 
 MAX_TOLERANT = 20_000
 """Characters of a text that is looked for in other forms; of a longer one only the line ends may differ."""
+MAX_WORK = 30_000_000
+"""Characters of the text times those of the file, which is what looking for it in other forms costs at worst."""
+MAX_CANDIDATES = 10
+"""Places of the file at which it is looked how far the text agrees."""
 MAX_COMPARED = 4_000
 """Characters of old and new text that are compared one by one, which takes the square of their number."""
 MAX_LINES_NAMED = 8
@@ -82,9 +86,9 @@ def _find(data: bytes, old: str, new: str) -> tuple[list[tuple[int, int]], str, 
     for line_end in (b"\r\n", b"\n", b"\r"):
         if "\n" in plain and (written := _encode(plain).replace(b"\n", line_end)) in data:
             return _spans(data, written), old, new
-    if len(plain) > MAX_TOLERANT:
-        return [], old, new
     text = _decode(data)
+    if len(plain) > MAX_TOLERANT or len(plain) * len(text) > MAX_WORK:
+        return [], old, new
     found = [one.span() for one in re.finditer(_pattern(_clusters(plain)), text)]
     return _byte_spans(text, found), old, new
 
@@ -191,19 +195,26 @@ def _difference(data: bytes, old: str) -> str:
     """Return what to do about a text that is not in the file: the place where it begins to differ, if there is one."""
     advice = "read it and copy the exact text"
     clusters, text = _clusters(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
-    low, high = 0, len(clusters) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if re.search(_pattern(clusters[:middle]), text) else (low, middle - 1)
-    if low < MIN_PREFIX:
+    begins = islice(re.finditer(_pattern(clusters[:MIN_PREFIX]), text), MAX_CANDIDATES)
+    agreed, end = max((_agreement(clusters, text, one.start()) for one in begins), default=(0, 0))
+    if not MIN_PREFIX <= agreed < len(clusters):
         return advice
-    found = re.search(_pattern(clusters[:low]), text)
-    assert found is not None  # noqa: S101  the search above ended there
-    line = len(re.findall(_LINE_END, text[: found.end()])) + 1
-    theirs = text[found.end() : found.end() + 1]
+    line = len(re.findall(_LINE_END, text[:end])) + 1
+    theirs = text[end : end + 1]
     there = _named(theirs) if theirs else "its end"
-    where = f"its first {low} characters are, up to line {line}"
-    return f"{where}: there the file has {there}, and old_string {_named(clusters[low])}; {advice}"
+    where = f"its first {agreed} characters are, up to line {line}"
+    return f"{where}: there the file has {there}, and old_string {_named(clusters[agreed])}; {advice}"
+
+
+def _agreement(clusters: Sequence[str], text: str, start: int) -> tuple[int, int]:
+    """Return how many of the characters stand at a place, and where they end there."""
+    at = start
+    for number, cluster in enumerate(clusters):
+        found = re.compile(_form(cluster)).match(text, at)
+        if found is None:
+            return number, at
+        at = found.end()
+    return len(clusters), at
 
 
 def _named(cluster: str) -> str:
