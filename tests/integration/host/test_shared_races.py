@@ -1,0 +1,158 @@
+"""Eight processes write, claim and publish while the host is killed: nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ports import free_port
+from tests.unit.host.postgresql import new_database, postgresql
+
+from .live import OPERATOR, PATIENCE, Host
+from .members import make_member
+
+AGENTS, ROUNDS, KILLS = 8, 15, 4
+GIVE_UP_SECONDS = 500.0
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Generator[str | None]:
+    """The URL of a database; None: the host's own."""
+    if request.param == "sqlite":
+        yield None
+        return
+    with postgresql() as server:
+        yield new_database(server, "races")
+
+
+class Follower:
+    """Watches from the first event on, over all lives of the host, and takes each up where it was."""
+
+    def __init__(self, url: str, path: str) -> None:
+        self.ids: list[int] = []
+        self.kinds: set[str] = set()
+        self._path, self._done = path, threading.Event()
+        self._client = httpx.Client(
+            base_url=url,
+            trust_env=False,
+            headers={"authorization": f"Bearer {OPERATOR}", "accept": "text/event-stream"},
+            timeout=5,
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait_for(self, last: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self.ids or self.ids[-1] < last:
+            assert time.monotonic() < deadline, f"{self._path}: {self.ids[-1:]} of {last}"
+            time.sleep(0.05)
+        self._done.set()
+        self._thread.join(PATIENCE)
+        self._client.close()
+
+    def _run(self) -> None:
+        while not self._done.is_set():
+            try:
+                self._follow()
+            except httpx.TransportError:
+                time.sleep(0.05)
+
+    def _follow(self) -> None:
+        last = str(self.ids[-1] if self.ids else 0)
+        with self._client.stream("GET", self._path, headers={"last-event-id": last}) as reply:
+            number, kind = 0, ""
+            for line in reply.iter_lines():
+                if line.startswith("id: "):
+                    number = int(line[4:])
+                elif line.startswith("event: "):
+                    kind = line[7:]
+                elif line.startswith("data: "):
+                    self.ids.append(number)
+                    self.kinds.add(kind)
+
+
+def history(operator: httpx.Client) -> list[dict[str, Any]]:
+    """All changes of the counter, the oldest first."""
+    found: list[dict[str, Any]] = []
+    after: str | None = None
+    while True:
+        more = {} if after is None else {"after": after}
+        page = operator.get("/blackboard/counter/history", params={"limit": 1000, **more}).json()
+        found += page["entries"]
+        if (after := page.get("next")) is None:
+            return found[::-1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_eight_agents_race_while_the_host_is_killed(tmp_path: Path, database: str | None) -> None:
+    settings = {"MESH_PORT": free_port(), "MESH_LISTENER_URL": "off"}  # the same port in all lives
+    with Host(tmp_path / "data", **settings, **({"MESH_DATABASE_URL": database} if database else {})) as host:
+        race(host)
+
+
+def race(host: Host) -> None:
+    assert host.operator.put("/blackboard/counter", json={"value": {"n": 0, "of": "start"}}).status_code == 201
+    for job in range(ROUNDS):
+        assert host.operator.put(f"/blackboard/job/{job}", json={"value": job}).status_code == 201
+    tokens = [make_member(host, f"agent-{number}") for number in range(AGENTS)]
+    board, topic = Follower(host.url, "/blackboard/watch"), Follower(host.url, "/topics/race")
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.host.racer", host.url, token, f"agent-{number}", str(ROUNDS)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number, token in enumerate(tokens)
+    ]
+    try:
+        for kill in range(1, KILLS + 1):
+            wait_for_version(host, AGENTS * ROUNDS * kill // (KILLS + 1))
+            os.kill(host.process.pid, signal.SIGKILL)
+            host.start()
+        answers = [json.loads(racer.communicate(timeout=GIVE_UP_SECONDS)[0]) for racer in racers]
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.wait()
+    check(host, answers, board, topic)
+
+
+def wait_for_version(host: Host, version: int) -> None:
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while host.operator.get("/blackboard/counter").json()["version"] < version:
+        assert time.monotonic() < deadline, "the agents write no more"
+        time.sleep(0.02)
+
+
+def check(host: Host, answers: list[dict[str, list[Any]]], board: Follower, topic: Follower) -> None:
+    changes = history(host.operator)
+    assert [one["version"] for one in changes] == list(range(1, len(changes) + 1))
+    assert [one["value"]["n"] for one in changes] == list(range(len(changes))), "an update was lost"
+    written = [one["value"]["of"] for one in changes]
+    answered = [name for answer in answers for name in answer["writes"]]
+    assert len(set(written)) == len(written)
+    assert set(answered) <= set(written), "what was answered is there"
+    assert sorted(job for answer in answers for job in answer["claims"]) == list(range(ROUNDS)), "one winner each"
+    page = host.operator.get("/topics/race", params={"limit": 1000}).json()["messages"]
+    assert [one["seq"] for one in page] == list(range(1, AGENTS * ROUNDS + 1))
+    assert {one["id"] for one in page} == {name for answer in answers for name in answer["messages"]}
+    newest = int(host.operator.get("/blackboard").headers["last-event-id"])
+    assert newest == len(changes) + ROUNDS
+    for follower, last in ((board, newest), (topic, AGENTS * ROUNDS)):
+        follower.wait_for(last)
+        assert follower.ids == list(range(1, last + 1)), "a gap, or out of order"
+    assert (board.kinds, topic.kinds) == ({"put"}, {"message"})
