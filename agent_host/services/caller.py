@@ -93,7 +93,7 @@ class ServiceAnswer:
             given["location"] = self._own_location(given["location"])
         elif "location" in given and self.status != 201:
             del given["location"]
-        kept = [(name, value) for name, value in answer_headers(given) if redact(name) == name]
+        kept = [(name, redact(value)) for name, value in answer_headers(given) if redact(name) == name]
         return [*kept, (b"x-mesh-service", self._request.service.name.encode("ascii"))]
 
     async def body(self) -> AsyncIterator[bytes]:
