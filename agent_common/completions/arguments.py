@@ -11,7 +11,9 @@ from ..protocol import is_object
 
 MAX_MENDED = 4 * 1024 * 1024
 """Characters; longer arguments are refused as they are."""
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
+"""A string, or what begins as one and has no end: matched up to the end of the text, or each quote in it would be tried
+as another beginning."""
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
 ARGUMENT_LIMITS = JsonLimits(max_bytes=4 * MAX_MENDED, max_values=50_000, refuse_ambiguous=False)
 
@@ -50,6 +52,8 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
 
 
 def _mended_string(found: re.Match[str]) -> str:
+    if not found[2]:
+        return found[0]
     return '"' + _WRONG_ESCAPE.sub(lambda one: one[0] if one[1] else "\\\\" + (one[2] or ""), found[1]) + '"'
 
 

@@ -7,6 +7,7 @@ call is held back to the end of the answer (`written_calls`). A tag inside the t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 from typing import Literal
 
@@ -27,6 +28,12 @@ UNOPENED_CLOSINGS = ("</think>", "</thinking>", "</seed:think>", "[/THINK]", "\u
 """Ends that are believed without a beginning."""
 MAX_HELD = 256 * 1024
 """Characters of a written call that are held back."""
+MAX_BLANKS = 16 * 1024
+"""Characters that are held back because nothing visible has come yet."""
+MAX_BLOCKS = 64
+"""Blocks of reasoning, one behind the other; what comes after so many is text."""
+_UNOPENED_CLOSING = re.compile("|".join(map(re.escape, UNOPENED_CLOSINGS)))
+_OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
 _BEGINNINGS = (*TAGS, *NOTATIONS)
 _LONGEST = max(map(len, _BEGINNINGS))
 _LONGEST_END = max(map(len, TAGS.values()))
@@ -48,7 +55,12 @@ class TextChannel:
         self._held = ""
         """What cannot be told yet: blanks and a part of a tag."""
         self._spoken: list[str] = []
+        self._quotes = _Quotes()
+        """What the first `_quotes_read` pieces of `_spoken` say of quoting."""
+        self._quotes_read = 0
         self._thought: list[str] = []
+        self._blocks = 0
+        """Blocks of reasoning that have ended."""
         self._may_close_unopened = not thinking
         self._unopened = thinking
         self.thought_before_text = False
@@ -103,7 +115,8 @@ class TextChannel:
     def _begin(self, piece: str) -> str:
         """Decide what the answer begins with. Returns what is left to read."""
         begun = piece.lstrip()
-        if not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings)):
+        may_begin = not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
+        if may_begin and len(piece) < MAX_BLANKS:
             self._held = piece
             return ""
         for tag, end in TAGS.items():
@@ -125,7 +138,8 @@ class TextChannel:
         if closings:
             at, end = min(closings)
             yield from self._reason(piece[:at].rstrip())
-            self._state = "start"
+            self._blocks += 1
+            self._state = "start" if self._blocks < MAX_BLOCKS else "text"
             self.thought_before_text, self._unopened = self.thought_before_text or self._unopened, False
             return piece[at + len(end) :]
         cut = _safe_length(piece, self._closings)
@@ -142,23 +156,32 @@ class TextChannel:
 
     def _text(self, piece: str) -> Reading:
         if self._may_close_unopened:
-            closings = [(at, end) for end in UNOPENED_CLOSINGS if (at := piece.find(end)) >= 0]
-            if closings:
-                at, end = min(closings)
-                before = "".join(self._spoken) + piece[:at]
-                if not _quoted(before, end):
-                    yield from self._say(piece[:at])
+            after = 0
+            for closing in _UNOPENED_CLOSING.finditer(piece):
+                self._read_quotes(piece[after : closing.start()])
+                after = closing.start()
+                if not self._quotes.around(closing[0]):
+                    yield from self._say(piece[:after])
                     yield TextWasReasoning()
                     self._thought, self._spoken = self._spoken, []
                     self._state, self._may_close_unopened, self.thought_before_text = "start", False, True
-                    return piece[at + len(end) :]
-                yield from self._say(piece[: at + len(end)])
-                return piece[at + len(end) :]
+                    return piece[closing.end() :]
             cut = _safe_length(piece, UNOPENED_CLOSINGS)
             self._held = piece[cut:]
             piece = piece[:cut]
+            self._read_quotes(piece[after:])
+            yield from self._say(piece)
+            self._quotes_read = len(self._spoken)
+            return ""
         yield from self._say(piece)
         return ""
+
+    def _read_quotes(self, text: str) -> None:
+        """Go on with what was said since, and this text behind it. Each is read once, however many ends come."""
+        for piece in self._spoken[self._quotes_read :]:
+            self._quotes.read(piece)
+        self._quotes_read = len(self._spoken)
+        self._quotes.read(text)
 
     def _say(self, text: str) -> Iterator[TextEvent]:
         if text:
@@ -179,7 +202,21 @@ def _safe_length(text: str, closings: tuple[str, ...]) -> int:
     return len(text)
 
 
-def _quoted(before: str, end: str) -> bool:
-    """Whether an end of reasoning is only spoken of: in code, or behind a beginning in the same text."""
-    opening = end.replace("/", "", 1)
-    return before.count("`") % 2 == 1 or opening in before
+class _Quotes:
+    """What a text so far says of quoting: an end of reasoning is only spoken of in code, or behind a beginning."""
+
+    def __init__(self) -> None:
+        self._in_code = False
+        self._opened: set[str] = set()
+        self._tail = ""
+
+    def read(self, text: str) -> None:
+        """Go on with the next piece of the text."""
+        self._in_code ^= text.count("`") % 2 == 1
+        seen = self._tail + text
+        self._opened.update(opening for opening in _OPENINGS if opening in seen)
+        self._tail = seen[-_LONGEST_END:]
+
+    def around(self, closing: str) -> bool:
+        """Whether an end of reasoning that comes next is quoted."""
+        return self._in_code or closing.replace("/", "", 1) in self._opened

@@ -21,20 +21,25 @@ NOTATIONS = (
 )
 """What such a text begins with."""
 _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
+# Possessive throughout: the text is the model's own, and what could match in many ways would be tried in all of them.
 _NAMED = re.compile(
-    r"<\|tool_call_begin\|>\s*(?P<kimi>[^<]+?)\s*<\|tool_call_argument_begin\|>"
-    r"|<function=(?P<llama>[^>={\s]+)[>=]?"
-    r"|commentary\s+to=(?P<harmony>[\w.\-]+)[^{]*?(?=\{)"
-    r"|\[TOOL_CALLS\]\s*(?P<mistral>[\w.\-]+)\s*(?:\[CALL_ID\]\w+)?\[ARGS\]"
-    r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?(?P<deepseek>[\w.\-]+)"
-    r"(?:<\uff5ctool\u2581sep\uff5c>)?[^{]*?(?=\{)"
-    r"|<invoke name=\"(?P<invoke>[^\"]+)\">"
-    r"|<tool_call>\s*(?P<glm>[\w.\-]+)\s*(?=<arg_key>)"
+    r"<\|tool_call_begin\|>(?P<kimi>[^<]++)<\|tool_call_argument_begin\|>"
+    r"|<function=(?P<llama>[^>={\s]++)[>=]?"
+    r"|commentary\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
+    r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+\[ARGS\]"
+    r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
+    r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
+    r"|<invoke name=\"(?P<invoke>[^\"]++)\">"
+    r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>)"
 )
 """A name that stands before its arguments."""
 _PARAMETERS = (
-    re.compile(r"\s*<parameter(?:=|\s+name=\")(?P<name>[^>\"]+)\"?[^>]*>\n?(?P<value>.*?)\n?</parameter>", re.DOTALL),
-    re.compile(r"\s*<arg_key>(?P<name>.*?)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL),
+    re.compile(
+        r"\s*+<parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+[^>]*+>\n?+(?P<value>.*?)\n?</parameter>", re.DOTALL
+    ),
+    re.compile(
+        r"\s*+<arg_key>(?P<name>(?:(?!</arg_key>).)*+)</arg_key>\s*+<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL
+    ),
 )
 _GLUE = re.compile(
     r"(?:\s|</?tool_calls?>|</?function(?:_calls)?>|</invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
@@ -63,7 +68,7 @@ def _calls(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
         if named := _NAMED.match(text, at):
-            name = next(filter(None, named.groups()))
+            name = next(filter(None, named.groups())).strip()
             arguments, at = _arguments(text, named.end())
             yield clean_name(name), json.dumps(arguments)
         elif glue := _GLUE.match(text, at):

@@ -33,7 +33,7 @@ def grows(pattern: str | bytes, flags: int = 0, how: str = "sub") -> str | None:
     if how == "fullmatch":
         parts = [*parts, (c.AT, c.AT_END_STRING)]
     with _deep_recursion():
-        for prefix, pump in dict.fromkeys(_attacks(parts, flags)):
+        for prefix, pump in dict.fromkeys(attack for one in _ways(parts) for attack in _attacks(one, flags)):
             if any(_is_costly(parts, flags, how, prefix, pump, end) for end in _ENDS):
                 return prefix + pump
     return None
@@ -62,6 +62,15 @@ def _steps(parts: list[Any], flags: int, how: str, text: str) -> int:
     matcher = Matcher(text)
     matcher.scan(parts, flags, all_matches=how != "search")
     return matcher.steps
+
+
+def _ways(parts: list[Any]) -> Iterator[list[Any]]:
+    """Yield the parts, and where they have alternatives on the outermost level, the parts with each one alone."""
+    yield parts
+    for at, (kind, about) in enumerate(parts):
+        if kind is c.BRANCH:
+            for one in about[1]:
+                yield [*parts[:at], *one, *parts[at + 1 :]]
 
 
 def _endless(parts: Any) -> Iterator[Any]:
@@ -95,12 +104,22 @@ def _attacks(parts: list[Any], flags: int) -> Iterator[tuple[str, str]]:
     single = [body[0] for body in bodies if len(body) == 1 and body[0][0] in (c.LITERAL, c.NOT_LITERAL, c.ANY, c.IN)]
     pumps = [one for one in characters if any(one_matches(body, one, flags) for body in single)][:8]
     samples = [_sample(body, one, flags) for body in bodies for one in (" ", "a", "\n")]
+    samples += [_sample(one, of, flags) for body in bodies for one in _pairs(body) for of in characters]
     whole = [_sample(parts, one, flags) for one in (" ", "\n")]
     before = _prefixes(parts, flags)
     for pump in dict.fromkeys((*pumps, *samples, *whole, *before)):
         for prefix in ("", *before):
             if pump:
                 yield prefix, pump
+
+
+def _pairs(body: Any) -> Iterator[list[Any]]:
+    """Yield the alternatives of a repeat that take two characters, such as an escape."""
+    for kind, about in body:
+        if kind is c.BRANCH:
+            yield from (list(one) for one in about[1] if len(one) == 2)
+        elif kind in (c.SUBPATTERN, c.ATOMIC_GROUP):
+            yield from _pairs(_inner(kind, about)[0])
 
 
 def _prefixes(parts: list[Any], flags: int) -> list[str]:

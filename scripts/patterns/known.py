@@ -12,6 +12,7 @@ BOUNDED = {
     "agent_runtime/tools/shell/allow_reader.py [ \\t]*+(?!\\#)(?P<word>(?:[A-Za-z0-9_.,:/+@%=^~!{}*?\\[\\]\\#\\u0": (
         "is used by `match` at one position only"
     ),
+    "agent_runtime/tools/watchdog/policy_file.py _TOKEN": "reads a rule of the operator's own policy",
     "frontends/text/line_break.py _WORD": "reads one message of a chat platform",
     "frontends/text/split.py _BLANK_LINES": "is used by `match` at one position only",
 }

@@ -21,6 +21,8 @@ GROWING = [
     (r"(`{3,}|~{3,})x\1", 0, "sub"),
     (rb"bytes=\s*,?\s*\d", 0, "match"),
     (r"A+(?<=b)", re.IGNORECASE, "search"),
+    (r"first|<\|begin\|>\s*(?P<name>[^<]+?)\s*<\|end\|>", 0, "match"),
+    (r'"((?:[^"\\]|\\.)*)"', re.DOTALL, "sub"),
 ]
 LINEAR = [
     (r"a{1,100}b", 0, "search"),
@@ -33,6 +35,8 @@ LINEAR = [
     (r"BEGIN.*?(?:END|\Z)", re.DOTALL, "sub"),
     (r'"(?:[^"\\]|\\.)*"', 0, "match"),
     (r"(?:(a)|b)(?(1)c|d)", 0, "search"),
+    (r"first|<\|begin\|>(?P<name>[^<]++)<\|end\|>", 0, "match"),
+    (r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL, "sub"),
 ]
 
 

@@ -38,6 +38,8 @@ _CHOICES = ("none", "auto", "required", "any")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _VALUES = ("const", "default", "enum", "examples")
 """Members of a JSON Schema that hold plain values."""
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+"""Members whose own members are schemas, by names that are no keywords."""
 
 
 def check_fields(payload: dict[str, Any], model: CatalogModel, operation: Operation) -> None:
@@ -79,15 +81,18 @@ def _check_choice(choice: Any, model: CatalogModel) -> None:
         raise _not_allowed("tool_choice", _hosted_tool_fault(model))
 
 
-def _remote_reference(value: Any) -> str | None:
-    """Return the path of the first reference to another document in a schema, or None."""
+def _remote_reference(value: Any, *, by_name: bool = False) -> str | None:
+    """Return the path of the first reference to another document in a schema, or None. `by_name`: the members are
+    schemas by names of the agent's own, which may be those of keywords."""
     if is_object(value):
         for name, member in value.items():
             if name in _REFERENCES and isinstance(member, str):
                 if not member.startswith("#"):
                     return f".{name}"
-            elif name not in _VALUES and (inner := _remote_reference(member)) is not None:
-                return f".{name[:LONGEST_FIELD]}{inner}"
+            elif by_name or name not in _VALUES:
+                inner = _remote_reference(member, by_name=not by_name and name in _SCHEMAS_BY_NAME)
+                if inner is not None:
+                    return f".{name[:LONGEST_FIELD]}{inner}"
     elif isinstance(value, list):
         for index, element in enumerate(cast("list[Any]", value)):
             if (inner := _remote_reference(element)) is not None:

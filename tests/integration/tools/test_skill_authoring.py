@@ -307,11 +307,11 @@ async def test_a_plugin_of_people_is_changed_by_an_agent_only_if_it_is_named(sch
 
 async def test_the_operators_own_agent_and_everybodys_own_plugins_need_no_question(school: School) -> None:
     await school.teach(greet=THEIRS)
+    assert (await as_user(school, "reload_skills", "bob", name="greet")).type == "output", "it only looks"
     assert (await as_user(school, "create_skill", "operator", **CHANGES["create_skill"])).type == "output"
     for code in ("one", "two"):
         made = await as_user(school, "create_skill", "bob", name="wave", code=greeting(code).replace("greet", "wave"))
         assert made.type == "output", made.error_text
-    assert (await as_user(school, "reload_skills", "bob", name="greet")).type == "output", "it only looks"
 
 
 async def test_a_plugin_of_people_keeps_its_tools_names_over_a_restart(school: School) -> None:

@@ -204,6 +204,13 @@ BEYOND: tuple[tuple[str, Any], ...] = (
         "tools[0].function.parameters.properties.a.$ref",
         {"tools": [part("function", function={"name": "f", "parameters": {"properties": {"a": {"$ref": EVIL}}}})]},
     ),
+    *(
+        (
+            f"tools[0].function.parameters.{within}.{name}.$ref",
+            {"tools": [part("function", function={"name": "f", "parameters": {within: {name: {"$ref": EVIL}}}})]},
+        )
+        for within, name in (("properties", "default"), ("properties", "examples"), ("$defs", "const"))
+    ),
     (
         "response_format.json_schema.schema.$ref",
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "//evil"}}}},

@@ -20,6 +20,15 @@ PLUGINS = {
     "a block of deep tables": "# /// script\n# " + "a." * 48_000 + "a = 1\n# ///\n",
     "a block of brackets": "# /// script\n# a = " + "[" * 98_000 + "\n# ///\n",
 }
+WRITTEN = {
+    "blanks as a name": "<|tool_call_begin|>" + " " * 100_000,
+    "a name without arguments": "<|channel|>commentary to=" + "a" * 200_000,
+    "a parameter without an end": '<invoke name="f"><parameter=' + "a" * 200_000,
+    "keys without values": "<tool_call>f<arg_key>" + "</arg_key><arg_value>" * 12_000,
+    "ends of reasoning in code": "` " + "</think>" * 20_000,
+    "blocks of reasoning without an end": "<think></think>" * 20_000,
+}
+ARGUMENTS = {"quotes in a string without an end": "{" + '\\"' * 100_000, "quotes": '{"' * 100_000}
 PACKAGE = "---\nname: slow\ndescription: Load it.\n---\n<" + "\n" * 45_000 + "end"
 
 
@@ -54,6 +63,22 @@ def test_a_package_that_is_hard_to_quote_is_loaded(guest: SmallGuest) -> None:
     with guest.watched(PROMPT_MS):
         [output] = guest.chat("go", session_id=fresh("s")).json()["tool_outputs"]
     assert output["output"]["data"]["content"].count("end\n") == 1, output
+
+
+@pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN)
+def test_an_answer_that_is_hard_to_read_ends_its_own_turn(guest: SmallGuest, text: str) -> None:
+    guest.provider.script.replace(lambda _: Say(text))
+    with guest.watched(PROMPT_MS):
+        assert guest.chat("go", session_id=fresh("s")).status_code in (200, 502)
+    guest.still_works()
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_that_are_hard_to_mend_are_refused(guest: SmallGuest, arguments: str) -> None:
+    guest.provider.script.replace([Call("read", arguments), Say("over")])
+    with guest.watched(PROMPT_MS):
+        [output] = guest.chat("go", session_id=fresh("s")).json()["tool_outputs"]
+    assert output["state"] == "output-error", output
 
 
 def test_a_range_that_is_hard_to_read_gives_the_whole_file(guest: SmallGuest) -> None:

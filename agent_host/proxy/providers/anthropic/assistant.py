@@ -43,12 +43,13 @@ def merged_details(given: object) -> list[dict[str, Any]]:
     if not given:
         return []  # the common case
     merged: dict[object, dict[str, Any]] = {}
+    texts: dict[object, list[str]] = {}
+    """The pieces of each text, joined once: a block may come in very many."""
     for number, detail in enumerate(object_list(given)):
         key = detail["index"] if isinstance(detail.get("index"), int) else ("without", number)
-        before = merged.setdefault(key, {})
-        text = "".join(str(one["text"]) for one in (before, detail) if one.get("text"))
-        merged[key] = {**before, **{name: value for name, value in detail.items() if value is not None}, "text": text}
-    return list(merged.values())
+        merged.setdefault(key, {}).update({name: value for name, value in detail.items() if value is not None})
+        texts.setdefault(key, []).append(str(detail.get("text") or ""))
+    return [{**detail, "text": "".join(texts[key])} for key, detail in merged.items()]
 
 
 def _thinking(detail: dict[str, Any]) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from typing import Any
 
 from ....errors import ProviderFailed
@@ -25,8 +26,10 @@ class Conversation:
         self._ids: dict[str, str] = {}
         """The id of a call as it was given, and as it is sent."""
         self._sent_ids: set[str] = set()
-        self._open: list[str] = []
-        """Calls of the latest assistant message that have no result yet, by the ids that are sent."""
+        self._repeats: Counter[str] = Counter()
+        """How often an id was given again, so that many calls with one id cost no search each."""
+        self._open: dict[str, None] = {}
+        """Calls of the latest assistant message that have no result yet, by the ids that are sent, in their order."""
         for message in object_list(messages):
             self._add(message)
         self._close_calls()
@@ -80,7 +83,7 @@ class Conversation:
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "content": []})
         self.messages[-1]["content"] += blocks
-        self._open += [block["id"] for block in blocks if block["type"] == "tool_use"]
+        self._open |= dict.fromkeys(block["id"] for block in blocks if block["type"] == "tool_use")
 
     def _numbered(self, block: dict[str, Any]) -> dict[str, Any]:
         """Return a call with an id that Claude takes and no earlier call has: the same for the same history."""
@@ -88,8 +91,10 @@ class Conversation:
             return block
         given = block["id"]
         sent = given if _PLAIN_ID.fullmatch(given) else f"call_{hashlib.sha256(given.encode()).hexdigest()[:32]}"
+        base = sent
         while sent in self._sent_ids:
-            sent += "_"
+            self._repeats[base] += 1
+            sent = f"{base}_{self._repeats[base]}"
         self._sent_ids.add(sent)
         self._ids[given] = sent
         return {**block, "id": sent}
@@ -100,7 +105,7 @@ class Conversation:
         if sent is None or sent not in self._open:
             self._append("user", content)
             return
-        self._open.remove(sent)
+        del self._open[sent]
         if self.messages[-1]["role"] != "user":
             self.messages.append({"role": "user", "content": []})
         results: list[dict[str, Any]] = self.messages[-1]["content"]
@@ -108,7 +113,7 @@ class Conversation:
 
     def _close_calls(self) -> None:
         """Give calls that were never answered a result, without which Claude refuses the conversation."""
-        unanswered, self._open = self._open, []
+        unanswered, self._open = self._open, {}
         if not unanswered:
             return
         if self.messages[-1]["role"] != "user":

@@ -197,7 +197,7 @@ async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropi
     first, second = (sent["messages"][at]["content"] for at in (3, 5))
     assert first[0]["name"] == "a_b"
     assert first[0]["input"] == {"invalid_arguments": "broken"}
-    assert second[1]["id"] == first[0]["id"] + "_"
+    assert second[1]["id"] == first[0]["id"] + "_1"
     assert [block["type"] for block in sent["messages"][6]["content"]] == ["tool_result", "tool_result", "text", "text"]
     assert sent["messages"][6]["content"][1]["is_error"] is True
     assert [tool["name"] for tool in sent["tools"]] == ["a_b", "read", "list"]
