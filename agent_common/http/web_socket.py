@@ -39,6 +39,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.limit.remove(self)
         super().connection_lost(exc)
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # refused with an answer, which uvicorn would log as a fault of the app
+
     def handle_ping(self) -> None:
         if self.transport.get_write_buffer_size() > MOST_UNSENT:
             self.transport.abort()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from uvicorn import Config, Server
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from agent_common.http import BoundedHttp, claim_connection, limited_http_protocol, limited_web_socket_protocol
 
@@ -24,10 +24,14 @@ UPGRADE = (
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Echoes over WebSockets, and never ends an answer over HTTP."""
+    """Echoes over WebSockets, unless they are for `/no`, and never ends an answer over HTTP."""
     await receive()
     if scope["type"] == "http":
         await asyncio.Event().wait()
+    if scope["path"] == "/no":
+        await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b"no"})
+        return
     assert claim_connection(scope, "ann")
     await send({"type": "websocket.accept"})
     while (message := await receive())["type"] == "websocket.receive":
@@ -75,6 +79,16 @@ async def test_it_is_cut_when_its_other_end_answers_no_ping() -> None:
         writer.close()
         while len(http.limit):
             await asyncio.sleep(0.01)
+
+
+async def test_one_that_is_refused_is_no_fault_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as (port, http), asyncio.timeout(PATIENCE):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"ws://127.0.0.1:{port}/no", proxy=None)
+        assert (refused.value.response.status_code, refused.value.response.body) == (401, b"no")
+        while len(http.limit):
+            await asyncio.sleep(0.01)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_none_begins_in_the_middle_of_an_answer() -> None:
