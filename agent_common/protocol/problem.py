@@ -51,9 +51,12 @@ def validation_faults(error: ValidationError) -> list[Fault]:
     if count > MAX_DESCRIBED_FAULTS:
         return [("body", f"has {count} faults, too many to name them; check its shape")]
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return limit_faults(
-        [(".".join(map(str, one["loc"])) or "body", _message(one["type"], one["msg"])) for one in found]
-    )
+    return limit_faults([(_path(one["loc"]), _message(one["type"], one["msg"])) for one in found])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """Return the path of a field. The tag of a union, which is in parentheses, is not part of it."""
+    return ".".join(str(one) for one in location if not str(one).startswith("(")) or "body"
 
 
 def limit_faults(faults: Sequence[Fault]) -> list[Fault]:

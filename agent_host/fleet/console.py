@@ -29,6 +29,17 @@ class Console:
         """Write what the reader receives, until it ends."""
         self._tasks.append(asyncio.create_task(self._read(reader), name=f"console-{self.path}"))
 
+    async def follow_pipe(self, descriptor: int) -> None:
+        """Write what comes out of a pipe. Its descriptor is closed by `close`, as a process that the guest has left
+        behind may hold the other end for ever."""
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(descriptor, "rb", 0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._connections.callback(transport.close)
+        self.follow(reader)
+
     async def connect(self, socket: Path) -> None:
         """Write what a socket of the machine sends, until the machine closes it. Raises OSError."""
         reader, writer = await asyncio.open_unix_connection(socket)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from ..base import Inbound, Peer
+from ..base import Inbound, Peer, is_object
 from ..usage import Usage
 
 OnBusy = Literal["answer", "queue", "reject", "steer", "interrupt"]
@@ -33,6 +33,16 @@ class DataPart(Inbound):
     data: Any = None
 
 
+def _kind_of_part(part: Any) -> str:
+    kind = part.get("type") if is_object(part) else getattr(part, "type", None)
+    return "(data)" if isinstance(kind, str) and kind.startswith("data-") else "(text)"
+
+
+MessagePart = Annotated[
+    Annotated[TextPart, Tag("(text)")] | Annotated[DataPart, Tag("(data)")], Discriminator(_kind_of_part)
+]
+
+
 class TurnMetadata(Peer):
     """Metadata that a frontend adds to a message. Other fields are the frontend's own."""
 
@@ -45,7 +55,7 @@ class ChatRequest(Inbound):
 
     message: str | None = Field(default=None, min_length=1)
     """The message as plain text."""
-    parts: list[TextPart | DataPart] | None = Field(default=None, min_length=1)
+    parts: list[MessagePart] | None = Field(default=None, min_length=1)
     """The message as AI SDK parts, at least one of them text."""
     session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     """The conversation; null means the principal's main session."""

@@ -89,19 +89,24 @@ class ProcessDriver:
     async def _spawn(self, launch: LaunchRequest, url: str, log: Console) -> asyncio.subprocess.Process:
         """Start the process. Its output comes through a pipe, because a file of its own would have no limit."""
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
-        process = await asyncio.create_subprocess_exec(
-            *DIE_WITH_PARENT,
-            str(os.getpid()),
-            *self._command,
-            env={**inherited_env(os.environ), **launch.environment(), **listen},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C in the host's terminal must not reach it
-        )
-        assert process.stdout is not None  # noqa: S101  it is a pipe
-        log.follow(process.stdout)
-        return process
+        read_end, write_end = os.pipe()  # asyncio's own would have to end before the process counts as ended
+        try:
+            await log.follow_pipe(read_end)
+            return await asyncio.create_subprocess_exec(
+                *DIE_WITH_PARENT,
+                str(os.getpid()),
+                *self._command,
+                env={**inherited_env(os.environ), **launch.environment(), **listen},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,  # a Ctrl-C in the host's terminal must not reach it
+            )
+        except BaseException:
+            await log.close()
+            raise
+        finally:
+            os.close(write_end)
 
     async def _wait_until_ready(self, child: ChildRuntime, log: Console) -> None:
         """Poll the child until it is ready. Raises StartFailed if it ends first, or is not ready in time."""
@@ -121,7 +126,6 @@ class ProcessDriver:
                 f"its last answer: {answer}; {_quote_tail(log)}"
             ) from None
         ended = await child.wait()
-        await log.close()
         raise StartFailed(f"the runtime {ended} before it was ready; {_quote_tail(log)}")
 
 
@@ -144,6 +148,7 @@ class ChildRuntime:
 
     async def wait(self) -> str:
         code = await self._process.wait()
+        await self._log.close()
         return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
     async def stop(self, *, at_once: bool = False) -> None:

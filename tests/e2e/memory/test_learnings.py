@@ -65,7 +65,7 @@ def test_what_failed_is_known_to_the_next_session_and_to_no_running_one(agent: R
     before = fresh("s")
     agent.chat("hi", session_id=before)
     frozen = agent.provider.completions[-1].messages[0]
-    make(agent, READ, Call("glob", {"pattern": 5}), Call("bash", {"command": "exit 3"}))
+    make(agent, READ, Call("glob", {"pattern": {}}), Call("bash", {"command": "exit 3"}))
     text = noted(agent, "pattern: must be of type string")
     assert "plans/nowhere.md does not exist" in text
     assert "exit 3" not in text
@@ -105,7 +105,7 @@ def test_a_crash_costs_the_last_second_and_never_the_file(start: Start, provider
     agent = start()
     make(agent, READ)
     first = noted(agent, "nowhere.md")
-    provider.script.replace([Say("", calls=(Call("glob", {"pattern": 5}), Call("bash", {}))), Hang()])
+    provider.script.replace([Say("", calls=(Call("glob", {"pattern": {}}), Call("bash", {}))), Hang()])
     agent.chat("work", session_id=fresh("s"), wait=0)
     provider.wait_for(4)
     agent.process.kill9()

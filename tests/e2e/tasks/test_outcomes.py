@@ -409,7 +409,7 @@ def test_a_model_that_only_stutters_is_stopped(agent: Runtime) -> None:
     [
         (Call("no_such_tool", {"a": 1}), "no_such_tool"),
         (Call("read", {}), "path"),
-        (Call("read", {"path": 5}), "path"),
+        (Call("read", {"path": {}}), "path"),
         (Call("read", {"path": "../../../etc/shadow"}), "path"),
         (Call("read", "[1]"), "object"),
         (Call("read", ""), "path"),

@@ -65,7 +65,9 @@ def test_a_model_calls_what_the_operator_allows(start: Start, data: Path) -> Non
     serve(data, demo=demo())
     agent = start()
     card = agent.get("/capabilities").json()
-    assert card["mcp_servers"] == [{"name": "demo", "kind": "local", "state": "idle", "tools": [], "error": None}]
+    assert card["mcp_servers"] == [
+        {"name": "demo", "kind": "local", "state": "idle", "tools": [], "error": None, "faults": []}
+    ]
     assert server_processes(agent) == []
     agent.meets_its_servers()
     [output] = call(agent, "demo_add", a=2, b=40)["tool_outputs"]

@@ -59,8 +59,8 @@ async def test_the_examples_of_the_page_work(school: School) -> None:
     assert await school.value("your_tool", param1="x") == {"result": "value"}
     assert await school.value("summarise", text="x") == "1 messages"
     assert await school.value("titles", text="x") == ["hello"]
-    wrong = await school.call("word_count", path=1)
-    assert wrong.error_text == "path: must be of type string, not 1"
+    wrong = await school.call("word_count", path=[])
+    assert wrong.error_text == "path: must be of type string, not []"
 
 
 @pytest.mark.parametrize("head", ["", IMPORT, FUTURE, FUTURE + IMPORT], ids=["bare", "import", "future", "both"])

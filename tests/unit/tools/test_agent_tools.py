@@ -68,7 +68,7 @@ async def test_a_list_is_taken_as_a_whole(context: ToolContext, todos: list[Any]
         ([STEP, {**STEP, "status": "done"}], "todos[1].status: must be one of "),
         ([{"content": "x"}], "todos[0].status: is required"),
         ([{**STEP, "priority": "high"}], "todos[0].priority: no such field; there are: content, id, status"),
-        ([{**STEP, "id": 1}], "todos[0].id: must be of type string"),
+        ([{**STEP, "id": {}}], "todos[0].id: must be of type string"),
         ("x", "todos: must be of type array"),
     ],
 )
