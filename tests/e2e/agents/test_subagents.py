@@ -141,6 +141,7 @@ def test_a_background_agent_finds_a_place_or_is_refused(reuse: Start, provider: 
     assert outputs(agent, "t")[0]["state"] == "output-available"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inspectable", ["true", "false"])
 def test_they_have_only_so_long(reuse: Start, provider: ScriptedProvider, inspectable: str) -> None:
     agent = reuse(AGENT_SUBAGENT_TIMEOUT=1)
@@ -379,6 +380,7 @@ def test_a_crash_leaves_the_truth_and_nothing_runs_twice(start: Start, provider:
         assert "did not finish" in json.dumps(provider.completions[-1].messages)
 
 
+@pytest.mark.slow
 def test_a_shutdown_is_reported_once(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_DRAIN_GRACE=0)
     provider.script.replace(model(Hang(), look("explore", background=True)))

@@ -71,6 +71,7 @@ def test_a_question_and_its_answer_survive_a_crash(start: Start, provider: Scrip
     assert "blue" in call["content"]
 
 
+@pytest.mark.slow
 def test_a_server_with_turns_that_wait_stops_at_once_and_they_wait_on(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_DRAIN_GRACE=10)
     session, pending = ask(agent)

@@ -177,6 +177,7 @@ async def test_a_task_goes_on_over_the_death_of_its_server(start: Start) -> None
     assert sum(isinstance(event, ToolResult) for event in events) == 1
 
 
+@pytest.mark.slow
 async def test_a_chat_that_the_death_of_its_server_cut_off_says_so(start: Start) -> None:
     runtime = start()
     runtime.provider.script.replace([Hang(after=10, reply=Say(pieces=WORDS))])

@@ -87,6 +87,7 @@ def test_what_does_not_run_says_so(world: World) -> None:
     assert unknown.status_code == 404
 
 
+@pytest.mark.slow
 def test_tokens_of_agents_and_strangers_are_refused(world: World) -> None:
     host, _ = world
     with host.client(host.token("ada")) as as_agent, host.client(None) as stranger:

@@ -69,6 +69,7 @@ def test_work_that_runs_can_be_watched_and_cancelled_during_the_grace(start: Sta
     assert agent.process.wait(5) == 0
 
 
+@pytest.mark.slow
 def test_an_idle_server_ends_at_once(start: Start) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         agent = start()

@@ -42,6 +42,7 @@ def test_a_runtime(start: Start, settings: dict[str, str], both: bool) -> None:
     assert answers("[::1]", port) is both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "both"), [({}, True), ({"MESH_HOST": "localhost"}, True), ({"MESH_HOST": "127.0.0.1"}, False)]
 )

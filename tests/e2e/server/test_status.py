@@ -159,6 +159,7 @@ def test_the_api_describes_itself(agent: Runtime) -> None:
     assert {"/task", "/chat", "/result", "/status", "/capabilities"} <= described["paths"].keys()
 
 
+@pytest.mark.slow
 def test_without_a_token_a_loopback_server_is_open(start: Start) -> None:
     open_one = start(AGENT_TOKEN="", AGENT_ID="open-one", AGENT_ROLE="librarian", AGENT_CONTEXT_LIMIT=4096)
     with open_one.client(Accept="*/*") as anybody:

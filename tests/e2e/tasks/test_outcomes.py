@@ -224,6 +224,7 @@ def test_the_status_says_why_a_model_is_asked_again(agent: Runtime) -> None:
     assert agent.status()["retrying"] is None
 
 
+@pytest.mark.slow
 def test_a_chat_turn_that_takes_too_long_is_504(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_TURN_TIMEOUT=0.3)
     provider.script.replace([Hang(after=1, reply=Say("half of it"))])
@@ -431,6 +432,7 @@ def test_a_command_that_fails_is_an_output_that_says_so(agent: Runtime) -> None:
     assert call["output"]["data"]["stderr"] == "no\n"
 
 
+@pytest.mark.slow
 def test_a_tool_that_never_returns_meets_its_own_deadline(agent: Runtime) -> None:
     agent.provider.script.replace([Call("bash", {"command": "echo on; sleep 300", "timeout_ms": 2000}), Say("I see")])
     [call] = agent.chat("go", session_id=fresh("s")).json()["tool_outputs"]

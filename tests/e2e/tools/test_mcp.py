@@ -99,6 +99,7 @@ def test_what_no_rule_covers_is_asked_about(start: Start, data: Path) -> None:
         assert part["state"] == "output-available", part
 
 
+@pytest.mark.slow
 def test_where_nobody_is_it_is_refused(start: Start, data: Path) -> None:
     serve(data, other=demo())
     agent = start()

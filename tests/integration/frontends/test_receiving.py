@@ -76,6 +76,7 @@ async def test_any_other_fault_is_survived(database: Database, caplog: pytest.Lo
     assert caplog.text.count("receiving failed") == 2
 
 
+@pytest.mark.slow
 async def test_people_learn_that_another_process_has_paired_them(database: Database, tmp_path: Path) -> None:
     teller = Teller()
     async with running([announce_pairings({"home"}, database, teller)]):

@@ -205,6 +205,7 @@ def test_a_team_sees_nothing_of_another(host: Host, ann: httpx.Client, eve: http
     assert ann.get("/blackboard/secret", params={"team": "red"}).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_watcher_that_changes_its_team_is_ended(host: Host) -> None:
     with host.client(make_member(host, "mover", "old")) as mover, Watcher(mover, WATCH) as watcher:
         assert host.operator.patch("/workspaces/mover", json={"team": "new"}).status_code == 200
@@ -321,6 +322,7 @@ def test_lists_and_watches_name_what_is_wrong(ann: httpx.Client, host: Host) -> 
 # ---------------------------------------------------------------- watchers
 
 
+@pytest.mark.slow
 def test_a_watcher_goes_on_where_it_was_after_the_host_was_killed(tmp_path: Path) -> None:
     with Host(tmp_path / "data") as host:
         seen: list[int] = []

@@ -215,6 +215,7 @@ def mortal(tmp_path: Path) -> Iterator[tuple[Host, ScriptedProvider]]:
         yield host, provider
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_during_a_call_charges_it(mortal: tuple[Host, ScriptedProvider]) -> None:
     host, provider = mortal
     token = host.token("spender")

@@ -152,6 +152,7 @@ async def test_a_request_that_waits_holds_up_no_other(host: Host) -> None:
         assert (found or await link.answer("open"))["result"]["session_id"] == session_id
 
 
+@pytest.mark.slow
 async def test_a_log_longer_than_a_frame_is_read_in_pages(host: Host) -> None:
     async with linked(host) as one, linked(host) as two:
         first = (await one.ask("register", passport={"name": "pages-a"}))["agent_id"]
@@ -170,6 +171,7 @@ async def test_a_log_longer_than_a_frame_is_read_in_pages(host: Host) -> None:
         assert pages >= 5
 
 
+@pytest.mark.slow
 async def test_who_does_not_read_is_cut_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with Host(tmp_path, MESH_HUB_HEARTBEAT=0.5, MESH_PROVIDER="demo") as host:
         async with linked(host) as one:
@@ -189,6 +191,7 @@ async def test_who_does_not_read_is_cut_and_goes_on_where_it_was(tmp_path: Path)
                     await again.receipt(text)
 
 
+@pytest.mark.slow
 async def test_a_link_whose_other_end_is_gone_is_cut(tmp_path: Path) -> None:
     """The machine of an agent is gone without a word: nothing ends the connection, and nothing comes over it."""
     with Host(tmp_path, MESH_HUB_HEARTBEAT=0.5, MESH_PROVIDER="demo") as host:

@@ -74,6 +74,7 @@ async def test_operators_see_agents_sessions_logs_and_dead_letters(tmp_path: Pat
             assert letter["envelope_id"] == sent["envelope_id"]
 
 
+@pytest.mark.slow
 async def test_what_was_confirmed_is_there_after_the_hosts_death(tmp_path: Path) -> None:
     host = Host(tmp_path, MESH_PROVIDER="demo")
     with host:

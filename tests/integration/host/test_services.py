@@ -483,6 +483,7 @@ def test_the_log_of_the_host_has_no_secret(world: World, ada: httpx.Client) -> N
 # ---------------------------------------------------------------- the command
 
 
+@pytest.mark.slow
 def test_secrets_are_set_listed_and_removed_and_never_shown(tmp_path: Path) -> None:
     host = Host(tmp_path / "data")
     done = secret(host, "set", "token-1", given="abcdefgh\n")

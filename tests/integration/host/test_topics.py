@@ -101,6 +101,7 @@ def test_what_is_wrong_is_named(ann: httpx.Client, topic: str, body: Any, status
     assert ann.get("/topics/x").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_it_was_after_the_host_was_killed(tmp_path: Path) -> None:
     with Host(tmp_path / "data") as host:
         seen: list[int] = []

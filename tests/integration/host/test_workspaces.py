@@ -110,6 +110,7 @@ def test_a_team_alone_needs_no_restart(host: Host) -> None:
     host.operator.post("/workspaces/moved/stop")
 
 
+@pytest.mark.slow
 def test_changes_outlive_the_host(host: Host) -> None:
     made(host, "kept", team="one", settings={"AGENT_ROLE": "x"}, mediation={"required": False})
     changed = change(host, "kept", team="two", settings={"AGENT_ROLE": "y"}, mediation={})

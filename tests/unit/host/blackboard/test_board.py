@@ -136,6 +136,7 @@ async def race(url: str, rounds: int, jobs: int) -> None:
         assert [number for number, _ in seen[0]] == list(range(1, jobs + 8 * rounds + 2)), "no gap, in order"
 
 
+@pytest.mark.slow
 async def test_racing_agents_lose_no_update_and_watchers_no_change(tmp_path: Path) -> None:
     await race(sqlite(tmp_path), rounds=5, jobs=10)
 

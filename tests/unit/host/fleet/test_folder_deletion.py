@@ -75,6 +75,7 @@ def locked(home: Path) -> None:
     home.chmod(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [nested, links, odd, locked])
 def test_what_an_agent_left_is_deleted_and_nothing_else(root: Path, make: Callable[[Path], None]) -> None:
     home = root / "writer"
