@@ -12,7 +12,7 @@ from .kept import MAX_KEPT_BYTES, bounded, merge_fields
 from .overflow import OverflowReport, overflow_of
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
-from .usage import cost_of, find_report, read_usage
+from .usage import cost_of, find_report, read_usage, with_cost
 from .waits import wait_of
 
 __all__ = [
@@ -47,4 +47,5 @@ __all__ = [
     "read_event",
     "read_usage",
     "wait_of",
+    "with_cost",
 ]

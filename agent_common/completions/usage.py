@@ -77,6 +77,15 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
     )
 
 
+def with_cost(usage: Usage, pricing: Pricing | None, *, reported: bool) -> Usage:
+    """Return the usage with its cost: if `reported`, the one that it came with; else that of the price; null if neither
+    is known. Every cost of the product is made here."""
+    cost = usage.cost_usd if reported else None
+    if cost is None and pricing is not None:
+        cost = cost_of(usage, pricing)
+    return usage.model_copy(update={"cost_usd": cost})
+
+
 def cost_of(usage: Usage, pricing: Pricing) -> float:
     """Return the cost in US dollars. Reasoning is priced as output; an unknown cache price is that of input."""
     cache_read = pricing.input if pricing.cache_read is None else pricing.cache_read
@@ -108,4 +117,4 @@ def _count(value: Any) -> int:
 
 def _cost(value: Any) -> float | None:
     """Return the cost in US dollars that the mesh reports; None for an invalid value."""
-    return value if isinstance(value, int | float) and 0 <= value < float("inf") else None
+    return value if type(value) in (int, float) and 0 <= value < float("inf") else None

@@ -5,6 +5,5 @@ from .client import MeshClient
 from .greeting import MeshCheck
 from .model import ModelClient, RetryPolicy
 from .search import MeshSearch
-from .usage import with_cost
 
-__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy", "with_cost"]
+__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy"]

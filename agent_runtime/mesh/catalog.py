@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from agent_common.net import HttpPool, TransportFault
-from agent_common.protocol import ModelCard
+from agent_common.protocol import ModelCard, Pricing
 
 from ..errors import InvalidRequest, MeshUnavailable
 from ..ports import Clock, Fallback
@@ -83,6 +83,12 @@ class ModelCatalog:
         with contextlib.suppress(MeshUnavailable):
             await self.models(age)
         return self._cards.get(name)
+
+    def price(self, name: str) -> Pricing | None:
+        """Return the price at which this runtime counts a model's calls; None if it is unknown. The mesh's list gives
+        none: its host says with each answer what that has cost, at the price of that moment."""
+        card = self._cards.get(name)
+        return None if card is None or self._complete else card.pricing
 
     async def fetch_once(self, name: str) -> None:
         """Fetch the list if it was never fetched, so that the model's provider and profile are known before its first

@@ -16,6 +16,7 @@ from agent_common.completions import (
     find_report,
     read_error_body,
     read_usage,
+    with_cost,
 )
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.net import HttpPool, TransportFault
@@ -25,7 +26,6 @@ from ..errors import MeshUnavailable, ModelError
 from ..ports import ModelMeter, OpenGate, SideEffectGate
 from .catalog import ModelCatalog
 from .skill_requests import RefusedRequest, checked_body
-from .usage import with_cost
 
 TIMEOUT_SECONDS = 120.0
 """Without a byte."""
@@ -120,8 +120,8 @@ class MeshClient:
 
     async def _spend(self, raw: Any, model: str, meter: ModelMeter | None) -> None:
         if meter is not None and is_object(raw) and (report := find_report(raw)) is not None:
-            card = await self._catalog.card(model)
-            meter.spend(with_cost(read_usage(report), card.pricing if card else None))
+            await self._catalog.fetch_once(model)
+            meter.spend(with_cost(read_usage(report), self._catalog.price(model), reported=True))
 
     async def _exchange(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         """Return status and body of the answer. Raises MeshUnavailable if there is none."""

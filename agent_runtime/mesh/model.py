@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from agent_common.backoff import Backoff
-from agent_common.completions import CompletionReader, from_response, is_loading, read_error_body
+from agent_common.completions import CompletionReader, from_response, is_loading, read_error_body, with_cost
 from agent_common.net import HttpPool, TransportFault
 from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
@@ -25,7 +25,6 @@ from .attempt_log import AttemptLog
 from .catalog import ModelCatalog
 from .model_profiles import ModelProfiles
 from .request_body import origin_headers, request_body
-from .usage import with_cost
 
 MAX_RETRY_SECONDS = 60.0
 """If a provider asks to wait for more seconds, the call fails."""
@@ -176,14 +175,12 @@ class ModelClient:
         return ModelError(await self._catalog.explain_refusal(error.message, model), code=error.code)
 
     def _priced(self, request: ModelRequest, completion: Completion) -> Completion:
-        """Return the completion with its cost, at the price of the model that answered, and note how much of a reported
-        usage a cache has served."""
+        """Return the completion with its cost, as it was reported or at the price of the model that answered, and note
+        how much of a reported usage a cache has served."""
         answered = completion.fallback.model if completion.fallback is not None else request.model
         card = self._catalog.cards.get(answered)
-        if card is None:
-            return completion
-        usage = with_cost(completion.usage, card.pricing)
-        if completion.usage_reported:
+        usage = with_cost(completion.usage, self._catalog.price(answered), reported=True)
+        if card is not None and completion.usage_reported:
             watched = card.caching != "none" and bool(request.session_id)
             self._catalog.cache_watch.record_usage(answered, request.session_id, usage, watched=watched)
         return replace(completion, usage=usage)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agent_common.completions import AnswerPiece, StopReason, ToolCall
-from agent_common.protocol import ModelCard, SearchHit, Usage
+from agent_common.protocol import ModelCard, Pricing, SearchHit, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,13 @@ class ModelCards(Protocol):
     reachable: bool | None
     """Whether the host answered the last request; None before the first one."""
 
-    async def card(self, name: str) -> ModelCard | None:
-        """Return the card of a model, at most a minute old if the host is reachable. None if nothing is known."""
+    async def card(self, name: str, age: float = 60.0) -> ModelCard | None:
+        """Return the card of a model, at most `age` seconds old if the host is reachable. None if nothing is known."""
+        ...
+
+    def price(self, name: str) -> Pricing | None:
+        """Return the price at which this runtime counts a model's calls; None if it is unknown, or if the host says
+        with each answer what it has cost."""
         ...
 
 

@@ -150,7 +150,7 @@ class Runtime:
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
-            sessions=SessionService(services, catalog.card, compaction, known),
+            sessions=SessionService(services, compaction, known),
             files=storage.files,
             tools=tools,
             mcp_servers=agent_tools.connectors.servers,

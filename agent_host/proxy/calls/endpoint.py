@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_common.clock import Clock
-from agent_common.completions import cost_of
+from agent_common.completions import with_cost
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
 from agent_common.profiles import lesson_of
@@ -293,6 +293,4 @@ def _record(
 def _estimate(size: int, model: CatalogModel, output: int) -> Usage:
     """Estimate the usage of a call whose provider reported none, at four bytes of the request for a token."""
     most = model.context_limit or size
-    usage = Usage(input=min(size // 4, most), output=output)
-    pricing = model.pricing
-    return usage.model_copy(update={"cost_usd": cost_of(usage, pricing)}) if pricing else usage
+    return with_cost(Usage(input=min(size // 4, most), output=output), model.pricing, reported=False)

@@ -30,7 +30,7 @@ from ..providers import Provider, ProviderAnswer, ProviderCall
 from .answer_body import AnswerBody
 from .fallbacks import Attempt
 from .held import HeldAnswers
-from .usage import find_usage, priced_usage
+from .usage import find_usage, priced_usage, set_cost
 from .usage_filter import UsageFilter
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
@@ -202,18 +202,17 @@ class Relay:
         self._note(from_event(error) if error is not None else None)
         if reported := find_report(as_object(reply)):
             self.outcome.usage = priced_usage(reported, self._pricing)
-            if self._pricing is not None:
-                reported["cost_usd"] = self.outcome.usage.cost_usd
+            if set_cost(reported, self.outcome.usage.cost_usd):
                 return to_json(reply)
         return texts[0] if len(texts) == 1 else body
 
     def _add_cost_unparsed(self, body: bytes) -> bytes:
         """Record usage and add the cost without parsing the body, because parsing takes a multiple of its memory."""
-        reported, end = find_usage(body)
+        reported, place = find_usage(body)
         if reported:
             self.outcome.usage = priced_usage(reported, self._pricing)
-            if self._pricing is not None and "cost_usd" not in reported:
-                return b'%b,"cost_usd":%b%b' % (body[:end], to_json(self.outcome.usage.cost_usd), body[end:])
+            if set_cost(reported, self.outcome.usage.cost_usd):
+                return b"%b%b%b" % (body[: place.start], to_json(reported), body[place.stop :])
         return body
 
     async def _read(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:

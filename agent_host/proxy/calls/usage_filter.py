@@ -13,7 +13,7 @@ from agent_common.protocol import Pricing, Usage
 
 from ...errors import ModelError, ProviderFailed
 from ..json_access import as_object
-from .usage import priced_usage
+from .usage import priced_usage, set_cost
 
 # Quotes inside a JSON string are escaped, so text about usage does not match.
 LONGEST_LINE = 8 * 1024 * 1024
@@ -112,7 +112,6 @@ class UsageFilter:
         self.usage = priced_usage(reported, self._pricing)
         if self._hidden and not event.get("choices"):
             return b""
-        if self._pricing is None:
+        if not set_cost(reported, self.usage.cost_usd):
             return line
-        reported["cost_usd"] = self.usage.cost_usd
         return b"data: " + to_json(event) + b"\n"

@@ -148,7 +148,7 @@ class TurnRunner:
             return ResumeState()
         progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
         if progress.usage is not None and not turn.budget.steps:
-            turn.budget.usage, turn.budget.cost_usd = progress.usage, progress.usage.cost_usd or 0.0
+            turn.budget.restore(progress.usage)
         turn.fallbacks = reply.metadata.get(FALLBACKS, [])
         turn.budget.steps = progress.completed_model_calls
         turn.budget.calls = progress.finished_tool_calls

@@ -13,6 +13,7 @@ from .egress_meter import TurnEgress
 
 Status = Literal["complete", "failed", "timeout", "cancelled"]
 ERROR_STATUSES: tuple[Status, ...] = ("failed", "timeout")
+UNPRICED = "unpriced_model"
 DEFAULT_MAX_OUTPUT = 8192
 """Output tokens that nearly every model can give in one answer."""
 
@@ -126,6 +127,8 @@ class UsageBudget:
     helper_tokens: int = 0
     helper_cost_usd: float = 0.0
     """Tokens and cost of subagents and summaries that are stored on records of their own."""
+    unpriced: bool = False
+    """Whether the cost of a finished call is unknown."""
     egress: TurnEgress = field(init=False)
 
     def __post_init__(self) -> None:
@@ -146,21 +149,32 @@ class UsageBudget:
         """All tokens that count against the budget, including those of helpers."""
         return self.usage.total + self.helper_tokens
 
-    def spend(self, usage: Usage) -> None:
-        """Add the usage of a model call to this budget and to the callers' budgets."""
+    def spend(self, usage: Usage, *, cut_off: bool = False) -> None:
+        """Add the usage of a model call to this budget and to the callers' budgets.
+
+        `cut_off`: the answer broke off, and the usage is an estimate. Its cost may be unknown though its model's price
+        is not, so an unknown one does not end a turn with a limit on the cost."""
         self.usage = self.usage.plus(usage)
         self.cost_usd += usage.cost_usd or 0.0
+        self._note_price(usage, cut_off=cut_off)
         if self.caller_budget is not None and self.recorded_separately:
-            self.caller_budget.add_helper_usage(usage)
+            self.caller_budget.add_helper_usage(usage, cut_off=cut_off)
         elif self.caller_budget is not None:
-            self.caller_budget.spend(usage)
+            self.caller_budget.spend(usage, cut_off=cut_off)
 
-    def add_helper_usage(self, usage: Usage) -> None:
+    def add_helper_usage(self, usage: Usage, *, cut_off: bool = False) -> None:
         """Add the usage of a model call that is stored on a helper's own record."""
         self.helper_tokens += usage.total
         self.helper_cost_usd += usage.cost_usd or 0.0
+        self._note_price(usage, cut_off=cut_off)
         if self.caller_budget is not None:
-            self.caller_budget.add_helper_usage(usage)
+            self.caller_budget.add_helper_usage(usage, cut_off=cut_off)
+
+    def restore(self, usage: Usage) -> None:
+        """Begin with what an earlier process has recorded for the turn."""
+        self.usage = usage
+        self.cost_usd = usage.cost_usd or 0.0
+        self._note_price(usage)
 
     def adopt_helper_usage(self, usage: Usage) -> None:
         """Move a helper's usage to this record, because the helper has none of its own after all."""
@@ -170,8 +184,8 @@ class UsageBudget:
         self.cost_usd += usage.cost_usd or 0.0
 
     def check(self, *, for_another_call: bool = False) -> None:
-        """Check tokens, cost and egress. Raises LimitReached if one is exceeded, or if it is used up and
-        `for_another_call` is set."""
+        """Check tokens, cost and egress. Raises LimitReached if one is exceeded, if it is used up and
+        `for_another_call` is set, or if the cost is limited explicitly and unknown."""
         if self.caller_budget is not None:
             self.caller_budget.check(for_another_call=for_another_call)
         limits = self.limits
@@ -179,12 +193,18 @@ class UsageBudget:
             tokens = limits.tokens_before + self.tokens
             if tokens > limits.tokens or (for_another_call and tokens == limits.tokens):
                 raise LimitReached(_exhausted("tokens", f"{tokens} of {limits.tokens} tokens"))
+        if limits.price_needed and self.unpriced:
+            raise LimitReached(_COST_UNKNOWN)
         cost = limits.cost_before + self.cost_usd + self.helper_cost_usd
         if limits.cost_usd is not None and (cost > limits.cost_usd or (for_another_call and cost >= limits.cost_usd)):
             raise LimitReached(_exhausted("cost", f"{cost:.6f} of {limits.cost_usd:g} US dollars"))
         if self.egress.exceeded:
             sent = f"{self.egress.sent_bytes} of {limits.egress} bytes of egress, and more wanted"
             raise LimitReached(_exhausted("egress_bytes", sent))
+
+    def _note_price(self, usage: Usage, *, cut_off: bool = False) -> None:
+        if usage.total and usage.cost_usd is None and not cut_off:
+            self.unpriced = True
 
     def begin_calls(self, count: int) -> None:
         """Count new tool calls. Raises LimitReached, and counts none, if not all of them are allowed."""
@@ -207,6 +227,11 @@ class UsageBudget:
             return self.caller_budget.output_cap() if self.caller_budget is not None else None
         left = limits.tokens - limits.tokens_before - self.tokens
         return left if left < (limits.max_output or DEFAULT_MAX_OUTPUT) else None
+
+
+_COST_UNKNOWN = TurnOutcome(
+    "failed", "error", UNPRICED, "a model call has no known cost, so the limit on the cost cannot be kept"
+)
 
 
 def _exhausted(limit: str, spent: str) -> TurnOutcome:

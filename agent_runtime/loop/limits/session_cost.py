@@ -1,20 +1,19 @@
-"""Compute what sessions have cost, on request, and check which models a cost limit admits
+"""Sum up what sessions have cost, on request, and check which models a cost limit admits
 (docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_common.protocol import ModelCard, Usage
+from agent_common.protocol import Usage
 
 from ...errors import InvalidRequest, MeshUnavailable
 from ...ports import ModelCards
-from .limits import UsageBudget
+from .limits import UNPRICED, UsageBudget
 
-FindCard = Callable[[str], Awaitable[ModelCard | None]]
-"""Returns the catalog entry of a model, with its prices; None if the catalog has none."""
-UNPRICED = "unpriced_model"
+PRICE_SECONDS = 1.0
+"""Maximum age of a price that admits a limit on the cost: the host may have restarted with another catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class PriceCheck:
         catalog cannot be read."""
         if not budget.price_needed:
             return
-        card = await self.model_cards.card(model)
+        card = await self.model_cards.card(model, PRICE_SECONDS)
         if card is None and self.model_cards.reachable is False:
             raise MeshUnavailable(f"the price of model {model} is unknown: the mesh cannot be reached")
         if card is None or card.pricing is None:
@@ -39,24 +38,8 @@ class PriceCheck:
             )
 
 
-async def cost_of(usage_by_model: Mapping[str, Usage], find_card: FindCard) -> tuple[float | None, list[str]]:
-    """Return the cost in US dollars at the catalog's prices, and the models without a price.
-
-    For a model without a price in the catalog, the cost that the mesh reported with each call counts. If that is
-    missing too for a model that used tokens, the sum is None.
-    """
-    from ...mesh import with_cost
-
-    total, unpriced = 0.0, list[str]()
-    for model, usage in usage_by_model.items():
-        if not usage.total:
-            continue
-        known = await find_card(model)
-        at_the_time = usage.cost_usd
-        now = with_cost(usage.model_copy(update={"cost_usd": None}), known.pricing if known else None).cost_usd
-        cost = at_the_time if now is None else now
-        if cost is None:
-            unpriced.append(model)
-        else:
-            total += cost
-    return (None if unpriced else total), unpriced
+def cost_of(usage_by_model: Mapping[str, Usage]) -> tuple[float | None, list[str]]:
+    """Return the recorded cost in US dollars, and the models of which some call has none. The cost is then None."""
+    used = {model: usage for model, usage in usage_by_model.items() if usage.total}
+    unpriced = [model for model, usage in used.items() if usage.cost_usd is None]
+    return (None if unpriced else sum((usage.cost_usd or 0.0 for usage in used.values()), 0.0)), unpriced

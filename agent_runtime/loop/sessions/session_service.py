@@ -34,7 +34,7 @@ from ...errors import Conflict, StoreError
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
 from ..compaction.service import CompactionService
 from ..core.live_sessions import LiveSession
-from ..limits.session_cost import FindCard, cost_of
+from ..limits.session_cost import cost_of
 from ..services import LoopServices
 from . import serializers
 from .session_status import choose_sessions
@@ -64,11 +64,10 @@ class SessionService:
     def __init__(
         self,
         services: LoopServices,
-        find_card: FindCard,
         compaction: CompactionService,
         redactor: Redactor | None = None,
     ) -> None:
-        self._services, self._find_card, self._compaction = services, find_card, compaction
+        self._services, self._compaction = services, compaction
         self._redactor = redactor or Redactor()
         """Redacts every export."""
 
@@ -307,7 +306,7 @@ class SessionService:
             return row, waiting, listing.usage_by_model(connection, session_id, row.model)
 
         row, waiting, spent = await self._services.database.read(unit)
-        cost, unpriced = await cost_of(spent, self._find_card)
+        cost, unpriced = cost_of(spent)
         queued = [one for one in waiting if (it := admission.queues.turn(one.message_id)) and it.state == "queued"]
         return SessionDetail(
             **serializers.summary(row, name, turn),

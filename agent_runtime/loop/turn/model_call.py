@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_common.completions import AnswerPiece
+from agent_common.completions import AnswerPiece, with_cost
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 
@@ -173,8 +173,13 @@ class ModelCall:
         except (ModelError, asyncio.CancelledError):
             self._answer_began = answer.received_characters > 0
             if answer.received_characters:  # the provider reports no usage for an interrupted answer
-                self.budget.spend(Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters))
+                self.budget.spend(self._estimate(answer), cut_off=True)
             raise
+
+    def _estimate(self, answer: _PartialAnswer) -> Usage:
+        usage = Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters)
+        check = self.deps.price_check
+        return usage if check is None else with_cost(usage, check.model_cards.price(self.turn.model), reported=False)
 
     async def _unique_tool_call_id(self, call: CallStarted) -> str:
         """Return an id that is unique in the turn. For a question it is unique in the session, because some providers

@@ -63,7 +63,12 @@ SELECT coalesce(json_extract(metadata_json, '$.model.model_id'), :model) AS mode
   coalesce(sum(json_extract(metadata_json, '$.usage.cache_read')), 0) AS cache_read,
   coalesce(sum(json_extract(metadata_json, '$.usage.cache_write')), 0) AS cache_write,
   sum(json_extract(metadata_json, '$.usage.cost_usd')) AS cost_usd,
-  sum(json_extract(metadata_json, '$.usage.cost_usd') IS NULL) AS uncounted
+  sum(json_extract(metadata_json, '$.usage.cost_usd') IS NULL
+    AND coalesce(json_extract(metadata_json, '$.usage.input'), 0)
+    + coalesce(json_extract(metadata_json, '$.usage.output'), 0)
+    + coalesce(json_extract(metadata_json, '$.usage.reasoning'), 0)
+    + coalesce(json_extract(metadata_json, '$.usage.cache_read'), 0)
+    + coalesce(json_extract(metadata_json, '$.usage.cache_write'), 0) > 0) AS uncounted
 FROM chat_messages WHERE session_id = :session AND role = 'assistant' GROUP BY 1 ORDER BY 1
 """
 _FALLBACKS = """
@@ -250,7 +255,7 @@ def usage_by_model(connection: sqlite3.Connection, session_id: str, model: str) 
     """Return model -> its usage over all answers, including hidden ones. `model` is used for answers that name none.
     What a model has used in place of another one is its own.
 
-    The cost is what the mesh reported with each call; None if it is missing for any answer.
+    The cost is what the mesh reported with each call; None if it is missing for any answer that used tokens.
     """
     found = connection.execute(_SPENT, {"session": session_id, "model": model})
     spent = {row["model"]: _usage(row) for row in found}

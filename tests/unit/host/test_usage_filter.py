@@ -41,6 +41,15 @@ def test_a_price_is_added_to_the_usage_and_nothing_else_changes(size: int) -> No
 
 
 @pytest.mark.parametrize("size", [1, 10_000])
+def test_a_cost_of_the_provider_is_taken_out(size: int) -> None:
+    theirs = LAST.replace(b'"completion_tokens"', b'"cost_usd":0.0,"completion_tokens"')
+    assert theirs != LAST
+    passed, usage = run(TEXT + theirs + DONE, size)
+    assert b"cost_usd" not in passed
+    assert usage == Usage(input=3, output=2)
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
 def test_usage_that_nobody_asked_for_is_taken_out(size: int) -> None:
     passed, usage = run(TEXT + LAST + DONE, size, hidden=True)
     assert b'"usage":{' not in passed

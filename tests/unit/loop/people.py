@@ -54,13 +54,9 @@ class Hands:
         return ToolRegistry([question_tool(), *map(self.tool, names)], gate=ToolGate(watchdog=AskFirst(ask)))
 
 
-async def no_card(model: str) -> None:
-    """No model has a known price."""
-
-
 async def stands(world: World, turn: Turn) -> dict[str, Any]:
     """The session's status as its resource shows it."""
-    sessions = world.sessions(no_card)
+    sessions = world.sessions()
     detail = await sessions.get(turn.session.principal, turn.session.id)
     return detail.status.model_dump(exclude_none=True)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_common.protocol import CompactionPolicy, ModelCard, TaskAssignment, Usage, chunks
+from agent_common.protocol import CompactionPolicy, ModelCard, Pricing, TaskAssignment, Usage, chunks
 from agent_common.protocol.authority import Authority
 from agent_runtime.agents import AgentDirectory, ProjectRules
 from agent_runtime.context import ContextWindow, View, digest
@@ -40,7 +40,6 @@ from agent_runtime.loop import (
     UsageBudget,
 )
 from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
-from agent_runtime.loop.limits.session_cost import FindCard
 from agent_runtime.loop.turn.deps import NoSteering, TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools
@@ -256,8 +255,12 @@ class Cards:
     def __init__(self, cards: Sequence[ModelCard]) -> None:
         self._cards = {card.id: card for card in cards}
 
-    async def card(self, name: str) -> ModelCard | None:
+    async def card(self, name: str, age: float = 60.0) -> ModelCard | None:
         return self._cards.get(name)
+
+    def price(self, name: str) -> Pricing | None:
+        card = self._cards.get(name)
+        return card.pricing if card is not None else None
 
 
 OPEN_AGENT = """---
@@ -338,9 +341,9 @@ class World:
         self.answers = HumanAnswers(self.hallway)
         self.tasks = TaskService(self.hallway, self.task_limits)
 
-    def sessions(self, card: FindCard) -> SessionService:
-        """The sessions as a resource; `card` knows the prices."""
-        return SessionService(self.hallway, card, self.compactions)
+    def sessions(self) -> SessionService:
+        """The sessions as a resource."""
+        return SessionService(self.hallway, self.compactions)
 
     def task_limits(self, assignment: TaskAssignment) -> TurnLimits:
         return TurnLimits(self.limits.steps, assignment.timeout, retries=assignment.max_retries)

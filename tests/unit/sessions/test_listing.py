@@ -173,7 +173,8 @@ def test_tokens_are_summed_by_model_hidden_ones_too() -> None:
         log.send(session)
         metered = {"usage": Usage(input=10, cost_usd=0.5).model_dump(), "model": {"model_id": "metered"}}
         unnamed = {"usage": Usage(output=4).model_dump()}
-        for number, metadata in enumerate((metered, metered, unnamed)):
+        failed = {"usage": Usage().model_dump(), "model": {"model_id": "metered"}}
+        for number, metadata in enumerate((metered, metered, unnamed, failed)):
             rows.upsert_message(db, MessageRow(f"msg_{number}", session, "assistant", metadata, 1, 1))
         log.rewind(session, "ask 1")
         assert listing.usage_by_model(db, session, "m") == {

@@ -18,7 +18,6 @@ from agent_runtime.loop import TurnLimits
 from agent_runtime.ports import ModelEvent, ModelRequest
 from agent_runtime.sessions import markers
 from tests.unit.loop.compaction.long_conversations import WINDOW, Calls, Stage, Talker, fill, is_summary, marked
-from tests.unit.loop.people import no_card
 from tests.unit.loop.support import PATIENCE, World, assignment
 
 # ---------------------------------------------------------------- what it costs
@@ -153,7 +152,7 @@ async def test_without_an_agent_that_sums_up_turns_go_on(tmp_path: Path) -> None
         assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
         assert not model.told
         with pytest.raises(ModelError, match="no agent compaction"):
-            await world.sessions(no_card).compact("operator", stage.session)
+            await world.sessions().compact("operator", stage.session)
 
 
 class Nobody:

@@ -21,7 +21,6 @@ from tests.unit.loop.compaction.long_conversations import (
     prose,
     say,
 )
-from tests.unit.loop.people import no_card
 from tests.unit.loop.restarts import Jumps
 from tests.unit.loop.support import PATIENCE, until
 
@@ -32,17 +31,17 @@ async def test_by_hand_all_is_summed_up(tmp_path: Path) -> None:
     stage = Stage(model := Talker())
     async with stage.open(tmp_path) as world:
         turns = await fill(stage, 2, 100)
-        reply = await world.sessions(no_card).compact("operator", stage.session)
+        reply = await world.sessions().compact("operator", stage.session)
         assert reply.summary == "## Facts\nsummary 1"
         assert reply.tokens_before > reply.tokens_after
         [marker] = await marked(world, turns[0].session.id)
         assert (marker.auto, marker.tail_start_id) == (False, None)
         with pytest.raises(Conflict, match="nothing was said"):
-            await world.sessions(no_card).compact("operator", stage.session)
+            await world.sessions().compact("operator", stage.session)
         await say(stage, 5)
         roles = [json.loads(message)["role"] for message in model.requests[-1][1]]
         assert roles == ["system", "user", "user"]
-        again = await world.sessions(no_card).compact("operator", stage.session)
+        again = await world.sessions().compact("operator", stage.session)
         assert "summary 1" in model.told[-1], "the earlier summary is folded in"
         assert again.message_id != reply.message_id
 
@@ -53,10 +52,10 @@ async def test_what_is_sent_meanwhile_is_answered_behind_it_and_never_lost(tmp_p
     async with stage.open(tmp_path) as world:
         [*_, last] = await fill(stage, 2, 100)
         model.hold()
-        compacting = asyncio.create_task(world.sessions(no_card).compact("operator", stage.session))
+        compacting = asyncio.create_task(world.sessions().compact("operator", stage.session))
         await hangs(model)
         with pytest.raises(Conflict, match="busy"):
-            await world.sessions(no_card).compact("operator", stage.session)
+            await world.sessions().compact("operator", stage.session)
         turn = await world.send("sent meanwhile", session=stage.session)
         assert turn.state == "queued"
         model.may_sum_up.set()
@@ -77,7 +76,7 @@ async def test_a_report_that_comes_meanwhile_is_shown_behind_it(tmp_path: Path) 
     async with stage.open(tmp_path) as world:
         [*_, last] = await fill(stage, 2, 100)
         model.hold()
-        compacting = asyncio.create_task(world.sessions(no_card).compact("operator", stage.session))
+        compacting = asyncio.create_task(world.sessions().compact("operator", stage.session))
         await hangs(model)
         await stage.report(last.session)
         model.may_sum_up.set()
@@ -93,7 +92,7 @@ async def test_whoever_hangs_up_takes_nothing_back(tmp_path: Path) -> None:
     async with stage.open(tmp_path) as world:
         [*_, last] = await fill(stage, 2, 100)
         model.hold()
-        compacting = asyncio.create_task(world.sessions(no_card).compact("operator", stage.session))
+        compacting = asyncio.create_task(world.sessions().compact("operator", stage.session))
         await hangs(model)
         compacting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -21,7 +21,6 @@ from tests.unit.loop.compaction.long_conversations import (
     set_prompt,
     tokens,
 )
-from tests.unit.loop.people import no_card
 
 
 def sizes(model: Talker) -> list[int]:
@@ -68,5 +67,5 @@ async def test_a_model_with_a_large_window_writes_no_more_than_the_session_has_r
         [(request, sent)] = [(request, sent) for request, sent in model.requests if is_summary(sent)]
         assert (request.model, request.max_tokens) == ("cheap", 375)
         assert b"in at most 225 words" in sent[-1]
-        await world.sessions(no_card).compact("operator", stage.session)
+        await world.sessions().compact("operator", stage.session)
         assert model.requests[-1][0].max_tokens == 375

@@ -32,7 +32,7 @@ from tests.unit.loop.compaction.long_conversations import (
     paired,
     prose,
 )
-from tests.unit.loop.people import decide, no_card
+from tests.unit.loop.people import decide
 from tests.unit.loop.support import PATIENCE, World
 
 SIZES = st.sampled_from([0, 3, 60, 400, 1500, 4000])
@@ -142,7 +142,7 @@ class Teller:
         return turn.state == "waiting"
 
     async def _do(self, do: Do) -> None:
-        sessions = self.world.sessions(no_card)
+        sessions = self.world.sessions()
         try:
             match do.what:
                 case "wait":
@@ -171,14 +171,14 @@ class Teller:
             return
         message_id = list(known)[at % len(known)]
         self.taken_back.append(await self._seen())
-        await self.world.sessions(no_card).rewind("operator", self.session, message_id)
+        await self.world.sessions().rewind("operator", self.session, message_id)
         assert await self._seen() == known[message_id], "a rewind shows what was seen before that message"
         for later in list(known)[at % len(known) :]:
             del known[later]
 
     async def _fork(self) -> None:
         seen = await self._seen()
-        child = await self.world.sessions(no_card).fork("operator", self.session, ForkRequest())
+        child = await self.world.sessions().fork("operator", self.session, ForkRequest())
         self.session = self.stage.session = child.id
         self.taken_back.clear()
         assert await self._seen() == seen, "a fork shows what its parent shows"
@@ -233,11 +233,11 @@ class Teller:
         if found is None:
             return
         seen = await self._seen()
-        with await self.world.sessions(no_card).export("operator", self.session, whole=False) as file:
+        with await self.world.sessions().export("operator", self.session, whole=False) as file:
             exported = io.BytesIO(file.read())
         elsewhere = Stage(self.model)
         async with elsewhere.open(self.folder / "elsewhere") as world:
-            await world.sessions(no_card).import_session("operator", exported, keep_permissions=False)
+            await world.sessions().import_session("operator", exported, keep_permissions=False)
             assert list((await elsewhere.on_disk(found)).messages)[1:] == seen
 
 

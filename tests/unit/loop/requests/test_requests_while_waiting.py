@@ -22,7 +22,6 @@ from tests.unit.loop.people import (
     calls_of,
     decide,
     heard,
-    no_card,
     stands,
     stored,
     waits,
@@ -49,7 +48,7 @@ async def test_an_interrupt_takes_the_place_of_a_turn_that_waits(tmp_path: Path)
 async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
     async with asking(tmp_path) as it:
         turn = await waits(await it.send("paint", message_id="m"))
-        sessions, session = it.sessions(no_card), turn.session.id
+        sessions, session = it.sessions(), turn.session.id
         for refused in (
             it.send("now", on_busy="reject"),
             sessions.rewind("operator", session, "m"),

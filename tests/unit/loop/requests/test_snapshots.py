@@ -35,10 +35,7 @@ async def test_a_snapshot_comes_before_its_message_and_back_with_a_rewind(tmp_pa
             turns.append(turn)
         assert host.taken == [turns[0].session.id] * 3
 
-        async def card(_: str) -> None:
-            return None
-
-        sessions = world.sessions(card)
+        sessions = world.sessions()
         session = turns[0].session.id
         assert (await sessions.rewind("operator", session, turns[2].message_id)).snapshot_id is None
         assert (await sessions.rewind("operator", session, turns[1].message_id)).snapshot_id == "snap-2"

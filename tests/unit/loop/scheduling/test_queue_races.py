@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from agent_runtime.errors import AgentRuntimeError, Busy, Conflict, ModelError
 from agent_runtime.loop import CompletedTurn, SessionService, Turn
 from agent_runtime.ports import Completion, ModelEvent, ModelRequest, TextPiece
-from tests.unit.loop.people import assert_fit_for_a_provider, no_card
+from tests.unit.loop.people import assert_fit_for_a_provider
 from tests.unit.loop.support import PATIENCE, FakeModel, World, incoming, until
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Queues(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         self.model = Gates()
         self.world = World(Path(self.folder.name), self.model, slots=SLOTS, queue=QUEUE)
-        self.sessions = SessionService(self.world.hallway, no_card, self.world.compactions)
+        self.sessions = SessionService(self.world.hallway, self.world.compactions)
         self.accepted: dict[str, tuple[str, Turn]] = {}
         """By name, in the order of admission: session and turn."""
         self.cancelled: set[str] = set()

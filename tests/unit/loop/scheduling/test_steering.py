@@ -25,7 +25,6 @@ from tests.unit.loop.people import (
     assert_fit_for_a_provider,
     calls_of,
     heard,
-    no_card,
     shown,
     slow_disk,
     stored,
@@ -322,7 +321,7 @@ async def test_a_rewind_to_a_message_that_steered_takes_back_what_it_said(tmp_pa
         await it.ended(turn, steer)
         assert "c" in calls_of(turn.end.reply_parts)
         with contextlib.suppress(Conflict, InvalidRequest):
-            await it.sessions(no_card).rewind("operator", turn.session.id, "s")
+            await it.sessions().rewind("operator", turn.session.id, "s")
             await it.ended(await it.send("and now?"))
             assert not any(b'"faster"' in message for message in it.model.requests[-1][1])
 

@@ -12,9 +12,7 @@ from pydantic_core import from_json
 
 from agent_common.protocol import (
     ForkRequest,
-    ModelCard,
     PermissionsUpdate,
-    Pricing,
     SessionPatch,
     SessionRule,
     SessionsQuery,
@@ -31,12 +29,8 @@ from tests.unit.loop.support import FakeModel, World, new_turn, say, until
 FIXED = {"human_input_state_authoritative": True, "queue_enqueue_idempotent": True}
 
 
-async def card(model: str) -> ModelCard | None:
-    return ModelCard(id=model, pricing=Pricing(input=2, output=4)) if model == "m" else None
-
-
 def sessions(world: World) -> SessionService:
-    return world.sessions(card)
+    return world.sessions()
 
 
 def stands(*given: Any) -> dict[str, Any]:
@@ -59,12 +53,11 @@ def test_the_states() -> None:
         assert stands(None, {"status": status}) == {"state": "idle"}
 
 
-async def test_prices() -> None:
-    known, metered = Usage(input=1_000_000, output=500_000), Usage(input=5, cost_usd=0.25)
-    assert await cost_of({}, card) == (0.0, [])
-    assert await cost_of({"m": known.model_copy(update={"cost_usd": 99.0})}, card) == (4.0, [])
-    assert await cost_of({"m": known, "x": metered, "y": Usage()}, card) == (4.25, [])
-    assert await cost_of({"m": known, "x": Usage(input=5)}, card) == (None, ["x"])
+def test_the_cost_of_a_session_is_what_was_recorded() -> None:
+    paid, unknown = Usage(input=5, cost_usd=0.25), Usage(input=5)
+    assert cost_of({}) == (0.0, [])
+    assert cost_of({"m": paid, "x": paid, "y": Usage()}) == (0.5, [])
+    assert cost_of({"m": paid, "x": unknown, "y": Usage()}) == (None, ["x"])
 
 
 async def test_a_session_that_retries_or_waits_for_a_slot_says_so(tmp_path: Path) -> None:
