@@ -4,7 +4,17 @@ from .catalog import ModelCatalog
 from .client import MeshClient
 from .greeting import MeshCheck
 from .model import ModelClient, RetryPolicy
+from .rooms import MeshRooms
 from .search import MeshSearch
 from .usage import with_cost
 
-__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy", "with_cost"]
+__all__ = [
+    "MeshCheck",
+    "MeshClient",
+    "MeshRooms",
+    "MeshSearch",
+    "ModelCatalog",
+    "ModelClient",
+    "RetryPolicy",
+    "with_cost",
+]
