@@ -9,6 +9,7 @@ from agent_common.net import WebClient
 from agent_common.protocol import SearchHit
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
+from agent_runtime.ports import RoomReply, RoomRequest
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
@@ -34,6 +35,7 @@ def table() -> str:
         Confinement(None),
         egress=WebClient(),
         search=nobody,
+        rooms=nobody,
         callable_agents=(),
         learnings=NoLearnings(),
         memory=NoMemory(),
@@ -46,6 +48,9 @@ class Nobody:
     """Stands in for the host: no tool is called here."""
 
     async def search(self, query: str, limit: int, session_id: str) -> list[SearchHit]:
+        raise NotImplementedError
+
+    async def request(self, request: RoomRequest) -> RoomReply:
         raise NotImplementedError
 
 

@@ -7,6 +7,8 @@ from .agent_settings import AGENT_PREFIX, NARROWEST, AgentSettings
 from .base import Inbound, is_object
 from .blackboard import (
     MAX_KEY,
+    MAX_LEASE_SECONDS,
+    MAX_TTL_SECONDS,
     MAX_VALUE_BYTES,
     TASK_HEADER,
     TRACE_HEADER,
@@ -135,7 +137,7 @@ from .permission import (
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from .profile import Profile
 from .schemas import json_schemas
-from .topics import Publish, Published, TopicMessage, TopicMessages
+from .topics import MAX_MESSAGE_ID, Publish, Published, TopicMessage, TopicMessages
 from .typed_decision import TypedDecision, how_to_decide, lacks_code, read_typed_decision
 from .usage import Usage
 
@@ -149,6 +151,9 @@ __all__ = [
     "DEFAULT_WAIT_SECONDS",
     "MAX_FAULTS",
     "MAX_KEY",
+    "MAX_LEASE_SECONDS",
+    "MAX_MESSAGE_ID",
+    "MAX_TTL_SECONDS",
     "MAX_VALUE_BYTES",
     "MAX_WAIT_SECONDS",
     "METADATA_BYTES",

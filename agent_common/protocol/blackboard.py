@@ -12,7 +12,7 @@ MAX_KEY = 512
 """Characters of a key."""
 MAX_VALUE_BYTES = 256 * 1024
 """Bytes of a value as JSON."""
-MAX_SECONDS = 10 * 366 * 86_400.0
+MAX_TTL_SECONDS = 10 * 366 * 86_400.0
 """Longest life of an entry: ten years."""
 MAX_LEASE_SECONDS = 86_400.0
 TASK_HEADER, TRACE_HEADER = "x-agent-task", "traceparent"
@@ -34,7 +34,7 @@ class PutEntry(Inbound):
 
     value: Any
     """Any JSON value, null included."""
-    ttl: float | None = Field(default=None, gt=0, le=MAX_SECONDS, allow_inf_nan=False)
+    ttl: float | None = Field(default=None, gt=0, le=MAX_TTL_SECONDS, allow_inf_nan=False)
     """Seconds after which the entry expires; null: never."""
 
 

@@ -23,14 +23,19 @@ from .sanitize import escape_result_json, escape_text, wrap_data
 PEOPLE_ONLY_METADATA = ("duration_ms", "transcript", "usage", "depth")
 RESULT_SOURCES = {
     "bash": ("command", None),
+    "call_service": ("web service", "service"),
+    "claim": ("blackboard", "key"),
     "glob": ("names of files", None),
     "grep": ("files", None),
+    "list_blackboard": ("blackboard", "prefix"),
     "memory_search": ("memory", None),
     "read": ("file", "path"),
+    "read_blackboard": ("blackboard", "key"),
     "skill": ("skill package", "name"),
     "task": ("agent", "subagent_type"),
     "web_fetch": ("web page", "url"),
     "web_search": ("web search", None),
+    "write_blackboard": ("blackboard", "key"),
 }
 """Tool -> source of its results, and the argument that describes it further. Other tools are named as the source."""
 TRUSTED_RESULT_TOOLS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})

@@ -4,6 +4,15 @@ from .catalog import ModelCatalog
 from .client import MeshClient
 from .greeting import MeshCheck
 from .model import ModelClient, RetryPolicy
+from .rooms import MeshRooms
 from .search import MeshSearch
 
-__all__ = ["MeshCheck", "MeshClient", "MeshSearch", "ModelCatalog", "ModelClient", "RetryPolicy"]
+__all__ = [
+    "MeshCheck",
+    "MeshClient",
+    "MeshRooms",
+    "MeshSearch",
+    "ModelCatalog",
+    "ModelClient",
+    "RetryPolicy",
+]

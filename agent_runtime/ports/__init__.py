@@ -17,6 +17,7 @@ from .model import (
     Retrying,
     Search,
 )
+from .rooms import MAX_ROOM_BYTES, ROOM_SECONDS, RoomReply, RoomRequest, Rooms
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
     DeferredTools,
@@ -37,6 +38,8 @@ from .tools import (
 )
 
 __all__ = [
+    "MAX_ROOM_BYTES",
+    "ROOM_SECONDS",
     "CallPiece",
     "CallStarted",
     "Clock",
@@ -69,6 +72,9 @@ __all__ = [
     "ProviderFields",
     "ReasoningPiece",
     "Retrying",
+    "RoomReply",
+    "RoomRequest",
+    "Rooms",
     "Search",
     "SideEffectGate",
     "SkillIndex",

@@ -97,6 +97,8 @@ class ToolContext:
     """The session's own folder for temporary files."""
     message_id: str = ""
     """The user message of the calling turn."""
+    task_id: str = ""
+    """The task that the turn carries out; empty: none."""
     principal: str = "operator"
     agent: str = "default"
     authority: Authority = field(default_factory=Authority)

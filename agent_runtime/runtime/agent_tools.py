@@ -77,15 +77,18 @@ class AgentToolsBuilder:
     def _own_tools(self, library: SkillLibrary) -> tuple[Tool, ...]:
         from agent_common.net import WebClient
 
-        from ..mesh import MeshSearch
+        from ..mesh import MeshRooms, MeshSearch
 
         settings = self.settings
+        has_mesh = "mesh_url" in settings.model_fields_set
+        rooms = MeshRooms(settings.mesh_url, bearer_headers(settings)) if has_mesh else None
         return builtin_tools(
             self.confinement,
             timeout=settings.tool_timeout,
             limits=self._sandbox_limits,
             egress=WebClient.via_proxy(settings.egress_url, mesh_token(settings)),
             search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
+            rooms=self.register_closable(rooms) if rooms else None,
             callable_agents=self.agents.callable_agents(),
             agent_timeout=settings.subagent_timeout,
             skills=library,

@@ -5,6 +5,7 @@ from .catalog.registry import ToolRegistry
 from .core.answer_schema import check_answer_schema
 from .core.contract import (
     LOCKED_TOOL_NAMES,
+    MESH_TOOL_NAMES,
     OTHER_TOOL_NAMES,
     RESERVED_TOOL_NAMES,
     AccessRequest,
@@ -23,6 +24,7 @@ from .watchdog.watchdog import PolicyWatchdog, choose_watchdog
 __all__ = [
     "DEFAULT_TIMEOUT",
     "LOCKED_TOOL_NAMES",
+    "MESH_TOOL_NAMES",
     "OTHER_TOOL_NAMES",
     "RESERVED_TOOL_NAMES",
     "AccessRequest",

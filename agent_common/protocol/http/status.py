@@ -10,7 +10,7 @@ from ..base import Peer
 from ..permission import AgentCard, ToolContract
 
 AgentState = Literal["starting", "idle", "working", "blocked", "draining", "failed"]
-ToolSource = Literal["builtin", "custom", "mcp"]
+ToolSource = Literal["builtin", "custom", "mcp", "mesh"]
 
 
 class SessionCounts(Peer):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import Learnings, Search, SkillIndex
+from ...ports import Learnings, Rooms, Search, SkillIndex
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
@@ -25,6 +25,7 @@ from ..files.glob_grep import FileSearch, glob_tool, grep_tool
 from ..files.quota import QuotaCheck
 from ..files.read import read_tool
 from ..files.write import write_tool
+from ..mesh import mesh_tools
 from ..web.fetch import PageReader, web_fetch_tool
 from ..web.search import web_search_tool
 
@@ -42,6 +43,7 @@ def builtin_tools(
     limits: SandboxLimits | None = None,
     egress: WebClient | None = None,
     search: Search | None = None,
+    rooms: Rooms | None = None,
     callable_agents: Sequence[tuple[str, str]] | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
     skills: SkillIndex | None = None,
@@ -70,4 +72,5 @@ def builtin_tools(
         tool_search_tool(),
         *((learn_tool(learnings),) if learnings else ()),
         *(memory_tools(memory) if memory else ()),
+        *(mesh_tools(rooms) if rooms else ()),
     )

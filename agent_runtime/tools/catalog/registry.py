@@ -125,7 +125,7 @@ class ToolRegistry:
         now = self._offered_tools(authority)
         known = [name for name in dict.fromkeys(order) if name in now]
         tools = {name: now[name] for name in (*known, *sorted(now.keys() - set(known)))}
-        return Snapshot(tools, self._gate, self._offered_tools, _deferred_names(now, known))
+        return Snapshot(tools, self._gate, self._offered_tools, _deferred_names(now, known, authority))
 
     def _offered_tools(self, authority: Authority | None) -> dict[str, Tool]:
         now = self._all_tools()
@@ -164,8 +164,13 @@ class ToolRegistry:
         return found
 
 
-def _deferred_names(offered: Mapping[str, Tool], known: Sequence[str]) -> frozenset[str]:
-    """Return the tools to defer: none that the session has seen, and none at all if they could not be searched."""
-    if len(offered) <= MAX_SHOWN or SEARCH_TOOL not in offered:
+def _deferred_names(offered: Mapping[str, Tool], known: Sequence[str], authority: Authority | None) -> frozenset[str]:
+    """Return the tools to defer: none that the session has seen, and none at all if they could not be searched. Those
+    of the mesh are deferred unless a manifest names them, those of MCP servers if there are many tools."""
+    if SEARCH_TOOL not in offered:
         return frozenset()
-    return frozenset(name for name, tool in offered.items() if tool.spec.source == "mcp") - frozenset(known)
+    named = {name for layer in (authority.layers if authority else ()) for name in layer.tools}
+    mesh = {name for name, tool in offered.items() if tool.spec.source == "mesh"} - {*known, *named}
+    if len(offered) - len(mesh) <= MAX_SHOWN:
+        return frozenset(mesh)
+    return frozenset(mesh | ({name for name, tool in offered.items() if tool.spec.source == "mcp"} - {*known}))

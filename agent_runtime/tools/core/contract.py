@@ -23,7 +23,12 @@ OTHER_TOOL_NAMES = (
     *("reload_skills", "remove_skill"),
 )
 """The other built-in tools."""
-RESERVED_TOOL_NAMES = frozenset((*LOCKED_TOOL_NAMES, *TOOL_ALIASES, *OTHER_TOOL_NAMES))
+MESH_TOOL_NAMES = (
+    *("call_service", "claim", "list_blackboard", "publish_event"),
+    *("read_blackboard", "write_blackboard"),
+)
+"""Tools that use what the host keeps; they exist where there is a host."""
+RESERVED_TOOL_NAMES = frozenset((*LOCKED_TOOL_NAMES, *TOOL_ALIASES, *OTHER_TOOL_NAMES, *MESH_TOOL_NAMES))
 """Names that no skill and no server may use."""
 
 

@@ -1,0 +1,76 @@
+"""Requests to what the host keeps for a team: blackboard, topics and web services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from agent_common.completions import read_error_body
+from agent_common.net import HttpPool, TransportFault
+from agent_common.protocol import SESSION_HEADER, TASK_HEADER
+
+from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
+from ..ports import ROOM_SECONDS, RoomReply, RoomRequest
+
+_KINDS: Mapping[int, ToolFailureKind] = {
+    **dict.fromkeys((400, 404, 405, 409, 412, 413, 422), "invalid"),
+    **dict.fromkeys((402, 403), "denied"),
+    **dict.fromkeys((429, 507), "unavailable"),
+    504: "timeout",
+}
+_NO_ROOM = frozenset({404, 405, 501})
+"""Statuses by which a mesh that is no host of this product answers."""
+PROBLEM = "application/problem+json"
+
+
+class MeshRooms:
+    """Implements ports.Rooms."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self._http = HttpPool(
+            url, {"accept-encoding": "identity", **headers}, read_timeout=ROOM_SECONDS, connect_timeout=ROOM_SECONDS
+        )
+
+    async def request(self, request: RoomRequest) -> RoomReply:
+        headers = {**request.headers, **dict(_cause(request))}
+        try:
+            async with (
+                asyncio.timeout(request.seconds),
+                self._http.request(
+                    request.method, request.path, request.body, headers=headers, read_timeout=request.seconds
+                ) as reply,
+            ):
+                answer = RoomReply(reply.status, reply.headers, await reply.body(request.max_bytes + 1))
+        except TimeoutError as error:
+            raise _unanswered(request, f"no answer within {request.seconds:g} s") from error
+        except TransportFault as fault:
+            raise _unanswered(request, fault.message) from fault
+        marker = request.accepted_header
+        if marker not in answer.headers if marker else answer.status not in request.accepted:
+            raise _refused(answer)
+        return answer
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+def _cause(request: RoomRequest) -> Iterator[tuple[str, str]]:
+    """Yield the headers that name the cause. An id that no header can carry is left out."""
+    for name, value in ((SESSION_HEADER, request.session_id), (TASK_HEADER, request.task_id)):
+        if value and value.isascii() and value.isprintable():
+            yield name, value
+
+
+def _unanswered(request: RoomRequest, why: str) -> MeshUnavailable:
+    doubt = (
+        "" if request.method in ("GET", "HEAD") else "; it was not queued, but may have been carried out: look first"
+    )
+    return MeshUnavailable(f"the host gave no answer: {why}{doubt}")
+
+
+def _refused(answer: RoomReply) -> ToolFailure | MeshUnavailable:
+    message = read_error_body(answer.body).message
+    is_host = answer.headers.get("content-type", "").startswith(PROBLEM)
+    if answer.status in (401, 503) or (answer.status in _NO_ROOM and not is_host):
+        return MeshUnavailable(f"the mesh does not offer this: {message}")
+    return ToolFailure(f"the host refused: {message}", kind=_KINDS.get(answer.status, "backend"))

@@ -1,0 +1,23 @@
+"""Tools of source `mesh`: what the host keeps for the agents of a team."""
+
+from __future__ import annotations
+
+from ...ports import Rooms
+from ..core.contract import Tool
+from .blackboard import list_blackboard_tool, read_blackboard_tool, write_blackboard_tool
+from .claim import claim_tool
+from .publish import publish_event_tool
+from .service import call_service_tool
+
+__all__ = ["mesh_tools"]
+
+
+def mesh_tools(rooms: Rooms) -> tuple[Tool, ...]:
+    return (
+        read_blackboard_tool(rooms),
+        list_blackboard_tool(rooms),
+        write_blackboard_tool(rooms),
+        claim_tool(rooms),
+        publish_event_tool(rooms),
+        call_service_tool(rooms),
+    )

@@ -1,0 +1,88 @@
+"""What the tools of the mesh have in common: requests in the name of a call, and answers as data."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
+from agent_common.protocol import MAX_KEY, MAX_VALUE_BYTES, RequirementSet, is_object
+
+from ...errors import ToolFailure
+from ...ports import MAX_ROOM_BYTES, ROOM_SECONDS, RoomReply, RoomRequest, Rooms, ToolContext
+from ..core.contract import AccessRequest, DescribeAccess
+
+ROOM_DEADLINE = ROOM_SECONDS + 2
+"""Seconds: a little longer than the request, whose own error says more."""
+READ = RequirementSet(capabilities=["mesh.read"])
+WRITE = RequirementSet(capabilities=["mesh.write"])
+SERVICE = RequirementSet(capabilities=["mesh.service"])
+KEY: Mapping[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_KEY,
+    "description": "Such as plans/garden",
+}
+_ROUTES = ("claim", "history")
+_LIMITS = JsonLimits(MAX_ROOM_BYTES)
+Send = Callable[[RoomRequest], Awaitable[RoomReply]]
+
+
+def sender(rooms: Rooms, context: ToolContext) -> Send:
+    """Return what sends requests in the name of a call; what they say counts as sent out of the workspace."""
+
+    async def send(request: RoomRequest) -> RoomReply:
+        if context.egress is not None:
+            texts = (request.path, *request.headers.values())
+            context.egress.count_sent(sum(map(len, texts)) + len(request.body or b""))
+        return await rooms.request(request)
+
+    return send
+
+
+async def read_object(reply: RoomReply) -> dict[str, Any]:
+    """Return the object of an answer. Raises ToolFailure."""
+    try:
+        value = await read_json_async(reply.body, _LIMITS)
+    except JsonRefused as refusal:
+        raise ToolFailure(f"the host's answer cannot be read: {refusal}") from refusal
+    if not is_object(value):
+        raise ToolFailure("the host's answer is no object")
+    return value
+
+
+def json_bytes(name: str, value: Any, limit: int = MAX_VALUE_BYTES) -> bytes:
+    """Return a value as JSON. Raises ToolFailure that names the argument."""
+    try:
+        text = to_json(value, inf_nan_mode="constants")
+    except (PydanticSerializationError, ValueError) as error:
+        raise ToolFailure(f"{name}: cannot be written as JSON: {error}", kind="invalid") from error
+    if len(text) > limit:
+        raise ToolFailure(f"{name}: has {len(text)} bytes as JSON; at most {limit} are allowed", kind="invalid")
+    return text
+
+
+def key_path(key: str) -> str:
+    """Return the path of an entry. Raises ToolFailure for a key that would be another route."""
+    parts = key.split("/")
+    if not key.isprintable() or any(part in ("", ".", "..") for part in parts):
+        raise ToolFailure("key: must be printable, and have no empty part, `.` or `..` between slashes", kind="invalid")
+    if key == "watch" or parts[-1] in _ROUTES:
+        raise ToolFailure("key: must not be `watch`, nor end in `claim` or `history`", kind="invalid")
+    return f"/blackboard/{quote(key, safe='/')}"
+
+
+def touches(argument: str) -> DescribeAccess:
+    """Return what describes a call by one of its arguments, for the patterns of rules."""
+
+    async def describe(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
+        return AccessRequest((arguments.get(argument, ""),), suggested_patterns=("*",))
+
+    return describe
+
+
+def object_schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}

@@ -1,0 +1,174 @@
+"""The tools of the mesh: what they send, what they show, who has them, and when they are in the list."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from agent_common.protocol import Folders, RequirementSet
+from agent_common.protocol.authority import Authority, Layer
+from agent_runtime.agents import AgentDirectory
+from agent_runtime.errors import MeshUnavailable
+from agent_runtime.ports import HumanRequest, RoomReply, RoomRequest, ToolContext, ToolResult
+from agent_runtime.sandbox import Confinement
+from agent_runtime.tools import MESH_TOOL_NAMES, RESERVED_TOOL_NAMES, ToolRegistry, builtin_tools
+
+from .doubles import finished
+
+ENTRY = {"key": "a", "value": 1, "version": 2, "updated_at": 1, "updated_by": "bob", "cause": {}}
+WRITE = {"key": "a", "value": 1}
+
+
+@dataclass
+class Kept:
+    """Answers as it is told to, and notes what was asked."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    away: bool = False
+    asked: list[RoomRequest] = field(default_factory=list[RoomRequest])
+
+    async def request(self, request: RoomRequest) -> RoomReply:
+        self.asked.append(request)
+        if self.away:
+            raise MeshUnavailable("the host gave no answer")
+        return RoomReply(self.status, self.headers, json.dumps(self.body).encode())
+
+
+def registry(rooms: Kept) -> ToolRegistry:
+    return ToolRegistry(builtin_tools(Confinement(None), rooms=rooms))
+
+
+async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
+    return finished(await registry(rooms).snapshot().run(name, arguments, context))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sent"),
+    [
+        ("read_blackboard", {"key": "a/ü b"}, ("GET", "/blackboard/a/%C3%BC%20b", None, {})),
+        ("list_blackboard", {"prefix": "a&b"}, ("GET", "/blackboard?limit=20&prefix=a%26b", None, {})),
+        ("write_blackboard", WRITE, ("PUT", "/blackboard/a", {"value": 1}, {})),
+        ("write_blackboard", {**WRITE, "ttl": 5}, ("PUT", "/blackboard/a", {"value": 1, "ttl": 5}, {})),
+        ("write_blackboard", {**WRITE, "if_version": 3}, ("PUT", "/blackboard/a", {"value": 1}, {"if-match": '"3"'})),
+        (
+            "write_blackboard",
+            {**WRITE, "if_absent": True},
+            ("PUT", "/blackboard/a", {"value": 1}, {"if-none-match": "*"}),
+        ),
+        ("claim", {"key": "a"}, ("POST", "/blackboard/a/claim", {"lease_seconds": 300}, {})),
+        ("claim", {"key": "a", "action": "release"}, ("DELETE", "/blackboard/a/claim", None, {})),
+        ("publish_event", {"topic": "t", "data": [1], "id": "x"}, ("POST", "/topics/t", {"id": "x", "data": [1]}, {})),
+        ("call_service", {"service": "s", "path": "/a b?c=d#e"}, ("GET", "/services/s/a%20b?c=d%23e", None, {})),
+        (
+            "call_service",
+            {"service": "s", "path": "a", "method": "POST", "json": {}, "headers": {"Accept": "x"}},
+            ("POST", "/services/s/a", {}, {"accept": "x"}),
+        ),
+    ],
+)
+async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sent: Any) -> None:
+    rooms = Kept(body=ENTRY, headers={"x-mesh-service": "1"})
+    result = await run(rooms, name, replace(context, task_id="t1"), **arguments)
+    assert result.type == "output", result.error_text
+    (request,) = rooms.asked
+    headers = {name: value for name, value in request.headers.items() if name != "content-type"}
+    body = None if request.body is None else json.loads(request.body)
+    assert (request.method, request.path, body, headers) == sent
+    assert (request.session_id, request.task_id) == (context.session_id, "t1")
+
+
+async def test_conflicts_are_told(context: ToolContext) -> None:
+    taken = Kept(412, {"code": "version_conflict", "value": {"beds": 4}, "version": 7})
+    result = await run(taken, "write_blackboard", context, **WRITE, if_version=6)
+    assert result.data["written"] is False
+    assert result.data["present"] == {"value": {"beds": 4}, "version": 7}
+    result = await run(Kept(409, {"claimed_by": "bob", "expires_at": 9}), "claim", context, key="a")
+    assert result.data == {"claimed": False, "claimed_by": "bob", "expires_at": 9}
+    held = await run(Kept(200, {"claim_id": "c", "expires_at": 9}), "claim", context, key="a", action="renew")
+    assert held.data == {"claimed": True, "claim_id": "c", "expires_at": 9}
+
+
+async def test_a_list_shows_the_size_of_large_values(context: ToolContext) -> None:
+    rooms = Kept(body={"entries": [ENTRY, {**ENTRY, "value": "x" * 3000}], "next": "a"})
+    result = await run(rooms, "list_blackboard", context)
+    small, large = result.data["entries"]
+    assert small == ENTRY
+    assert "value" not in large
+    assert (large["value_bytes"], result.data["next"]) == (3002, "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "fault"),
+    [
+        ("read_blackboard", {"key": "watch"}, "key: must not be `watch`"),
+        ("read_blackboard", {"key": "a/claim"}, "nor end in `claim`"),
+        ("read_blackboard", {"key": "a/../b"}, "key: must be printable"),
+        ("read_blackboard", {"key": "a\nb"}, "key: must be printable"),
+        ("write_blackboard", {"key": "a", "value": "x" * 300_000}, "value: has 300002 bytes as JSON"),
+        ("write_blackboard", {**WRITE, "if_version": 1, "if_absent": True}, "if_version: must be left out"),
+        ("publish_event", {"topic": "a/b", "data": 1}, "topic: "),
+        ("call_service", {"service": "a/b", "path": ""}, "service: "),
+        ("call_service", {"service": "a", "path": "", "json": 1, "text": "x"}, "text: must be left out"),
+        ("call_service", {"service": "a", "path": "", "headers": {"Authorization": "x"}}, "headers: Authorization"),
+        ("call_service", {"service": "a", "path": "", "headers": {"x": "a\r\nb: c"}}, "headers: 'x'"),
+    ],
+)
+async def test_what_is_wrong_is_named_and_not_sent(context: ToolContext, name: str, arguments: Any, fault: str) -> None:
+    rooms = Kept()
+    result = await run(rooms, name, context, **arguments)
+    assert result.metadata["kind"] == "invalid"
+    assert fault in (result.error_text or "")
+    assert not rooms.asked
+
+
+async def test_a_host_that_is_away_is_an_error(context: ToolContext) -> None:
+    result = await run(Kept(away=True), "write_blackboard", context, **WRITE)
+    assert (result.metadata["kind"], result.error_text) == ("unavailable", "the host gave no answer")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "found"),
+    [
+        ("application/json", {"a": 1}, {"json": {"a": 1}}),
+        ("text/plain", "hi", {"text": '"hi"'}),
+    ],
+)
+async def test_an_answer_of_a_service(context: ToolContext, kind: str, body: Any, found: Any) -> None:
+    rooms = Kept(404, body, {"x-mesh-service": "s", "content-type": kind})
+    result = await run(rooms, "call_service", context, service="s", path="/")
+    assert result.data == {"status": 404, "content_type": kind, **found}
+
+
+async def test_grants_and_rules(context: ToolContext) -> None:
+    layer = Layer(RequirementSet(fs=Folders(read=["{workspace}"]), capabilities=["mesh.read"]))
+    at = replace(context, authority=Authority((layer,)))
+    assert (await run(Kept(body=ENTRY), "read_blackboard", at, key="a")).type == "output"
+    refused = await run(Kept(), "write_blackboard", at, **WRITE)
+    assert refused.metadata["kind"] == "denied"
+    default = AgentDirectory().get("default")
+    assert default is not None
+    rooms = Kept(body=ENTRY, headers={"x-mesh-service": "s"})
+    asks = replace(context, authority=Authority().with_layer(default.layer), interactive=True)
+    tools = registry(rooms).snapshot()
+    assert isinstance(await tools.run("call_service", {"service": "s", "path": "a"}, asks), ToolResult)
+    post = {"service": "s", "path": "a", "method": "POST"}
+    assert isinstance(await tools.run("call_service", post, asks), HumanRequest)
+    assert len(rooms.asked) == 1
+
+
+def test_they_are_found_by_search_unless_a_manifest_names_them() -> None:
+    names = set(MESH_TOOL_NAMES)
+    assert names <= RESERVED_TOOL_NAMES
+    tools = registry(Kept())
+    shown = tools.snapshot()
+    assert not {spec.name for spec in shown.specs} & names
+    assert {spec.name for spec in shown.search("blackboard", 10)} >= {"read_blackboard", "write_blackboard"}
+    layer = Layer(RequirementSet(), tools=("read", "tool_search", "claim", "*_blackboard"))
+    named = tools.snapshot(authority=Authority((layer,)))
+    assert {spec.name for spec in named.specs} == {"read", "tool_search", "claim"}
+    assert not names & {spec.name for spec in ToolRegistry(builtin_tools(Confinement(None))).all_specs()}
