@@ -10,7 +10,7 @@ from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import SESSION_HEADER, TASK_HEADER
 
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
-from ..ports import ROOM_SECONDS, RoomReply, RoomRequest
+from ..ports import MESH_SECONDS, MeshReply, MeshRequest
 
 _KINDS: Mapping[int, ToolFailureKind] = {
     **dict.fromkeys((400, 404, 405, 409, 412, 413, 422), "invalid"),
@@ -28,10 +28,10 @@ class MeshRooms:
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._http = HttpPool(
-            url, {"accept-encoding": "identity", **headers}, read_timeout=ROOM_SECONDS, connect_timeout=ROOM_SECONDS
+            url, {"accept-encoding": "identity", **headers}, read_timeout=MESH_SECONDS, connect_timeout=MESH_SECONDS
         )
 
-    async def request(self, request: RoomRequest) -> RoomReply:
+    async def request(self, request: MeshRequest) -> MeshReply:
         headers = {**request.headers, **dict(_cause(request))}
         try:
             async with (
@@ -40,7 +40,7 @@ class MeshRooms:
                     request.method, request.path, request.body, headers=headers, read_timeout=request.seconds
                 ) as reply,
             ):
-                answer = RoomReply(reply.status, reply.headers, await reply.body(request.max_bytes + 1))
+                answer = MeshReply(reply.status, reply.headers, await reply.body(request.max_bytes + 1))
         except TimeoutError as error:
             raise _unanswered(request, f"no answer within {request.seconds:g} s") from error
         except TransportFault as fault:
@@ -54,21 +54,21 @@ class MeshRooms:
         await self._http.close()
 
 
-def _cause(request: RoomRequest) -> Iterator[tuple[str, str]]:
+def _cause(request: MeshRequest) -> Iterator[tuple[str, str]]:
     """Yield the headers that name the cause. An id that no header can carry is left out."""
     for name, value in ((SESSION_HEADER, request.session_id), (TASK_HEADER, request.task_id)):
         if value and value.isascii() and value.isprintable():
             yield name, value
 
 
-def _unanswered(request: RoomRequest, why: str) -> MeshUnavailable:
+def _unanswered(request: MeshRequest, why: str) -> MeshUnavailable:
     doubt = (
         "" if request.method in ("GET", "HEAD") else "; it was not queued, but may have been carried out: look first"
     )
     return MeshUnavailable(f"the host gave no answer: {why}{doubt}")
 
 
-def _refused(answer: RoomReply) -> ToolFailure | MeshUnavailable:
+def _refused(answer: MeshReply) -> ToolFailure | MeshUnavailable:
     message = read_error_body(answer.body).message
     is_host = answer.headers.get("content-type", "").startswith(PROBLEM)
     if answer.status in (401, 503) or (answer.status in _NO_ROOM and not is_host):

@@ -17,7 +17,7 @@ from .model import (
     Retrying,
     Search,
 )
-from .rooms import MAX_ROOM_BYTES, ROOM_SECONDS, RoomReply, RoomRequest, Rooms
+from .rooms import MAX_ROOM_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
     DeferredTools,
@@ -39,7 +39,7 @@ from .tools import (
 
 __all__ = [
     "MAX_ROOM_BYTES",
-    "ROOM_SECONDS",
+    "MESH_SECONDS",
     "CallPiece",
     "CallStarted",
     "Clock",
@@ -57,6 +57,8 @@ __all__ = [
     "Memory",
     "MemoryHit",
     "Mesh",
+    "MeshReply",
+    "MeshRequest",
     "Model",
     "ModelCards",
     "ModelEvent",
@@ -72,8 +74,6 @@ __all__ = [
     "ProviderFields",
     "ReasoningPiece",
     "Retrying",
-    "RoomReply",
-    "RoomRequest",
     "Rooms",
     "Search",
     "SideEffectGate",

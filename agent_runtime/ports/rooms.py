@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-ROOM_SECONDS = 15.0
+MESH_SECONDS = 15.0
 """Seconds that a request may take, unless it says otherwise."""
 MAX_ROOM_BYTES = 5 * 1024 * 1024
 """Most bytes of an answer; a page of the blackboard ends after 4 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
-class RoomRequest:
+class MeshRequest:
     """One request to the host."""
 
     method: str
@@ -30,12 +30,12 @@ class RoomRequest:
     """Statuses that are answers; others are raised."""
     accepted_header: str = ""
     """Instead: a header by which an answer of any status is one; empty: none."""
-    seconds: float = ROOM_SECONDS
+    seconds: float = MESH_SECONDS
     max_bytes: int = MAX_ROOM_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class RoomReply:
+class MeshReply:
     """The host's answer."""
 
     status: int
@@ -48,7 +48,7 @@ class RoomReply:
 class Rooms(Protocol):
     """What the host keeps. Nothing is queued: a request is answered now, or it fails."""
 
-    async def request(self, request: RoomRequest) -> RoomReply:
+    async def request(self, request: MeshRequest) -> MeshReply:
         """Return an answer with an accepted status. Raises MeshUnavailable if there is no host or it does not offer
         this, and ToolFailure if it refuses the request."""
         ...

@@ -208,11 +208,11 @@ class Relay:
 
     def _add_cost_unparsed(self, body: bytes) -> bytes:
         """Record usage and add the cost without parsing the body, because parsing takes a multiple of its memory."""
-        reported, place = find_usage(body)
+        reported, span = find_usage(body)
         if reported:
             self.outcome.usage = priced_usage(reported, self._pricing)
             if set_cost(reported, self.outcome.usage.cost_usd):
-                return b"%b%b%b" % (body[: place.start], to_json(reported), body[place.stop :])
+                return b"%b%b%b" % (body[: span.start], to_json(reported), body[span.stop :])
         return body
 
     async def _read(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:

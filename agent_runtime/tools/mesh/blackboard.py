@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from agent_common.protocol import MAX_KEY, MAX_TTL_SECONDS, MAX_VALUE_BYTES
 
 from ...errors import ToolFailure
-from ...ports import RoomRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import KEY, READ, ROOM_DEADLINE, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
+from .exchange import KEY, MESH_DEADLINE, READ, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
 
 MAX_LISTED, DEFAULT_LISTED = 100, 20
 MAX_LISTED_VALUE = 2000
@@ -34,7 +34,7 @@ _VERSION = {"type": "integer", "minimum": 1, "description": "The version that yo
 
 def read_blackboard_tool(rooms: Rooms) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        request = RoomRequest("GET", key_path(arguments["key"]), session_id=context.session_id, task_id=context.task_id)
+        request = MeshRequest("GET", key_path(arguments["key"]), session_id=context.session_id, task_id=context.task_id)
         return await read_object(await sender(rooms, context)(request))
 
     spec = ToolSpec(
@@ -44,7 +44,7 @@ def read_blackboard_tool(rooms: Rooms) -> Tool:
         spec,
         run,
         READ,
-        timeout=ROOM_DEADLINE,
+        timeout=MESH_DEADLINE,
         describe_access=touches("key"),
         result_doc="`key`, `value`, `version`, `updated_at`, `updated_by`, `cause`, `expires_at?`",
         limits_doc=f"values of {MAX_VALUE_BYTES // 1024} KiB ([page](blackboard.md#for-agents))",
@@ -55,7 +55,7 @@ def list_blackboard_tool(rooms: Rooms) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         query = {"limit": DEFAULT_LISTED, **arguments}
         path = f"/blackboard?{urlencode(query, errors='replace')}"
-        request = RoomRequest("GET", path, session_id=context.session_id, task_id=context.task_id)
+        request = MeshRequest("GET", path, session_id=context.session_id, task_id=context.task_id)
         page = await read_object(await sender(rooms, context)(request))
         return {**page, "entries": [_listed(entry) for entry in page.get("entries", ())]}
 
@@ -75,7 +75,7 @@ def list_blackboard_tool(rooms: Rooms) -> Tool:
         spec,
         run,
         READ,
-        timeout=ROOM_DEADLINE,
+        timeout=MESH_DEADLINE,
         describe_access=touches("prefix"),
         result_doc="`entries` as read_blackboard has them, `value_bytes` in place of a large `value`; `next?`",
         limits_doc=f"{MAX_LISTED} entries, values up to {MAX_LISTED_VALUE} bytes",
@@ -93,7 +93,7 @@ def write_blackboard_tool(rooms: Rooms) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         json_bytes("value", arguments["value"])
         body = {name: arguments[name] for name in ("value", "ttl") if name in arguments}
-        request = RoomRequest(
+        request = MeshRequest(
             "PUT",
             key_path(arguments["key"]),
             json_bytes("value", body, MAX_VALUE_BYTES + 1024),
@@ -127,7 +127,7 @@ def write_blackboard_tool(rooms: Rooms) -> Tool:
         ToolSpec("write_blackboard", WRITE_DESCRIPTION, parameters, "mesh"),
         run,
         WRITE,
-        timeout=ROOM_DEADLINE,
+        timeout=MESH_DEADLINE,
         describe_access=touches("key"),
         result_doc="`written`, `version?`, `expires_at?`; else `conflict`, `present` of `value`, `version`",
         limits_doc=f"values of {MAX_VALUE_BYTES // 1024} KiB ([page](blackboard.md#for-agents))",

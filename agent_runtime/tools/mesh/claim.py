@@ -7,9 +7,9 @@ from typing import Any
 
 from agent_common.protocol import MAX_LEASE_SECONDS
 
-from ...ports import RoomRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import KEY, ROOM_DEADLINE, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
+from .exchange import KEY, MESH_DEADLINE, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
 
 DEFAULT_LEASE_SECONDS = 300
 DESCRIPTION = (
@@ -34,7 +34,7 @@ def claim_tool(rooms: Rooms) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         lease = {"lease_seconds": arguments.get("lease_seconds", DEFAULT_LEASE_SECONDS)}
         releases = arguments.get("action") == "release"
-        request = RoomRequest(
+        request = MeshRequest(
             "DELETE" if releases else "POST",
             f"{key_path(arguments['key'])}/claim",
             None if releases else json_bytes("lease_seconds", lease),
@@ -55,7 +55,7 @@ def claim_tool(rooms: Rooms) -> Tool:
         spec,
         run,
         WRITE,
-        timeout=ROOM_DEADLINE,
+        timeout=MESH_DEADLINE,
         describe_access=touches("key"),
         result_doc="`claimed`, `claim_id?`, `expires_at?`; `claimed_by?` if another has it; `released?`",
         limits_doc=f"{MAX_LEASE_SECONDS / 3600:g} h ([page](blackboard.md#claims))",

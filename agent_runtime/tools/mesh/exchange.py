@@ -12,10 +12,10 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import MAX_KEY, MAX_VALUE_BYTES, RequirementSet, is_object
 
 from ...errors import ToolFailure
-from ...ports import MAX_ROOM_BYTES, ROOM_SECONDS, RoomReply, RoomRequest, Rooms, ToolContext
+from ...ports import MAX_ROOM_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms, ToolContext
 from ..core.contract import AccessRequest, DescribeAccess
 
-ROOM_DEADLINE = ROOM_SECONDS + 2
+MESH_DEADLINE = MESH_SECONDS + 2
 """Seconds: a little longer than the request, whose own error says more."""
 READ = RequirementSet(capabilities=["mesh.read"])
 WRITE = RequirementSet(capabilities=["mesh.write"])
@@ -28,13 +28,13 @@ KEY: Mapping[str, Any] = {
 }
 _ROUTES = ("claim", "history")
 _LIMITS = JsonLimits(MAX_ROOM_BYTES)
-Send = Callable[[RoomRequest], Awaitable[RoomReply]]
+Send = Callable[[MeshRequest], Awaitable[MeshReply]]
 
 
 def sender(rooms: Rooms, context: ToolContext) -> Send:
     """Return what sends requests in the name of a call; what they say counts as sent out of the workspace."""
 
-    async def send(request: RoomRequest) -> RoomReply:
+    async def send(request: MeshRequest) -> MeshReply:
         if context.egress is not None:
             texts = (request.path, *request.headers.values())
             context.egress.count_sent(sum(map(len, texts)) + len(request.body or b""))
@@ -43,7 +43,7 @@ def sender(rooms: Rooms, context: ToolContext) -> Send:
     return send
 
 
-async def read_object(reply: RoomReply) -> dict[str, Any]:
+async def read_object(reply: MeshReply) -> dict[str, Any]:
     """Return the object of an answer. Raises ToolFailure."""
     try:
         value = await read_json_async(reply.body, _LIMITS)

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from agent_common.protocol import MAX_MESSAGE_ID, MAX_VALUE_BYTES
 
-from ...ports import RoomRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import ROOM_DEADLINE, WRITE, json_bytes, object_schema, read_object, sender, touches
+from .exchange import MESH_DEADLINE, WRITE, json_bytes, object_schema, read_object, sender, touches
 
 DESCRIPTION = (
     "Publish a message to a topic of your team. The host stores it, and whoever follows the topic gets it. Give it an "
@@ -33,7 +33,7 @@ def publish_event_tool(rooms: Rooms) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         json_bytes("data", arguments["data"])
         body = {name: arguments[name] for name in ("id", "data") if name in arguments}
-        request = RoomRequest(
+        request = MeshRequest(
             "POST",
             f"/topics/{quote(arguments['topic'], safe='')}",
             json_bytes("data", body, MAX_VALUE_BYTES + 4096),
@@ -49,7 +49,7 @@ def publish_event_tool(rooms: Rooms) -> Tool:
         ToolSpec("publish_event", DESCRIPTION, PARAMETERS, "mesh"),
         run,
         WRITE,
-        timeout=ROOM_DEADLINE,
+        timeout=MESH_DEADLINE,
         describe_access=touches("topic"),
         result_doc="`id`, `seq`, `known`: whether it was there already",
         limits_doc=f"{MAX_VALUE_BYTES // 1024} KiB of data ([page](topics.md))",

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 
 from ...errors import ToolFailure
-from ...ports import RoomReply, RoomRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshReply, MeshRequest, Rooms, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 from .exchange import SERVICE, json_bytes, object_schema, sender
 
@@ -54,7 +54,7 @@ def call_service_tool(rooms: Rooms) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         body, kind = _body(arguments)
         given = {name.lower(): text for name, text in _headers(arguments.get("headers", {})).items()}
-        request = RoomRequest(
+        request = MeshRequest(
             arguments.get("method", "GET"),
             f"/services/{_target(arguments)}",
             body,
@@ -108,7 +108,7 @@ def _headers(given: Mapping[str, str]) -> Mapping[str, str]:
     return given
 
 
-async def _answer(reply: RoomReply) -> dict[str, Any]:
+async def _answer(reply: MeshReply) -> dict[str, Any]:
     kind = reply.headers.get("content-type", "")
     found: dict[str, Any] = {"status": reply.status, "content_type": kind}
     if "location" in reply.headers:

@@ -8,18 +8,18 @@ import pytest
 
 from agent_runtime.errors import MeshUnavailable, ToolFailure
 from agent_runtime.mesh import MeshRooms
-from agent_runtime.ports import RoomReply, RoomRequest
+from agent_runtime.ports import MeshReply, MeshRequest
 from tests.unit.net.webs import page, web
 
 PROBLEM = "application/problem+json"
-GET = RoomRequest("GET", "/x", session_id="ses_1", task_id="t1")
+GET = MeshRequest("GET", "/x", session_id="ses_1", task_id="t1")
 
 
 def answer(body: object, status: str = "200 OK", kind: str = PROBLEM) -> bytes:
     return page(json.dumps(body).encode(), status, content_type=kind)
 
 
-async def ask(reply: bytes, request: RoomRequest = GET) -> tuple[RoomReply, bytes]:
+async def ask(reply: bytes, request: MeshRequest = GET) -> tuple[MeshReply, bytes]:
     async with web({"/x": reply}) as host:
         rooms = MeshRooms(f"http://127.0.0.1:{host.port}", {"authorization": "Bearer t"})
         try:
@@ -33,7 +33,7 @@ async def test_a_request_names_its_cause() -> None:
     assert (reply.status, json.loads(reply.body)) == (200, {"a": 1})
     lines = head.decode().lower().splitlines()
     assert {"x-agent-session: ses_1", "x-agent-task: t1", "authorization: bearer t"} <= {*lines}
-    _, head = await ask(answer({}), RoomRequest("GET", "/x", session_id="a\r\nb: c", task_id="ü"))
+    _, head = await ask(answer({}), MeshRequest("GET", "/x", session_id="a\r\nb: c", task_id="ü"))
     assert b"x-agent" not in head.lower()
 
 
@@ -60,10 +60,10 @@ async def test_a_mesh_that_is_no_host(status: str) -> None:
 
 
 async def test_a_marked_answer_is_one_whatever_its_status() -> None:
-    marked = RoomRequest("GET", "/x", accepted_header="content-type")
+    marked = MeshRequest("GET", "/x", accepted_header="content-type")
     assert (await ask(answer({}, "500 Oh"), marked))[0].status == 500
     with pytest.raises(ToolFailure):
-        await ask(answer({}), RoomRequest("GET", "/x", accepted_header="x-mesh-service"))
+        await ask(answer({}), MeshRequest("GET", "/x", accepted_header="x-mesh-service"))
 
 
 async def test_a_host_that_is_not_there() -> None:
@@ -72,4 +72,4 @@ async def test_a_host_that_is_not_there() -> None:
         await gone.request(GET)
     assert "carried out" not in read.value.message
     with pytest.raises(MeshUnavailable, match="not queued, but may have been carried out"):
-        await gone.request(RoomRequest("PUT", "/x", b"{}"))
+        await gone.request(MeshRequest("PUT", "/x", b"{}"))

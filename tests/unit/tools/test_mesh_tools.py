@@ -12,7 +12,7 @@ from agent_common.protocol import Folders, RequirementSet
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.agents import AgentDirectory
 from agent_runtime.errors import MeshUnavailable
-from agent_runtime.ports import HumanRequest, RoomReply, RoomRequest, ToolContext, ToolResult
+from agent_runtime.ports import HumanRequest, MeshReply, MeshRequest, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import MESH_TOOL_NAMES, RESERVED_TOOL_NAMES, ToolRegistry, builtin_tools
 
@@ -30,13 +30,13 @@ class Kept:
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
     away: bool = False
-    asked: list[RoomRequest] = field(default_factory=list[RoomRequest])
+    asked: list[MeshRequest] = field(default_factory=list[MeshRequest])
 
-    async def request(self, request: RoomRequest) -> RoomReply:
+    async def request(self, request: MeshRequest) -> MeshReply:
         self.asked.append(request)
         if self.away:
             raise MeshUnavailable("the host gave no answer")
-        return RoomReply(self.status, self.headers, json.dumps(self.body).encode())
+        return MeshReply(self.status, self.headers, json.dumps(self.body).encode())
 
 
 def registry(rooms: Kept) -> ToolRegistry:
