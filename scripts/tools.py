@@ -9,7 +9,7 @@ from agent_common.net import WebClient
 from agent_common.protocol import SearchHit
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import RoomReply, RoomRequest
+from agent_runtime.ports import MeshReply, MeshRequest
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
@@ -50,7 +50,7 @@ class Nobody:
     async def search(self, query: str, limit: int, session_id: str) -> list[SearchHit]:
         raise NotImplementedError
 
-    async def request(self, request: RoomRequest) -> RoomReply:
+    async def request(self, request: MeshRequest) -> MeshReply:
         raise NotImplementedError
 
 

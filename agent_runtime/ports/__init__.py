@@ -17,7 +17,7 @@ from .model import (
     Retrying,
     Search,
 )
-from .rooms import MAX_ROOM_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms
+from .rooms import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
     DeferredTools,
@@ -38,7 +38,7 @@ from .tools import (
 )
 
 __all__ = [
-    "MAX_ROOM_BYTES",
+    "MAX_MESH_BYTES",
     "MESH_SECONDS",
     "CallPiece",
     "CallStarted",

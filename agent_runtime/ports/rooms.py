@@ -8,7 +8,7 @@ from typing import Protocol
 
 MESH_SECONDS = 15.0
 """Seconds that a request may take, unless it says otherwise."""
-MAX_ROOM_BYTES = 5 * 1024 * 1024
+MAX_MESH_BYTES = 5 * 1024 * 1024
 """Most bytes of an answer; a page of the blackboard ends after 4 MiB."""
 
 
@@ -31,7 +31,7 @@ class MeshRequest:
     accepted_header: str = ""
     """Instead: a header by which an answer of any status is one; empty: none."""
     seconds: float = MESH_SECONDS
-    max_bytes: int = MAX_ROOM_BYTES
+    max_bytes: int = MAX_MESH_BYTES
 
 
 @dataclass(frozen=True, slots=True)

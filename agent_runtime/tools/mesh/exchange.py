@@ -12,7 +12,7 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import MAX_KEY, MAX_VALUE_BYTES, RequirementSet, is_object
 
 from ...errors import ToolFailure
-from ...ports import MAX_ROOM_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms, ToolContext
+from ...ports import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms, ToolContext
 from ..core.contract import AccessRequest, DescribeAccess
 
 MESH_DEADLINE = MESH_SECONDS + 2
@@ -27,7 +27,7 @@ KEY: Mapping[str, Any] = {
     "description": "Such as plans/garden",
 }
 _ROUTES = ("claim", "history")
-_LIMITS = JsonLimits(MAX_ROOM_BYTES)
+_LIMITS = JsonLimits(MAX_MESH_BYTES)
 Send = Callable[[MeshRequest], Awaitable[MeshReply]]
 
 
