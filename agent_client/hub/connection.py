@@ -97,7 +97,7 @@ class Connection:
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
         self._end = self._end or HubUnavailable("this client is closed")
-        self._is_open.set()  # who waits for it is told
+        self._is_open.set()  # wakes the callers that wait for it
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
@@ -190,7 +190,7 @@ class Connection:
             except NetworkError as error:
                 log.error("hub_link_refused", why=error.message)
                 self._end = error
-                self._is_open.set()  # who waits for it is told
+                self._is_open.set()  # wakes the callers that wait for it
                 self._fail(error)
                 return False
             return True

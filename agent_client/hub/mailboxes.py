@@ -1,7 +1,7 @@
 """What is delivered to one agent: sessions side by side, the envelopes of each one after another.
 
 The loop that receives never waits for a handler. An envelope whose handler fails comes again after a pause; until then
-those behind it wait, so that order is kept. What comes twice is handled once.
+those behind it wait, so that order is kept. An envelope that is delivered twice is handled once.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MAX_HELD = 256 * 1024
 MAX_BLANKS = 16 * 1024
 """Characters that are held back because nothing visible has come yet."""
 MAX_BLOCKS = 64
-"""Blocks of reasoning, one behind the other; what comes after so many is text."""
+"""Most blocks of reasoning in one answer. Text after the last of them is read as text."""
 _UNOPENED_CLOSING = re.compile("|".join(map(re.escape, UNOPENED_CLOSINGS)))
 _OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
 _BEGINNINGS = (*TAGS, *NOTATIONS)

@@ -53,6 +53,7 @@ def signed_call() -> Raw:
 
 def test_a_turn_says_who_answered_and_why(agent: Runtime, models: Any) -> None:
     first, second = models
+    agent.start()  # rates are those of one process
     first.script.replace([signed_call(), Fail(503, "on fire"), Say("I am back.", usage=USED)])
     second.script.replace([Say("I stand in.", usage={**USED, "prompt_tokens_details": {"cached_tokens": 4000}})])
     session = fresh("s")
