@@ -21,6 +21,7 @@ from agent_common.protocol.hub import HubUnavailable
 
 from . import (
     activity,
+    artifacts,
     blackboard,
     budgets,
     fleet,
@@ -35,6 +36,7 @@ from . import (
 )
 from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
+from .artifacts import is_artifact_upload, open_artifacts
 from .blackboard import Blackboard
 from .budget import DescriptorBudget
 from .budgets import Budgets
@@ -87,6 +89,7 @@ _ROUTERS = (
     results.router,
     blackboard.router,
     topics.router,
+    artifacts.router,
     token_routes.router,
     health.router,
 )
@@ -170,8 +173,8 @@ def _new_app(title: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManag
 
 
 def _is_streamed(scope: Scope) -> bool:
-    """Whether a request's body is passed on as it comes."""
-    return is_agent_request(scope) or is_service_request(scope)
+    """Whether a request's body is passed on, or goes to the disk, as it comes."""
+    return is_agent_request(scope) or is_service_request(scope) or is_artifact_upload(scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +235,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     The restorer that it returns must be started once all parts of the host are open."""
     guard: AccessGuard = app.state.guard
     bridge = FleetBridge(
-        work.fleet,
-        guard,
-        settings=work.settings,
-        database=work.database,
-        clock=work.clock,
-        bound=work.mediation,
+        work.fleet, guard, settings=work.settings, database=work.database, clock=work.clock, bound=work.mediation
     )
     gateway = AgentGateway(guard, work.fleet)
     guard.add_revocation_callback(gateway.disconnect)
@@ -249,7 +247,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     external = work.drivers[EXTERNAL]
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
-    _open_shared(app, stack, work)
+    await _open_shared(app, stack, work)
     _open_results(app, stack, work, bridge.listener)
     agents = app.state.hub = await _open_hub(work)
     stack.push_async_callback(agents.close)
@@ -301,7 +299,7 @@ async def _open_hub(work: _Work) -> Hub:
     return await Hub.open_store(SqlStore(work.database), clock=work.clock, limits=limits)
 
 
-def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
+async def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     """Open what the agents of a team share."""
     app.state.teams = Teams(work.database, work.clock)
     writer = BatchWriter(work.database, "shared")
@@ -311,6 +309,8 @@ def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
     board.start()
     published = app.state.topics = Topics(work.database, writer, work.clock)
     stack.push_async_callback(published.close)
+    files = app.state.artifacts = await open_artifacts(work.settings, work.database, writer, work.clock)
+    stack.push_async_callback(files.close)
 
 
 def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:

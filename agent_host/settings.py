@@ -102,6 +102,12 @@ class HostSettings(BaseModel):
     """How often the hub delivers an envelope that its agent refuses each time, before it becomes a dead letter."""
     hub_heartbeat: float = Field(default=15, gt=0, le=3600, allow_inf_nan=False)
     """Seconds between the hub's pings over a WebSocket; without an answer within as many the link is cut."""
+    artifact_bytes: int = Field(default=4 << 30, ge=0)
+    """Bytes that the artifacts of one team may have, with the versions that are kept; one more is answered 507."""
+    artifact_names: int = Field(default=10_000, ge=0, le=10_000_000)
+    """Most artifacts of one team."""
+    artifact_versions: int = Field(default=10, ge=1, le=1000)
+    """Versions of one artifact that are kept, the newest."""
     callback_hosts: str | None = None
     """Hosts, with or without a port, whose callbacks may use http and inner addresses; others must be public https."""
     callback_retry: float = Field(default=2, gt=0, le=3600, allow_inf_nan=False)

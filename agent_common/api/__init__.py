@@ -5,6 +5,7 @@ Beside `agent_common.http`, because it loads FastAPI, and a guest's port is open
 
 from .body_limit import BodyLimits, BodyRefused, LimitedBody, release_body, shrink_body
 from .problems import error_response, problem_response
+from .range_requests import RangeNotSatisfiable, parse_range
 from .telemetry import NO_TELEMETRY
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "BodyLimits",
     "BodyRefused",
     "LimitedBody",
+    "RangeNotSatisfiable",
     "error_response",
+    "parse_range",
     "problem_response",
     "release_body",
     "shrink_body",

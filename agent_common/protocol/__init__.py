@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from . import authority, chunks
 from .agent_settings import AGENT_PREFIX, NARROWEST, AgentSettings
+from .artifacts import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, Artifact, ArtifactList, StoredArtifact
 from .base import Inbound, is_object
 from .blackboard import (
     MAX_KEY,
@@ -149,6 +150,8 @@ __all__ = [
     "ANY_PROGRAM",
     "CALLER_HEADER",
     "DEFAULT_WAIT_SECONDS",
+    "MAX_ARTIFACT_BYTES",
+    "MAX_ARTIFACT_NAME",
     "MAX_FAULTS",
     "MAX_KEY",
     "MAX_LEASE_SECONDS",
@@ -177,6 +180,8 @@ __all__ = [
     "AnswerReply",
     "AnswerRequest",
     "ArgPattern",
+    "Artifact",
+    "ArtifactList",
     "BootstrapState",
     "Caching",
     "CancelReply",
@@ -255,6 +260,7 @@ __all__ = [
     "SessionsQuery",
     "SkillState",
     "SmartRecovery",
+    "StoredArtifact",
     "TaskAccepted",
     "TaskAssignment",
     "TaskList",

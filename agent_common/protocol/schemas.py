@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from .artifacts import ArtifactList, StoredArtifact
 from .blackboard import ChangeList, Claim, ClaimRequest, Entry, EntryList, PutEntry
 from .chunks import chunk_adapter
 from .compaction import CompactReply
@@ -53,6 +54,7 @@ _MESSAGES = (
     WorkspaceListing,
     *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),
     *(Publish, Published, TopicMessages),
+    *(StoredArtifact, ArtifactList),
 )
 
 

@@ -18,9 +18,9 @@ from ..access import TeamMember
 from ..database import BatchWriter, HostDatabase, blackboard_entries, workspaces
 from ..errors import TooMany, describe
 from ..feeds import MayWatch, Watch, Watchers
+from ..http import Condition
 from .board_log import BoardLog
 from .changes import LIMITS, BoardLimits, Writer
-from .conditions import Condition
 from .entries import Page, list_entries, read_entry, read_history
 from .promoting import PromotedValue, promote_values, refused
 from .writing import claim_entry, delete_entry, expire_due, put_entry, release_entry

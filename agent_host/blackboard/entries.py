@@ -8,9 +8,8 @@ from typing import Any
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 from sqlalchemy import ColumnElement, Connection, Row, select
 
-from ..database import blackboard_changes, blackboard_entries, blackboards
+from ..database import blackboard_changes, blackboard_entries, blackboards, end_of_prefix
 from ..errors import NotFound
-from .keys import end_of_prefix
 
 MAX_PAGE_CHARACTERS = 4 << 20
 """Characters of values after which a page ends, however many rows it may have."""

@@ -1,4 +1,4 @@
-"""Which keys entries may have, and the range of those that begin alike."""
+"""Which keys entries may have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ..errors import InvalidRequest
 
 WATCH = "watch"
 _SUFFIXES = ("claim", "history")
-_LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
 
 
 def check_key(key: str) -> str:
@@ -32,12 +31,3 @@ def check_prefix(prefix: str, field: str = "prefix") -> str:
     if len(prefix) > MAX_KEY or not (prefix.isprintable()):
         raise InvalidRequest.from_faults([(field, f"must have at most {MAX_KEY} printable characters")])
     return prefix
-
-
-def end_of_prefix(prefix: str) -> str | None:
-    """Return the first text after all those that begin with the prefix, by code points; None: there is none."""
-    trimmed = prefix.rstrip(chr(_LAST_CHARACTER))
-    if not trimmed:
-        return None
-    code = ord(trimmed[-1])
-    return trimmed[:-1] + chr(_AFTER_SURROGATES if code == _BEFORE_SURROGATES else code + 1)

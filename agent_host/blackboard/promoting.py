@@ -13,8 +13,8 @@ from agent_common.protocol import MAX_VALUE_BYTES, PromotionRule
 
 from ..database import lock_shared
 from ..errors import InvalidRequest, cut
+from ..http import ALWAYS, Condition
 from .changes import Writer
-from .conditions import ALWAYS, Condition
 from .errors import BlackboardFull, VersionConflict
 from .keys import check_key
 from .writing import put_entry

@@ -20,9 +20,8 @@ from agent_common.protocol import (
 )
 
 from ..access import TeamMember, identify_member, may_watch
-from ..http import EventStream, ValueRoute, cause_of
+from ..http import EventStream, ValueRoute, cause_of, parse_condition, parse_versions
 from .blackboard import Blackboard
-from .conditions import parse_condition, parse_versions
 from .entries import Page, render_change, render_entry
 from .errors import ValueTooLarge
 from .keys import check_key, check_prefix

@@ -12,8 +12,8 @@ from agent_common.protocol import ChangeKind
 
 from ..database import blackboard_entries
 from ..errors import NotFound
+from ..http import ALWAYS, Condition
 from .changes import BoardLimits, NewChange, Writer, append_change, check_quota
-from .conditions import ALWAYS, Condition
 from .entries import read_entry, value_of
 from .errors import Claimed, VersionConflict
 

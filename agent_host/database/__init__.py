@@ -3,7 +3,17 @@
 from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
-from .mesh_tables import blackboard_changes, blackboard_entries, blackboards, topic_messages, topics
+from .mesh_tables import (
+    artifact_teams,
+    artifact_versions,
+    artifacts,
+    blackboard_changes,
+    blackboard_entries,
+    blackboards,
+    topic_messages,
+    topics,
+)
+from .prefixes import end_of_prefix
 from .pruning import AGENT_EVENTS, BAD_LINE, PruningLimits, pruning_steps, release_free_pages
 from .tables import (
     budget_spending,
@@ -33,6 +43,9 @@ __all__ = [
     "BatchWriter",
     "HostDatabase",
     "PruningLimits",
+    "artifact_teams",
+    "artifact_versions",
+    "artifacts",
     "blackboard_changes",
     "blackboard_entries",
     "blackboards",
@@ -43,6 +56,7 @@ __all__ = [
     "constraint_sets",
     "copy_sqlite",
     "deleted_workspaces",
+    "end_of_prefix",
     "hub_agents",
     "hub_audit",
     "hub_cursors",

@@ -83,3 +83,38 @@ topic_messages = Table(
     Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
     UniqueConstraint("team", "topic", "by", "id", name="topic_messages_once"),
 )
+
+artifact_teams = Table(
+    "artifact_teams",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("names", Integer, nullable=False, comment="how many artifacts there are, without deleted ones"),
+    Column("bytes", BigInteger, nullable=False, comment="of all versions that are kept"),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("name", KEY, primary_key=True),
+    # A deleted artifact keeps its row for a while, so that its versions go on.
+    Column("newest", BigInteger, nullable=False, comment="the last version that was given"),
+    Column("current", BigInteger, comment="the newest version that is kept; null: deleted"),
+    Column("deleted_at", BigInteger, comment="epoch milliseconds; null: it is there"),
+    Index("artifacts_deleted", "team", "deleted_at"),
+)
+
+artifact_versions = Table(
+    "artifact_versions",
+    metadata,
+    Column("team", String(100), primary_key=True),
+    Column("name", KEY, primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("file", String(40), nullable=False, unique=True, comment="its name in the folder of artifacts"),
+    Column("sha256", String(64), nullable=False),
+    Column("size", BigInteger, nullable=False, comment="bytes"),
+    Column("media_type", String(200), nullable=False),
+    Column("updated_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("updated_by", String(100), nullable=False, comment="an agent's id, or operator"),
+    Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
+)

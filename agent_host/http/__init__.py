@@ -3,18 +3,23 @@
 from . import problems
 from .body_limit import MAX_BODY, MOST_HELD, BodyLimit
 from .causes import cause_of
+from .conditions import ALWAYS, Condition, parse_condition, parse_versions
 from .event_stream import EventStream
 from .json_route import JsonRoute, ValueRoute
 from .problems import openai_error
 
 __all__ = [
+    "ALWAYS",
     "MAX_BODY",
     "MOST_HELD",
     "BodyLimit",
+    "Condition",
     "EventStream",
     "JsonRoute",
     "ValueRoute",
     "cause_of",
     "openai_error",
+    "parse_condition",
+    "parse_versions",
     "problems",
 ]

@@ -13,13 +13,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.convertors import Convertor, register_url_convertor
 
-from agent_common.api import problem_response
+from agent_common.api import RangeNotSatisfiable, parse_range, problem_response
 from agent_common.protocol import NoQuery, WorkspaceQuery
 
 from ...errors import InvalidRequest
 from ...workspace import OpenedFile, Preconditions
 from ..dependencies import get_services, parse_query, principal, require_accepting
-from ..range_requests import RangeNotSatisfiable, parse_range
 from ..responses import PacedStreamingResponse, model_response
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.api.range_requests import RangeNotSatisfiable, parse_range
+from agent_common.api import RangeNotSatisfiable, parse_range
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from agent_common.protocol import Cause
 from agent_host.access import TeamMember
 from agent_host.blackboard import Blackboard
 from agent_host.blackboard.changes import LIMITS, BoardLimits
-from agent_host.blackboard.conditions import ALWAYS, Condition
 from agent_host.database import BatchWriter, open_database
+from agent_host.http import ALWAYS, Condition
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pytest
 
 from agent_common.errors import RequestError
 from agent_host.blackboard.changes import BoardLimits
-from agent_host.blackboard.conditions import Condition
 from agent_host.blackboard.errors import BlackboardFull, Claimed, VersionConflict
-from agent_host.blackboard.keys import end_of_prefix
+from agent_host.database import end_of_prefix
+from agent_host.http import Condition
 from tests.unit.host.postgresql import new_database, postgresql
 
 from .boards import Board, opened
