@@ -23,7 +23,8 @@ class ProviderHost(Protocol):
 
     def reply_sent(self, request: Recorded) -> None: ...
 
-    async def wait_released(self) -> None: ...
+    @property
+    def released(self) -> asyncio.Event: ...
 
 
 class ProviderConnection(asyncio.Protocol):
@@ -86,27 +87,30 @@ class ProviderConnection(asyncio.Protocol):
     # answering
 
     def _answer(self, request: Recorded) -> None:
+        # Taken before the request is on record, because whoever sees it there may release it before the task begins.
+        released = self._host.released
         reply = self._host.respond(request)
         for position, item in enumerate(reply):
             if not isinstance(item, bytes):
-                self._sending = asyncio.create_task(self._send_slowly(request, reply[position:]))
+                self._sending = asyncio.create_task(self._send_slowly(request, reply[position:], released))
                 return
             self._write(item)
         self._finish(request)
 
-    async def _send_slowly(self, request: Recorded, reply: WireReply) -> None:
+    async def _send_slowly(self, request: Recorded, reply: WireReply, released: asyncio.Event) -> None:
         for item in reply:
             match item:
                 case bytes():
                     self._write(item)
                 case Pause():
                     await asyncio.sleep(item.seconds)
+                    released = self._host.released
                 case Close():
                     self.close()
-                case Hold() if not await _in_time(self._host.wait_released, item.seconds):
-                    self.close()
                 case Hold():
-                    pass
+                    if not await _in_time(released.wait, item.seconds):
+                        self.close()
+                    released = self._host.released
         self._sending = None
         self._finish(request)
         while self._waiting and self._sending is None:
@@ -135,7 +139,7 @@ class ProviderConnection(asyncio.Protocol):
         return self._sending
 
 
-async def _in_time(event: Callable[[], Awaitable[None]], seconds: float) -> bool:
+async def _in_time(event: Callable[[], Awaitable[object]], seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await event()

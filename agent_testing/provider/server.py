@@ -48,7 +48,7 @@ class ProviderServer:
     async def start(self, port: int = 0) -> str:
         """Open the port (0: any free one) and return the base URL, `/v1` included."""
         self._loop = asyncio.get_running_loop()
-        self._released = asyncio.Event()
+        self.released = asyncio.Event()
         self._server = await self._loop.create_server(lambda: ProviderConnection(self), "127.0.0.1", port)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
@@ -90,13 +90,8 @@ class ProviderServer:
         self._loop.call_soon_threadsafe(self._release)
 
     def _release(self) -> None:
-        self._released.set()
-        self._released = asyncio.Event()
-
-    # for connections
-
-    async def wait_released(self) -> None:
-        await self._released.wait()
+        self.released.set()
+        self.released = asyncio.Event()
 
     def respond(self, request: Recorded) -> WireReply:
         try:

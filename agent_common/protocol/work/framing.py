@@ -46,6 +46,8 @@ class Lines:
         self._kept = bytearray()
         self._length = 0
         """Bytes of the line so far, including those that were dropped."""
+        self._too_long = False
+        """Whether the line so far was over the limit of its time, and was dropped."""
         self._empty = 0
         """Bytes of empty lines since the last non-empty line."""
 
@@ -79,16 +81,18 @@ class Lines:
         self._length += end - begin
         if self._length > self.soft * HARD_FACTOR:
             raise FrameTooLarge(f"a line is longer than {self.soft * HARD_FACTOR} bytes")
-        if self._length > self.soft:
+        self._too_long = self._too_long or self._length > self.soft
+        if self._too_long:
             self._kept.clear()
         else:
             self._kept += memoryview(data)[begin:end]
 
     def _line(self) -> bytes | FrameFault | None:
-        length, line = self._length, bytes(self._kept)
+        length, too_long, line = self._length, self._too_long, bytes(self._kept)
         self._length = 0
+        self._too_long = False
         self._kept.clear()
-        if length > self.soft:
+        if too_long:
             return FrameFault("line_too_long", f"a line has {length} bytes, {self.soft} are allowed")
         return _strip_line_end(line)
 

@@ -167,6 +167,7 @@ class Handshake:
             self.refuse(refused.code, refused.detail)
             return
         claim.channel.epoch = claim.epoch
+        self.connection.set_max_line(self._services.limits.max_line)  # what came along with the proof is measured by it
         self.connection.hold()
         pause = claim.channel.rate_limiter.spend(ATTACH_UNITS)
         if pause:

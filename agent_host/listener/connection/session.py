@@ -80,7 +80,6 @@ class AgentSession:
         self.acked = ack
         self.connection.handler = self.reader
         limits, timers = self._services.limits, self._services.timers
-        self.connection.set_max_line(limits.max_line)
         self.record_event("attached", str(self.offer) if self.offer else self.channel.dialect)
         self._services.metrics.count("attachments")
         if self.negotiated:

@@ -187,6 +187,16 @@ def test_a_reply_hangs_until_it_is_released() -> None:
         assert rest.result(10).endswith("[DONE]")
 
 
+def test_a_release_that_comes_while_the_request_is_recorded_is_not_lost() -> None:
+    def released_at_once(request: Recorded) -> Step:
+        provider.release()
+        return Hang(reply=Say("here"))
+
+    with ScriptedProvider([], otherwise=released_at_once) as provider:
+        reply = httpx.post(provider.url + COMPLETIONS, json=ask(), timeout=60)
+    assert reply.json()["choices"][0]["message"]["content"] == "here"
+
+
 def test_a_reply_that_nobody_releases_loses_its_connection() -> None:
     with ScriptedProvider([Hang(seconds=0.05)]) as provider, pytest.raises(httpx.RemoteProtocolError):
         httpx.post(provider.url + COMPLETIONS, json=ask(stream=True))

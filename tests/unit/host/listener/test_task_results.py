@@ -63,6 +63,20 @@ async def test_a_result_is_on_disk_before_it_is_acknowledged_and_there_once(room
     assert [row["result"] for row in rows(room)] == [row["result"]]
 
 
+async def test_a_large_result_may_follow_the_proof_at_once(room: Room) -> None:
+    agent = await room.connected()
+    agent.ready(detail=f"med/1 win=4 max=1048576 sid={agent.sid} tasks=1")
+    agent.welcome = await agent.expect("welcome")
+    agent.epoch = agent.welcome["epoch"]
+    agent.answer(agent.welcome["challenge"])
+    agent.send(ctl="resume", running=[], unacked=[])
+    report(agent, result={**RESULT, "result": {"text": "x" * (256 << 10)}})
+    assert (await acknowledged(agent))["task_id"] == "t1"
+    assert not [frame for frame in agent.seen if frame.get("ctl") == "nack"]
+    (row,) = rows(room)
+    assert len(row["result"]) > 256 << 10
+
+
 async def test_the_same_id_of_another_user_or_another_end_is_another_result(room: Room) -> None:
     await room.enrol("b")
     agent, other = await attached(room), await attached(room, "b")

@@ -54,6 +54,13 @@ def test_what_stands_behind_the_last_line_end_is_no_line() -> None:
     assert fed(b'{"a":1}\n{"request_id":"valid JSON, and cut off"}') == [b'{"a":1}']
 
 
+def test_a_line_that_was_dropped_stays_dropped_when_the_limit_grows() -> None:
+    lines = Lines(100)
+    assert list(lines.feed(b'{"a":"' + b"x" * 100)) == []
+    lines.soft = 1000
+    assert codes([*lines.feed(b"x" * 100 + b'"}\n{}\n')]) == ["line_too_long", b"{}"]
+
+
 def test_a_line_over_the_soft_limit_is_skipped_and_reported() -> None:
     long = b'{"a":"' + b"x" * 100 + b'"}\n'
     assert codes(fed(b"{}\n" + long + b"{}\n", soft=100)) == [b"{}", "line_too_long", b"{}"]
