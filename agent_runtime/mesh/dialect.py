@@ -6,27 +6,17 @@ those messages alone, and the same way each time: so its prompt's beginning stay
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  our own messages
 
-from agent_common.profiles import fitted_schema
+from agent_common.profiles import accepted_messages, accepted_tools
 from agent_common.protocol import Profile
 
 from ..ports import ModelRequest, ProviderFields
 
-_ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
-_NULL_CONTENT = b'{"role":"assistant","content":null'
-_BETWEEN = b'{"role":"assistant","content":"I have the result."}'
-"""Stands between a tool's result and a user's message for models that refuse the one behind the other."""
-_RESULT = re.compile(rb'\{"role":"tool","tool_call_id":("(?:[^"\\]|\\.)*")')
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_IDS = {"nine": (re.compile(r"[A-Za-z0-9]{9}"), "", 9), "short": (re.compile(r"[A-Za-z0-9_-]{1,40}"), "call_", 24)}
-"""Rule for ids -> what it takes, and the prefix and the length of the digest that replaces another id."""
+_ASSISTANT, _TOOL = b'{"role":"assistant"', b'{"role":"tool"'
 _REASONING = ("reasoning", "thinking")
 
 
@@ -36,25 +26,12 @@ def messages_for(request: ModelRequest, maker: str, profile: Profile) -> Sequenc
     messages = _restored(request, own, profile) if own else request.messages
     if _reasoning_required(own, profile):
         messages = [_with_blank_reasoning(message, profile) for message in messages]
-    if profile.call_ids in _IDS:
-        messages = [_with_ids(message, profile.call_ids) for message in messages]
-    if profile.null_content is False:
-        messages = [one.replace(b"null", b'""', 1) if one.startswith(_NULL_CONTENT) else one for one in messages]
-    if profile.user_after_tool is False or profile.two_users is False:
-        messages = _ordered(messages, profile)
-    return messages
+    return accepted_messages(messages, profile)
 
 
 def tools_for(request: ModelRequest, profile: Profile) -> bytes | None:
     """Return the tool definitions for a model."""
-    if request.tools is None and profile.tools_with_calls:
-        return _tools_of_calls(request.messages)
-    tools = request.tools
-    if tools is not None and profile.tool_schemas not in (None, "any"):
-        tools = _with_schemas(tools, profile.tool_schemas)
-    if tools is not None and profile.description_limit is not None:
-        tools = _with_short_descriptions(tools, profile.description_limit)
-    return tools
+    return accepted_tools(request.tools, request.messages, profile)
 
 
 # ---------------------------------------------------------------- what the model gave
@@ -117,90 +94,3 @@ def _with_blank_reasoning(message: bytes, profile: Profile) -> bytes:
     if not message.startswith(_ASSISTANT) or b'"reasoning_content":' in message:
         return message
     return b'%b,"reasoning_content":%b}' % (message[:-1], to_json(profile.reasoning_blank or ""))
-
-
-# ---------------------------------------------------------------- what the model refuses
-
-
-def _with_ids(message: bytes, rule: str) -> bytes:
-    """Return a message whose ids of calls the model takes."""
-    if message.startswith(_ASSISTANT):
-        return _calls_with_ids(message, rule) if b'"tool_calls":' in message else message
-    found = _RESULT.match(message)  # its content, which may be long, is not parsed
-    if found is None:
-        return message
-    given = from_json(found[1])
-    taken = _id(given, rule)
-    return message if taken == given else message[: found.start(1)] + to_json(taken) + message[found.end(1) :]
-
-
-@lru_cache(maxsize=1024)
-def _calls_with_ids(message: bytes, rule: str) -> bytes:
-    content: dict[str, Any] = from_json(message)
-    ids = [(call, _id(call["id"], rule)) for call in content.get("tool_calls") or ()]
-    if all(call["id"] == taken for call, taken in ids):
-        return message
-    for call, taken in ids:
-        call["id"] = taken
-    return to_json(content)
-
-
-def _id(given: str, rule: str) -> str:
-    pattern, prefix, length = _IDS[rule]
-    if pattern.fullmatch(given):
-        return given
-    number, letters = int.from_bytes(hashlib.blake2s(given.encode()).digest()), ""
-    for _ in range(length):
-        number, at = divmod(number, len(_ALPHABET))
-        letters += _ALPHABET[at]
-    return prefix + letters
-
-
-def _ordered(messages: Sequence[bytes], profile: Profile) -> list[bytes]:
-    ordered: list[bytes] = []
-    for message in messages:
-        before = ordered[-1] if ordered else b""
-        if message.startswith(_USER) and before.startswith(_TOOL) and profile.user_after_tool is False:
-            ordered.append(_BETWEEN)
-        elif message.startswith(_USER) and before.startswith(_USER) and profile.two_users is False:
-            ordered[-1] = _joined(before, message)
-            continue
-        ordered.append(message)
-    return ordered
-
-
-def _joined(first: bytes, second: bytes) -> bytes:
-    texts: list[str] = [from_json(message)["content"] for message in (first, second)]
-    return to_json({"role": "user", "content": "\n\n".join(texts)})
-
-
-def _tools_of_calls(messages: Sequence[bytes]) -> bytes | None:
-    """Return definitions of the tools that the history has calls of, for models that want them declared."""
-    names: dict[str, None] = {}
-    for message in messages:
-        if message.startswith(_ASSISTANT) and b'"tool_calls":' in message:
-            names |= {call["function"]["name"]: None for call in from_json(message).get("tool_calls") or ()}
-    about: dict[str, Any] = {
-        "description": "Not available any more.",
-        "parameters": {"type": "object", "properties": {}},
-    }
-    return to_json([{"type": "function", "function": {"name": name, **about}} for name in names]) if names else None
-
-
-@lru_cache(maxsize=64)
-def _with_schemas(tools: bytes, rule: Literal["object", "plain"]) -> bytes:
-    definitions: list[dict[str, Any]] = from_json(tools)
-    for definition in definitions:
-        function = definition["function"]
-        function["parameters"] = fitted_schema(function.get("parameters") or {}, rule)
-    return to_json(definitions)
-
-
-@lru_cache(maxsize=64)
-def _with_short_descriptions(tools: bytes, limit: int) -> bytes:
-    definitions: list[dict[str, Any]] = from_json(tools)
-    for definition in definitions:
-        text = definition["function"].get("description") or ""
-        if len(text) > limit:
-            definition["function"]["description"] = f"{text[: limit - 3]}..."
-    return to_json(definitions)

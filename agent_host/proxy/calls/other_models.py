@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from pydantic_core import from_json, to_json  # noqa: TID251  a call that the proxy has checked
+
+from agent_common.profiles import accepted_messages, accepted_tools
 from agent_common.protocol import Profile
 
 from ..json_access import as_object, object_list
@@ -13,11 +17,13 @@ _CALL = frozenset(("id", "type", "function", "custom"))
 _FUNCTION = frozenset(("name", "arguments"))
 _THOUGHT = ("thinking", "reasoning", "redacted_thinking")
 _LIMITS = ("max_tokens", "max_completion_tokens")
+_FIRST = ("role", "tool_call_id", "content")
+"""Members that a message begins with, in this order, when the profile's rules are applied."""
 
 
 def adapt_to_other(payload: dict[str, Any], profile: Profile) -> None:
     """Take from the messages what the first model gave with them, such as its reasoning and signatures, which no other
-    may see; give the limit of the answer the name that the other takes, and leave out what it refuses."""
+    may see; give the limit of the answer the name that the other takes, and rewrite or leave out what it refuses."""
     for message in object_list(payload.get("messages")):
         _keep(message, _MESSAGE)
         for call in object_list(message.get("tool_calls")):
@@ -32,6 +38,24 @@ def adapt_to_other(payload: dict[str, Any], profile: Profile) -> None:
         payload.pop("temperature", None)
     if profile.prompt_cache_key is False:
         payload.pop("prompt_cache_key", None)
+    with suppress(AttributeError, KeyError, TypeError):  # not well formed: its provider says what is wrong with it
+        payload |= _accepted(payload, profile)
+
+
+def _accepted(payload: dict[str, Any], profile: Profile) -> dict[str, Any]:
+    """Return the members of the payload that the profile has rules for, as the model takes them."""
+    given = [to_json(_with_order(message)) for message in payload["messages"]]
+    accepted: dict[str, Any] = {"messages": [from_json(message) for message in accepted_messages(given, profile)]}
+    tools = accepted_tools(to_json(payload["tools"]) if payload.get("tools") else None, given, profile)
+    if tools is not None:
+        accepted["tools"] = from_json(tools)
+    if payload.get("tool_choice") == "none" and profile.tool_choice_none is False:
+        accepted["tool_choice"] = "auto"
+    return accepted
+
+
+def _with_order(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: message[name] for name in _FIRST if name in message} | message
 
 
 def _keep(value: dict[str, Any], members: frozenset[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ providers:
   second: {{base_url: "{second}", stream_usage: false}}
   claude: {{kind: anthropic, base_url: "{claude}"}}
   nobody: {{base_url: "http://127.0.0.1:1/v1"}}
+  absent: {{base_url: "http://127.0.0.1:1/v1"}}
 models:
   default: {{provider: first, model: big-1, fallbacks: [vectors, second, third], pricing: {{input: 1, output: 1}}}}
   second: {{provider: second, model: big-2, pricing: {{input: 1000000, output: 1000000}}}}
@@ -28,6 +30,8 @@ models:
   vectors: {{provider: first, model: vectors-1, capabilities: [embeddings]}}
   cold: {{provider: first, caching: automatic}}
   dead: {{provider: nobody, fallbacks: [second]}}
+  careful: {{provider: absent, fallbacks: [picky]}}
+  picky: {{provider: second, model: mistral-9, profile: {{two_users: false, description_limit: 12}}}}
 """
 FAULT = 'data: {"error": {"message": "the model is overloaded", "code": 503}}\n\ndata: [DONE]\n\n'
 OPENED = 'data: {"id": "1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
@@ -154,6 +158,42 @@ def test_another_dialect_stands_in(agent: httpx.Client, models: Any) -> None:
     reply = agent.post(CHAT, json=said("hi", stream=True))
     assert streamed(reply)[0] == "Bonjour."
     assert reply.headers["x-model"] == "third"
+
+
+TOOLS = [
+    {"type": "function", "function": {"name": "read", "description": "Read a file.  All of it.", "parameters": {}}}
+]
+CALL = {"id": "call_of_another_model", "type": "function", "function": {"name": "read", "arguments": "{}"}, "mark": "S"}
+HISTORY: list[Any] = [
+    {"role": "user", "content": [{"type": "text", "text": "one"}]},
+    {"content": "two", "role": "user"},
+    {"tool_calls": [CALL], "content": None, "role": "assistant", "reasoning_content": "a thought"},
+    {"content": "its text", "role": "tool", "tool_call_id": "call_of_another_model"},
+    {"role": "user", "content": "three"},
+]
+
+
+def test_a_fallback_is_sent_what_it_takes(agent: httpx.Client, models: Any) -> None:
+    models[1].script.replace([Say("Read.")])
+    body = said("", model="careful") | {"messages": HISTORY, "tools": TOOLS, "max_tokens": 9}
+    assert agent.post(CHAT, json=body).status_code == 200
+    (request,) = models[1].wait_for(1)
+    joined, call, result, between, last = request.json["messages"]
+    assert joined["content"] == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    assert call.keys() == {"role", "content", "tool_calls"}
+    assert call["content"] is None
+    (made,) = call["tool_calls"]
+    assert re.fullmatch(r"[A-Za-z0-9]{9}", made["id"])
+    assert (made.keys(), result["tool_call_id"]) == ({"id", "type", "function"}, made["id"])
+    assert (between["role"], last) == ("assistant", HISTORY[-1])
+    assert request.json["tools"][0]["function"]["description"] == "Read a fi..."
+
+
+@pytest.mark.parametrize("odd", [[1], ["text"], [{"role": "user"}, {"role": "assistant", "tool_calls": [{"id": 5}]}]])
+def test_a_fallback_says_itself_what_is_wrong_with_odd_messages(agent: httpx.Client, models: Any, odd: Any) -> None:
+    models[1].script.replace([Say("Odd.")])
+    reply = agent.post(CHAT, json=said("", model="careful") | {"messages": odd, "tools": [{"type": "custom"}]})
+    assert reply.status_code in (200, 400)
 
 
 def test_a_dead_provider_rests_and_its_fallback_is_asked_at_once(host: Host, agent: httpx.Client, models: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.profiles import accepted_messages
 from agent_common.protocol import Profile
 from agent_runtime.context import Step, ToolCallRecord, View
 from agent_runtime.context.provider_messages import serialize_step
@@ -129,6 +130,13 @@ def test_the_order_of_roles_that_strict_models_take() -> None:
     roles = [message["role"] for message in sent(view, user_after_tool=False, two_users=False)]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
     assert sent(view, two_users=False)[-1]["content"] == "last step\n\nhello"
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    pictures = [
+        b'{"role":"user","content":"see"}',
+        json.dumps({"role": "user", "content": [image]}, separators=(",", ":")).encode(),
+    ]
+    (joined,) = accepted_messages(pictures, Profile(two_users=False))
+    assert json.loads(joined)["content"] == [{"type": "text", "text": "see"}, image]
 
 
 def test_null_beside_calls_is_an_empty_text_where_it_is_refused() -> None:

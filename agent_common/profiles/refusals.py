@@ -1,0 +1,138 @@
+"""Rewrite what a model refuses of a request's messages and tools, the same way each time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal
+
+from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own, or of a call that was checked
+
+from ..protocol import Profile
+from .tool_schemas import fitted_schema
+
+_ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
+_NULL_CONTENT = b'{"role":"assistant","content":null'
+_BETWEEN = b'{"role":"assistant","content":"I have the result."}'
+"""Stands between a tool's result and a user's message for models that refuse the one behind the other."""
+_RESULT = re.compile(rb'\{"role":"tool","tool_call_id":("(?:[^"\\]|\\.)*")')
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_IDS = {"nine": (re.compile(r"[A-Za-z0-9]{9}"), "", 9), "short": (re.compile(r"[A-Za-z0-9_-]{1,40}"), "call_", 24)}
+"""Rule for ids -> what it takes, and the prefix and the length of the digest that replaces another id."""
+_CACHED_TOOLS = 8
+"""Lists of tools that are kept as they were rewritten: they are long, and the same in each step of a session."""
+
+
+def accepted_messages(messages: Sequence[bytes], profile: Profile) -> Sequence[bytes]:
+    """Return the messages as the model takes them. Each is compact JSON that begins with `role`, then `tool_call_id`
+    and `content` where it has them."""
+    if profile.call_ids in _IDS:
+        messages = [_with_ids(message, profile.call_ids) for message in messages]
+    if profile.null_content is False:
+        messages = [one.replace(b"null", b'""', 1) if one.startswith(_NULL_CONTENT) else one for one in messages]
+    if profile.user_after_tool is False or profile.two_users is False:
+        messages = _ordered(messages, profile)
+    return messages
+
+
+def accepted_tools(tools: bytes | None, messages: Sequence[bytes], profile: Profile) -> bytes | None:
+    """Return the list of tool definitions as the model takes it. None: there are none, and it wants none."""
+    if tools is None:
+        return _tools_of_calls(messages) if profile.tools_with_calls else None
+    if profile.tool_schemas not in (None, "any"):
+        tools = _with_schemas(tools, profile.tool_schemas)
+    if profile.description_limit is not None:
+        tools = _with_short_descriptions(tools, profile.description_limit)
+    return tools
+
+
+def _with_ids(message: bytes, rule: str) -> bytes:
+    """Return a message whose ids of calls the model takes."""
+    if message.startswith(_ASSISTANT):
+        return _calls_with_ids(message, rule) if b'"tool_calls":' in message else message
+    found = _RESULT.match(message)  # its content, which may be long, is not parsed
+    if found is None:
+        return message
+    given = from_json(found[1])
+    taken = _id(given, rule)
+    return message if taken == given else message[: found.start(1)] + to_json(taken) + message[found.end(1) :]
+
+
+def _calls_with_ids(message: bytes, rule: str) -> bytes:
+    content: dict[str, Any] = from_json(message)
+    ids = [(call, _id(call["id"], rule)) for call in content.get("tool_calls") or () if isinstance(call.get("id"), str)]
+    if all(call["id"] == taken for call, taken in ids):
+        return message
+    for call, taken in ids:
+        call["id"] = taken
+    return to_json(content)
+
+
+def _id(given: str, rule: str) -> str:
+    pattern, prefix, length = _IDS[rule]
+    if pattern.fullmatch(given):
+        return given
+    number, letters = int.from_bytes(hashlib.blake2s(given.encode()).digest()), ""
+    for _ in range(length):
+        number, at = divmod(number, len(_ALPHABET))
+        letters += _ALPHABET[at]
+    return prefix + letters
+
+
+def _ordered(messages: Sequence[bytes], profile: Profile) -> list[bytes]:
+    ordered: list[bytes] = []
+    for is_users, run in groupby(messages, lambda message: message.startswith(_USER)):
+        several = list(run)
+        if is_users and profile.user_after_tool is False and ordered and ordered[-1].startswith(_TOOL):
+            ordered.append(_BETWEEN)
+        ordered += [_joined(several)] if is_users and profile.two_users is False and len(several) > 1 else several
+    return ordered
+
+
+def _joined(messages: Sequence[bytes]) -> bytes:
+    """Return one message of a user with what several say: a text, or parts if one of them has parts."""
+    contents = [from_json(message).get("content") for message in messages]
+    if all(isinstance(content, str) for content in contents):
+        return to_json({"role": "user", "content": "\n\n".join(contents)})
+    parts = [[{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in contents]
+    return to_json({"role": "user", "content": [part for several in parts for part in several]})
+
+
+def _tools_of_calls(messages: Sequence[bytes]) -> bytes | None:
+    """Return definitions of the tools that the history has calls of, for models that want them declared."""
+    names: dict[str, None] = {}
+    for message in messages:
+        if message.startswith(_ASSISTANT) and b'"tool_calls":' in message:
+            calls: list[dict[str, Any]] = from_json(message).get("tool_calls") or []
+            names |= {call["function"]["name"]: None for call in calls if "function" in call}
+    about: dict[str, Any] = {
+        "description": "Not available any more.",
+        "parameters": {"type": "object", "properties": {}},
+    }
+    return to_json([{"type": "function", "function": {"name": name, **about}} for name in names]) if names else None
+
+
+@lru_cache(maxsize=_CACHED_TOOLS)
+def _with_schemas(tools: bytes, rule: Literal["object", "plain"]) -> bytes:
+    definitions: list[dict[str, Any]] = from_json(tools)
+    for function in _functions(definitions):
+        function["parameters"] = fitted_schema(function.get("parameters") or {}, rule)
+    return to_json(definitions)
+
+
+@lru_cache(maxsize=_CACHED_TOOLS)
+def _with_short_descriptions(tools: bytes, limit: int) -> bytes:
+    definitions: list[dict[str, Any]] = from_json(tools)
+    for function in _functions(definitions):
+        text = function.get("description") or ""
+        if len(text) > limit:
+            function["description"] = f"{text[: limit - 3]}..."
+    return to_json(definitions)
+
+
+def _functions(definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the functions among the tools; there are tools of other types too."""
+    return [definition["function"] for definition in definitions if "function" in definition]
