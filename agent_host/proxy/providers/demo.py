@@ -115,7 +115,10 @@ def _tell_files(found: dict[str, Any] | str) -> str:
         return f"The files could not be listed: {found}"
     entries = (as_object(entry).get("path", entry) for entry in as_list(found.get("entries")))
     names = [name for name in entries if isinstance(name, str)]
-    return f"There are {len(names)} files:\n\n" + _verbatim("\n".join(names)) if names else "There are no files."
+    if not names:
+        return "There are no files."
+    count = "There is 1 file" if len(names) == 1 else f"There are {len(names)} files"
+    return f"{count}:\n\n" + _verbatim("\n".join(names))
 
 
 def _verbatim(text: str) -> str:

@@ -76,6 +76,7 @@ def test_listing_files() -> None:
     assert first.tool == "glob"
     assert last.text == "[demo model] There are 2 files:\n\n    a.txt\n    b/c.md"
     assert decide(request("list files", [ok({"entries": []})])).text == "[demo model] There are no files."
+    assert "There is 1 file:" in (decide(request("list files", [ok({"entries": ["a"]})])).text or "")
     assert decide(request("list files", [failed("no")])).text == "[demo model] The files could not be listed: no"
 
 
