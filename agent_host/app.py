@@ -81,15 +81,15 @@ from .services import ServiceCatalog, create_endpoint, is_service_request, load_
 from .settings import HostSettings
 from .topics import Topics
 
-_ROUTERS = (
+_ROUTERS = (  # what agents ask most comes first, because a request is compared with each route before its own
+    blackboard.router,
+    topics.router,
+    artifacts.router,
     fleet.router,
     listener.router,
     hub.router,
     activity.router,
     results.router,
-    blackboard.router,
-    topics.router,
-    artifacts.router,
     token_routes.router,
     health.router,
 )
@@ -130,7 +130,7 @@ def create_app(
         ),
     )
     parts = _Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
-    for router in (proxy.router, budgets.router, services.router, *_ROUTERS):
+    for router in (proxy.router, services.router, *_ROUTERS, budgets.router):
         app.include_router(router)
     return app
 

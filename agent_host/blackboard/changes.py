@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql
 
 from agent_common.protocol import ChangeKind
@@ -32,6 +32,23 @@ class BoardLimits:
 
 
 LIMITS = BoardLimits()
+# Built once: building a statement takes several times as long as running it.
+_HELD = select(blackboards.c.entries, blackboards.c.bytes).where(blackboards.c.team == bindparam("team"))
+_APPEND = insert(blackboard_changes)
+_GROWN = ("entries", "bytes", "log_bytes")
+_FIRST = postgresql.insert(blackboards)  # SQLite spells it the same way
+_COUNT = (
+    _FIRST.values(newest=1, oldest=1, **{name: bindparam(name) for name in ("team", *_GROWN)})
+    .on_conflict_do_update(
+        index_elements=["team"],
+        set_={
+            "newest": blackboards.c.newest + 1,
+            **{name: blackboards.c[name] + _FIRST.excluded[name] for name in _GROWN},
+        },
+    )
+    .returning(blackboards)
+)
+"""Count one more change of a team, and what it has grown by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +82,7 @@ class NewChange:
 
 def check_quota(connection: Connection, writer: Writer, change: NewChange) -> None:
     """Raise BlackboardFull if the team may not have so many entries, or so large ones."""
-    query = select(blackboards.c.entries, blackboards.c.bytes).where(blackboards.c.team == writer.team)
-    held = connection.execute(query).first()
+    held = connection.execute(_HELD, {"team": writer.team}).first()
     entries, size = (held.entries, held.bytes) if held else (0, 0)
     if change.size_before is None and entries >= writer.limits.entries:
         raise BlackboardFull(
@@ -83,33 +99,23 @@ def append_change(connection: Connection, writer: Writer, change: NewChange) -> 
     logged = change.size + len(change.key) + len(writer.cause) + _ROW_BYTES
     grown = change.size - (change.size_before or 0)
     more = (change.kind == "put") - (change.size_before is not None)
-    board = _count(connection, writer.team, {"entries": more, "bytes": grown, "log_bytes": logged})
-    connection.execute(
-        insert(blackboard_changes).values(
-            team=writer.team,
-            number=board.newest,
-            key=change.key,
-            version=change.version,
-            kind=change.kind,
-            value=change.value,
-            size=logged,
-            at=writer.now,
-            by=writer.name,
-            cause=writer.cause,
-        )
-    )
+    counted = {"team": writer.team, "entries": more, "bytes": grown, "log_bytes": logged}
+    board = connection.execute(_COUNT, counted).one()
+    row = {
+        "team": writer.team,
+        "number": board.newest,
+        "key": change.key,
+        "version": change.version,
+        "kind": change.kind,
+        "value": change.value,
+        "size": logged,
+        "at": writer.now,
+        "by": writer.name,
+        "cause": writer.cause,
+    }
+    connection.execute(_APPEND, row)
     _trim(connection, writer, board)
     return board.newest
-
-
-def _count(connection: Connection, team: str, grown: dict[str, int]) -> Row[Any]:
-    first = {"team": team, "newest": 1, "oldest": 1, **grown}
-    more: dict[str, ColumnElement[int]] = {name: blackboards.c[name] + by for name, by in grown.items()}
-    upsert = postgresql.insert(blackboards).values(first)  # SQLite spells it the same way
-    changed = upsert.on_conflict_do_update(
-        index_elements=["team"], set_={"newest": blackboards.c.newest + 1, **more}
-    ).returning(blackboards)
-    return connection.execute(changed).one()
 
 
 def _trim(connection: Connection, writer: Writer, board: Row[Any]) -> None:

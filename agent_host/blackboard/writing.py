@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.dialects import postgresql
 
 from agent_common.protocol import ChangeKind
@@ -14,12 +14,19 @@ from ..database import blackboard_entries
 from ..errors import NotFound
 from ..http import ALWAYS, Condition
 from .changes import BoardLimits, NewChange, Writer, append_change, check_quota
-from .entries import read_entry, value_of
+from .entries import ROW_OF_KEY, read_entry, value_of
 from .errors import Claimed, VersionConflict
 
 _NO_CLAIM = {"claim_id": None, "claimed_by": None, "claimed_until": None}
 MOST_EXPIRED = 100
 """Entries that expire in one transaction."""
+_WRITTEN = ("value", "size", "version", "change", "updated_at", "updated_by", "cause", "expires_at")
+_INSERT = postgresql.insert(blackboard_entries)  # SQLite spells it the same way
+_UPSERT = (
+    _INSERT.values({name: bindparam(name) for name in ("team", "key", *_WRITTEN)})
+    .on_conflict_do_update(index_elements=["team", "key"], set_={name: _INSERT.excluded[name] for name in _WRITTEN})
+    .returning(blackboard_entries)
+)
 
 
 def put_entry(
@@ -49,9 +56,7 @@ def put_entry(
         "cause": writer.cause,
         "expires_at": expires_at,
     }
-    upsert = postgresql.insert(blackboard_entries).values(team=writer.team, key=key, **entry)
-    changed = upsert.on_conflict_do_update(index_elements=["team", "key"], set_=entry).returning(blackboard_entries)
-    return connection.execute(changed).one(), before is None
+    return connection.execute(_UPSERT, {"team": writer.team, "key": key, **entry}).one(), before is None
 
 
 def delete_entry(connection: Connection, writer: Writer, key: str, condition: Condition) -> None:
@@ -107,14 +112,12 @@ def _set_claim(connection: Connection, row: Row[Any], values: dict[str, Any]) ->
 
 def _current(connection: Connection, writer: Writer, key: str) -> Row[Any] | None:
     """Return the row of a key, also of a deleted entry. One whose time has come is expired first."""
-    query = select(blackboard_entries).where(
-        (blackboard_entries.c.team == writer.team) & (blackboard_entries.c.key == key)
-    )
-    row = connection.execute(query).first()
+    mine = {"team": writer.team, "key": key}
+    row = connection.execute(ROW_OF_KEY, mine).first()
     if row is None or row.value is None or row.expires_at is None or row.expires_at > writer.now:
         return row
     _expire(connection, row, writer.now, writer.limits)
-    return connection.execute(query).one()
+    return connection.execute(ROW_OF_KEY, mine).one()
 
 
 def _checked(row: Row[Any] | None, key: str, condition: Condition) -> Row[Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +19,7 @@ MOST_KEPT_BYTES = 4 << 20
 PAGE = 256
 _PAGE_BYTES = 1 << 20
 LOOK_SECONDS = 5.0
-"""Longest time between two looks at the log, for events that nobody has announced."""
+"""Longest time between two looks at the log, for events that nobody has announced. Watchers wake up with each."""
 RETRY_SECONDS = 1.0
 
 
@@ -92,7 +91,7 @@ class LogFeed:
         self._stopped = False
         self._woken = asyncio.Event()
         self.news = asyncio.Event()
-        """Set when there is more; replaced by another one then."""
+        """Set when there is more, and now and then; replaced by another one then."""
         self.watchers = 0
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"feed of {log.name}")
 
@@ -124,11 +123,14 @@ class LogFeed:
                 await self._skip_lost()
             except SQLAlchemyError as error:
                 logger.warning("log_unreadable", log=self._log.name, why=describe(error))
+                self._wake()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._woken.wait()
+            except TimeoutError:
+                self._wake()
 
     async def _skip_lost(self) -> None:
         """Go on after events that were deleted before they were read; their watchers learn of it from the log."""

@@ -16,7 +16,7 @@ from .log_feed import Log, LogFeed, LoggedEvent
 
 MOST_WATCHERS = 4096
 RECHECK_SECONDS = 5.0
-"""How often it is asked whether a watcher may still watch."""
+"""How often it is asked whether a watcher may still watch, at the latest when its feed looks at the log again."""
 MayWatch = Callable[[], Awaitable[bool]]
 
 
@@ -106,7 +106,7 @@ class Watchers:
                 yield b": keep-alive\n" + _position_event(position)
                 sent = clock()
             else:
-                await _wait(news, RECHECK_SECONDS)
+                await news.wait()
 
     @asynccontextmanager
     async def _feed_of(self, log: Log) -> AsyncGenerator[LogFeed]:
@@ -138,11 +138,3 @@ def _position_event(number: int) -> bytes:
 def _lost(after: int, newest: int) -> bytes:
     facts = to_json({"kind": EVENTS_LOST, "after": after})
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (newest, EVENTS_LOST.encode(), facts)
-
-
-async def _wait(news: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await news.wait()
-    except TimeoutError:
-        return

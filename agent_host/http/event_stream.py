@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
 STALL_SECONDS = 30.0
-"""Longest time in which a reader accepts nothing."""
+"""Longest time in which a reader accepts nothing, give or take a half of it."""
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -22,11 +22,28 @@ class EventStream(StreamingResponse):
         super().__init__(events, headers=_HEADERS)
 
     async def stream_response(self, send: Send) -> None:
-        async def in_time(message: Message) -> None:
-            async with asyncio.timeout(STALL_SECONDS):
-                await send(message)
+        # One timer for the stream, since a deadline for each event would cost as much as sending it.
+        loop = asyncio.get_running_loop()
+        sending_since: float | None = None
 
+        async def watched(message: Message) -> None:
+            nonlocal sending_since
+            sending_since = loop.time()
+            await send(message)
+            sending_since = None
+
+        def look() -> None:
+            nonlocal timer
+            if sending_since is not None and loop.time() - sending_since >= STALL_SECONDS:
+                limit.reschedule(loop.time())
+            else:
+                timer = loop.call_later(STALL_SECONDS / 2, look)
+
+        timer = loop.call_later(STALL_SECONDS / 2, look)
         try:
-            await super().stream_response(in_time)
+            async with asyncio.timeout(None) as limit:
+                await super().stream_response(watched)
         except TimeoutError:
             return
+        finally:
+            timer.cancel()

@@ -54,6 +54,9 @@ class Client(asyncio.Protocol):
     async def post(self, path: str, body: Any, mark: bytes = b"", times: int = 1) -> Exchange:
         return await self.exchange("POST", path, json.dumps(body).encode(), mark, times)
 
+    async def put(self, path: str, body: Any) -> Exchange:
+        return await self.exchange("PUT", path, json.dumps(body).encode())
+
     async def exchange(
         self, method: str, path: str, body: bytes = b"", mark: bytes = b"", times: int = 1, *, leave: bool = False
     ) -> Exchange:

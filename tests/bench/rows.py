@@ -7,7 +7,23 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import counting, gateway, held, hops, load, many, mediated, network, prompt, recalled, saves, skills, views, wire
+from . import (
+    counting,
+    gateway,
+    held,
+    hops,
+    load,
+    many,
+    mediated,
+    network,
+    prompt,
+    recalled,
+    saves,
+    skills,
+    team,
+    views,
+    wire,
+)
 from .stored import Contents
 
 Figures = Mapping[str, float]
@@ -41,6 +57,8 @@ TALK, TALK_FLAT = "hub in memory, envelopes/s", "hub in memory: last quarter of 
 STORED, STORED_FLAT = "hub on SQLite, 32 sessions, envelopes/s", "hub on SQLite: last quarter of a session / first"
 REREAD, OPENING = "hub: envelopes that a restart reads of 10,000", "hub: opening among 10,000 sessions / among ten"
 IDLER = "hub: an idle agent, KiB"
+WRITTEN, READ = "blackboard: write / bare handler", "blackboard: read / bare handler"
+WATCHED = "blackboard: change to 1,000 watchers p95, ms"
 AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
 
 ROWS = (
@@ -207,6 +225,23 @@ ROWS = (
         },
         floor_too=False,
     ),
+    Row(
+        "team",
+        team.sharing,
+        1,
+        {
+            "blackboard: write p50, ms": ("write", p50),
+            "blackboard: bare handler, write p50, ms": ("bare write", p50),
+            WRITTEN: ("write ratio", p50),
+            "blackboard: read p50, ms": ("read", p50),
+            "blackboard: bare handler, read p50, ms": ("bare read", p50),
+            READ: ("read ratio", p50),
+            WATCHED: ("watch", p95),
+            "blackboard: bare handler, to 1,000 watchers p95, ms": ("bare watch", p95),
+            "topic: message to the last of 100 subscribers p50, ms": ("published", p50),
+        },
+        floor_too=False,
+    ),
     Row("idle-agents", mediated.idle_agents, 1, {AGENT: ("memory", p50)}, floor_too=False),
     Row(
         "reconnect",
@@ -313,6 +348,10 @@ BARS = {
     REREAD: Bar(64, of="ours"),
     OPENING: Bar(1.5, of="ours"),
     IDLER: Bar(10, of="ours"),
+    # The bare handler knows no teams, conditions, history or watchers, and commits as often.
+    WRITTEN: Bar(2, of="ours"),
+    READ: Bar(2, of="ours"),
+    WATCHED: Bar(20, of="ours"),
     COLD_START: Bar(2),
     "RSS before the first turn, MiB": Bar(60, of="ours"),
     "RSS after a hundred turns, MiB": Bar(110, of="ours"),
