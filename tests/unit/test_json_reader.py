@@ -113,11 +113,11 @@ def test_refused(data: bytes, code: str) -> None:
 )
 def test_cost_is_linear(piece: bytes) -> None:
     """A quadratic pass over 4 MiB would take hours."""
-    before = time.monotonic()
+    before = time.process_time()
     for data in (piece * (4 * MIB // len(piece)), b'"' + piece * (4 * MIB // len(piece)) + b'"'):
         with contextlib.suppress(JsonRefused):
             read_json(data, LIMITS)
-    assert time.monotonic() - before < 10
+    assert time.process_time() - before < 10
 
 
 def test_a_long_text_full_of_commas_is_few_values() -> None:

@@ -48,7 +48,7 @@ def test_nothing_else_is_raised(text: str) -> None:
     "text", ["d: [" + "a," * 50_000, "d:\n" + "- a\n" * 50_000, "[" * 100_000, "d: " + "&a " * 50_000]
 )
 def test_it_stops_at_once(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(safe_yaml.UnsafeYaml):
         safe_yaml.load_pair(text)
-    assert time.monotonic() - began < 5, "it would be minutes"
+    assert time.process_time() - began < 5, "it would be minutes"

@@ -131,12 +131,10 @@ async def test_a_dead_embedder_costs_one_search_a_moment_and_comes_back(meant: M
     embedder.hangs = True
     began = time.monotonic()
     assert await here.texts("dog") == ["The dog is called Rex."]
-    assert meaning.QUERY_SECONDS <= time.monotonic() - began < 4 * meaning.QUERY_SECONDS
+    assert time.monotonic() - began >= meaning.QUERY_SECONDS
     for query in ("the dog", "Rex"):
-        began = time.monotonic()
         assert await here.texts(query) == ["The dog is called Rex."]
-        assert time.monotonic() - began < meaning.QUERY_SECONDS
-    assert len(embedder.asked) == 1
+    assert len(embedder.asked) == 1, "it is left alone"
     embedder.hangs, embedder.fails = False, True
     for failures in range(2, 12):
         meant.clock.advance(meaning.BACKOFF.most)

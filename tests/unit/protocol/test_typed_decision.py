@@ -37,10 +37,10 @@ def test_only_yes_and_no_with_a_code_are_decisions(text: str, read: TypedDecisio
 
 
 def test_the_longest_reason_and_the_worst_text_are_read_at_once() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for text in ("no K7" + " " * 10**7 + "x", "yes" + " " * 10**7, "no " + "k7" * 10**6):
         read_typed_decision(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     read = read_typed_decision("no K7 " + "x" * 10_000)
     assert read is not None
     assert len(read.reason or "") == 2000

@@ -86,10 +86,10 @@ def test_a_page_of_ten_thousand_sessions_costs_what_a_page_of_ten_costs() -> Non
         for number in range(MANY):
             insert(db, number, number // 3, "ann" if number % 2 else "eve")
         middle = (MANY // 6, session_id(MANY // 2))
-        began = time.perf_counter()
+        began = time.process_time()
         for after in (None, middle) * 20:
             assert len(listing.sessions(db, "ann", limit=50, after=after).sessions) == 50
-        assert time.perf_counter() - began < 2.0  # a sorted scan would take several times as long
+        assert time.process_time() - began < 2.0  # a sorted scan would take several times as long
         assert sum(map(len, pages(db, 500))) == MANY // 2
 
 

@@ -80,12 +80,12 @@ def test_these_are_accepted(schema: dict[str, Any]) -> None:
     ],
 )
 def test_these_are_refused_by_name_and_at_once(schema: dict[str, Any], path: str, text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     fault = answer_schema_fault(schema)
     assert fault is not None
     assert fault[0] == path
     assert text in fault[1]
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 KEYWORDS = st.sampled_from(["not", "items", "if", "then", "additionalProperties"])
@@ -113,7 +113,7 @@ def test_a_check_against_an_accepted_schema_ends(
 
 
 def test_a_pattern_is_matched_in_linear_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     schema = of({"type": "string", "pattern": "^(a+)+$"})
     assert argument_faults(schema, {"x": "a" * 3000}) == []
     assert argument_faults(schema, {"x": "a" * 3000 + "b"}) == ["x: must match the pattern ^(a+)+$"]
@@ -121,7 +121,7 @@ def test_a_pattern_is_matched_in_linear_time() -> None:
     too_long = argument_faults(schema, {"x": "a" * 400_001})
     assert too_long == ["x: is too long to match the pattern ^(a+)+$: at most 400000 characters"]
     assert argument_faults(schema, {"x": 3}) == ["x: must be of type string, not 3"]
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_pattern_is_matched_in_linear_time() -> None:
 def test_the_larger_a_pattern_the_shorter_its_texts(pattern: str, most: int) -> None:
     compiled = compile_pattern(pattern)
     assert compiled.max_characters == most
-    began = time.monotonic()
+    began = time.process_time()
     compiled.occurs_in("ab" * (most // 2 - 1) + "d")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_pattern_of_a_skill_may_need_python() -> None:
@@ -151,9 +151,9 @@ def test_a_schema_that_names_its_dialect_stays_bounded() -> None:
     Python's."""
     dialect = "https://json-schema.org/draft/2020-12/schema"
     schema = {"$schema": dialect, "properties": {"x": {"pattern": "^(a+)+$"}, "next": {"$ref": "#"}}}
-    began = time.monotonic()
+    began = time.process_time()
     assert argument_faults(schema, {"next": {"x": "a" * 40 + "b"}}) == ["next.x: must match the pattern ^(a+)+$"]
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @given(st.text("a*+?()[]{}|^$\\dw12,"))
@@ -164,6 +164,6 @@ def test_a_pattern_is_accepted_or_explained(pattern: str) -> None:
 @pytest.mark.parametrize("schema", [{"type": [[], *range(5600)]}, {"dependencies": {"y": [[], *range(5600)]}}])
 def test_a_list_of_strange_types_is_refused_at_once(schema: dict[str, Any]) -> None:
     """The library compares every pair of them, which takes a quarter of a minute."""
-    began = time.monotonic()
+    began = time.process_time()
     assert answer_schema_fault(of(schema)) is not None
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

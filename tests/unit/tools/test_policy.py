@@ -124,6 +124,6 @@ def test_a_simple_pattern_is_taken(pattern: str) -> None:
 def test_a_pattern_that_is_taken_is_quick_on_the_longest_command() -> None:
     pattern = "a{0,40}a{0,40}b"
     assert pattern_fault(pattern) is None
-    before = time.monotonic()
+    before = time.process_time()
     assert re.search(pattern, "a" * 120 * 1024) is None
-    assert time.monotonic() - before < 10
+    assert time.process_time() - before < 10

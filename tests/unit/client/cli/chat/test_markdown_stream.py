@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from time import monotonic
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -173,6 +173,6 @@ def test_of_a_long_open_block_the_end_is_shown() -> None:
 
 @pytest.mark.parametrize("line", ["a *b* c\n", "- x\n"])
 def test_a_block_that_never_ends_is_not_read_again_at_every_line(line: str) -> None:
-    began = monotonic()
+    began = process_time()
     assert len(blocks_of([line] * 3000)) == 1
-    assert monotonic() - began < 20
+    assert process_time() - began < 20

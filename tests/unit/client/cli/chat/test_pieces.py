@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import pytest
@@ -302,11 +302,11 @@ def test_costs_and_sizes_are_read_at_a_glance() -> None:
 
 @pytest.mark.parametrize("times", [500, 50_000])
 def test_a_model_writes_no_change_whose_comparison_takes_long(times: int) -> None:
-    began = monotonic()
+    began = process_time()
     change = FileChange("a", "same\n" + "x\ny\n" * times, "same\n" + "y\nx\nx\n" * times)
     added, removed = counted(difference(change))
     assert added - removed == times
-    assert monotonic() - began < 5
+    assert process_time() - began < 5
 
 
 def test_a_line_of_a_long_file_is_changed_alone() -> None:
