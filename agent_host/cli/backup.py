@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +27,7 @@ def backup(
     folder: Annotated[Path | None, typer.Argument(help="A new folder; unset, one in {MESH_DATA_DIR}/backups.")] = None,
     keep: Annotated[int, typer.Option(min=1, help="How many are kept in {MESH_DATA_DIR}/backups.")] = 7,
 ) -> None:
-    """Copy the host's database and token files into a new folder, and print its path. A host may run.
+    """Copy the host's database, artifacts and token files into a new folder, and print its path. A host may run.
 
     The data of agents is not in it: their runtimes make backups of their own.
     """
@@ -60,9 +62,12 @@ def _back_up(settings: HostSettings, target: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
     draft.mkdir(mode=0o700)
     try:
+        artifacts = settings.data_dir / "artifacts"
+        _add_artifacts(artifacts, draft / "artifacts")  # those that are deleted before the database is copied
         copy_sqlite(database, draft / "mesh.db")
+        _add_artifacts(artifacts, draft / "artifacts")  # those that came meanwhile
         _copy_tokens(settings.data_dir / "tokens", draft / "tokens")
-        for made in (draft / "tokens", draft):
+        for made in (draft / "artifacts", draft / "tokens", draft):
             _fsync(made)
         draft.rename(target)
     finally:
@@ -70,16 +75,36 @@ def _back_up(settings: HostSettings, target: Path) -> None:
     _fsync(target.parent)
 
 
+def _add_artifacts(source: Path, target: Path) -> None:
+    """Add the files of artifacts that are not there yet. They never change, so on one file system a link is a copy."""
+    target.mkdir(mode=0o700, exist_ok=True)
+    for path in source.glob("art_*") if source.is_dir() else ():
+        if path.suffix or (target / path.name).exists():
+            continue  # not whole yet, or added before
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            try:
+                os.link(path, target / path.name)
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK):
+                    raise
+                _copy(path, target / path.name)
+
+
 def _copy_tokens(source: Path, target: Path) -> None:
     """Copy the files of `agent-host token ID --keep`, each readable only by its owner."""
     target.mkdir(mode=0o700)
     for path in sorted(source.iterdir()) if source.is_dir() else ():
         if path.is_file() and not path.is_symlink() and not path.name.endswith(".new"):
-            copied = os.open(target / path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(copied, "wb") as file:
-                file.write(path.read_bytes())
-                file.flush()
-                os.fsync(copied)
+            _copy(path, target / path.name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as given:
+        copied = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(copied, "wb") as file:
+            shutil.copyfileobj(given, file)
+            file.flush()
+            os.fsync(copied)
 
 
 def _prune(backups: Path, keep: int) -> None:

@@ -32,13 +32,18 @@ def test_a_new_host_starts_from_the_backup_of_one_that_works(tmp_path: Path) -> 
     with Host(tmp_path / "old", MESH_PROVIDER="demo") as host:
         assert host.operator.post("/workspaces", json={"id": "far", "driver": "external"}).status_code == 201
         kept = Path(host.token("writer", "--keep"))
+        assert host.operator.put("/artifacts/report.txt", content=b"units: 4").status_code == 201
+        (file,) = (tmp_path / "old" / "artifacts").iterdir()
         with ThreadPoolExecutor(1) as pool:  # the database changes meanwhile
             names = [f"r{number}" for number in range(50)]
             sent = pool.map(lambda name: submit(host, name), names)
             assert run([*BACKUP, str(tmp_path / "copy")], host) == (0, str(tmp_path / "copy"))
             assert set(sent) == {202}
+        assert host.operator.delete("/artifacts/report.txt").status_code == 204
         token = kept.read_text().strip()
-    assert modes(tmp_path / "copy") == {"mesh.db": 0o600, "tokens": 0o700, "tokens/writer": 0o600}
+    assert not file.exists()
+    kept_modes = {"mesh.db": 0o600, "tokens": 0o700, "tokens/writer": 0o600}
+    assert modes(tmp_path / "copy") == {**kept_modes, "artifacts": 0o700, f"artifacts/{file.name}": 0o600}
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
     shutil.copytree(tmp_path / "copy", tmp_path / "new")
     with Host(tmp_path / "new", MESH_PROVIDER="demo") as restored:
@@ -47,6 +52,7 @@ def test_a_new_host_starts_from_the_backup_of_one_that_works(tmp_path: Path) -> 
         with restored.client(token) as writer:
             assert writer.get("/v1/models").status_code == 200
         assert submit(restored, "r-after") == 202
+        assert restored.operator.get("/artifacts/report.txt").content == b"units: 4"
 
 
 def submit(host: Host, name: str) -> int:
