@@ -60,6 +60,8 @@ class RemoteServer:
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     oauth: OAuthConfig | None = field(default=None, repr=False)
+    service: str | None = None
+    """The host's service by which it is called; None: it is called by its own URL. `url` is the path then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,8 @@ def _local(fields: ServerFields) -> LocalServer:
 
 
 def _remote(fields: ServerFields) -> RemoteServer:
-    return RemoteServer(fields.url or "", {name.lower(): value for name, value in fields.headers.items()}, fields.oauth)
+    headers = {name.lower(): value for name, value in fields.headers.items()}
+    return RemoteServer(fields.url or fields.path or "/", headers, fields.oauth, fields.service)
 
 
 def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, ...]:

@@ -17,7 +17,15 @@ _OWN_HEADERS = frozenset(
 )
 MAX_TIMEOUT_MS = 3_600_000
 TYPES = {"local": "command", "stdio": "command", "remote": "url", "http": "url", "streamable-http": "url"}
-"""The values of `type`, and the field that each requires."""
+"""The values of `type`, and the field that each requires; `service` stands for `url`."""
+_OF_PROGRAMS = ("args", "env", "network", "write", "read", "cwd", "memory_mb")
+_FOREIGN = {
+    "command": ("headers", "oauth", "path"),
+    "url": (*_OF_PROGRAMS, "path"),
+    "service": (*_OF_PROGRAMS, "oauth"),
+}
+"""The field that makes a server local or remote, and those that do not go with it."""
+SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def _reject_null(text: str) -> str:
@@ -74,7 +82,7 @@ class OAuthConfig(BaseModel):
 
 
 class ServerFields(BaseModel):
-    """A server: local if it has `command`, remote if it has `url`."""
+    """A server: local if it has `command`, remote if it has `url`, or `service` for one that the host calls."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 
@@ -84,6 +92,8 @@ class ServerFields(BaseModel):
     args: list[Text] = Field(default_factory=list[str], max_length=200)
     env: dict[str, Text] = Field(default_factory=dict[str, str], max_length=200)
     url: Url | None = None
+    service: str | None = None
+    path: str | None = Field(default=None, max_length=1000)
     headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=100)
     oauth: OAuthConfig | None = None
     enabled: bool = True
@@ -115,6 +125,20 @@ class ServerFields(BaseModel):
             raise ValueError("must name a program, without null bytes")
         if isinstance(value, str) and re.search(r"\s", value):
             raise ValueError("must be the program alone; put its arguments into args")
+        return value
+
+    @field_validator("service")
+    @classmethod
+    def _a_service(cls, value: str | None) -> str | None:
+        if value is not None and not SERVICE_NAME.fullmatch(value):
+            raise ValueError("must be the name of a service of the host, as in its services.yaml")
+        return value
+
+    @field_validator("path")
+    @classmethod
+    def _a_path(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"/[\x21\x22\x24-\x7e]*", value):
+            raise ValueError("must be a path that begins with /, as in /mcp")
         return value
 
     @field_validator("env")
@@ -152,25 +176,22 @@ class ServerFields(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> ServerFields:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("give exactly one of command, for a program run here, and url, for a server elsewhere")
+        if [self.command, self.url, self.service].count(None) != 2:
+            elsewhere = "url, for a server elsewhere, and service, for one that the host calls"
+            raise ValueError(f"give exactly one of command, for a program run here, {elsewhere}")
         if self.type is not None:
             self._check_type(self.type)
-        kind: Literal["command", "url"] = "command" if self.command is not None else "url"
-        foreign = (
-            ("headers", "oauth")
-            if kind == "command"
-            else ("args", "env", "network", "write", "read", "cwd", "memory_mb")
-        )
-        if wrong := [name for name in foreign if name in self.model_fields_set]:
+        kind = next(name for name in _FOREIGN if getattr(self, name) is not None)
+        if wrong := [name for name in _FOREIGN[kind] if name in self.model_fields_set]:
             raise ValueError(f"{', '.join(wrong)}: not for a server with {kind}")
-        if self.oauth is not None and any(name.lower() == "authorization" for name in self.headers):
-            raise ValueError("headers: leave out Authorization, which oauth sets")
+        setter = "oauth" if self.oauth is not None else "the host" if self.service is not None else None
+        if setter is not None and any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError(f"headers: leave out Authorization, which {setter} sets")
         return self
 
     def _check_type(self, kind: str) -> None:
         if kind not in TYPES:
             older = "; HTTP with SSE is not spoken: most such servers have streamable HTTP too, often at /mcp"
             raise ValueError(f"type: must be one of {', '.join(TYPES)}{older if kind == 'sse' else ''}")
-        if getattr(self, TYPES[kind]) is None:
+        if getattr(self, TYPES[kind]) is None and not (TYPES[kind] == "url" and self.service is not None):
             raise ValueError(f"type: {kind} needs {TYPES[kind]}")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_NAME_LENGTH = 128
 CAPABILITY = "mcp.call"
 """The name of the capability to use any MCP server, in rules and grants."""
+SERVICE_CAPABILITY = "mesh.service"
+"""That of a server which the host calls."""
 READ_FOLDERS, WRITE_FOLDERS = ["{workspace}"], ["{workspace}"]
 
 CallTool = Callable[[str, Mapping[str, Any], Callable[[], None]], Awaitable[Any]]
@@ -85,6 +87,8 @@ def _tool(
 def _requires(server: ServerConfig) -> RequirementSet:
     """Return the requirements of a call: everything that the operator has given to the server."""
     where = server.target
+    if not isinstance(where, LocalServer) and where.service is not None:
+        return RequirementSet(capabilities=[CAPABILITY, SERVICE_CAPABILITY])
     if not isinstance(where, LocalServer):
         host = urlsplit(where.url).hostname or ""
         return RequirementSet(net=Net(hosts=[host]), capabilities=[CAPABILITY])

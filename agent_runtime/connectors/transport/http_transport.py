@@ -19,10 +19,12 @@ from agent_common.net import (
     ANY_ADDRESS,
     ByteStream,
     DirectUpstream,
+    Endpoint,
     Inflater,
     ProxyUpstream,
     Upstream,
     canonical_host,
+    open_endpoint,
     public_tls,
 )
 
@@ -53,14 +55,27 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Route:
-    """The route to a server: through the operator's forward proxy, or directly if the server is on this machine."""
+    """The route to a server: through the operator's forward proxy, or directly if the server is on this machine.
 
-    def __init__(self, egress_url: str | None, token: str | None) -> None:
+    `mesh`: the endpoint of the agent's host, to which all connections go.
+    """
+
+    def __init__(
+        self, egress_url: str | None = None, token: str | None = None, *, mesh: Endpoint | None = None
+    ) -> None:
         self._direct = DirectUpstream(ANY_ADDRESS)
         self._proxy = ProxyUpstream(egress_url, token, ANY_ADDRESS) if egress_url else None
+        self._mesh = mesh
 
     async def open(self, host: str, port: int) -> ByteStream:
         """Connect to a host. Raises ToolFailure."""
+        if self._mesh is not None:
+            try:
+                return ByteStream(*await open_endpoint(self._mesh))
+            except OSError as error:
+                raise ToolFailure(
+                    f"the host cannot be reached: {error.strerror or error}", kind="unavailable"
+                ) from error
         name = canonical_host(f"[{host}]" if ":" in host else host)
         upstream: Upstream = self._direct if self._proxy is None or _is_loopback(name) else self._proxy
         return await upstream.open(name, port)

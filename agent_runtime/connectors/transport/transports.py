@@ -26,6 +26,7 @@ from .connection_state import ConnectionState, Streams
 if TYPE_CHECKING:
     from agent_common.net import ConnectionRecord, Upstream
 
+    from .http_transport import Route
     from .oauth import AccessToken
 
 MIN_ADDRESS_SPACE = 4096 * 2**20
@@ -58,6 +59,9 @@ class ConnectorDeps:
     egress_url: str | None = None
     """URL of the operator's forward proxy, or None."""
     egress_token: str | None = None
+    """The token of the mesh."""
+    mesh_url: str | None = None
+    """Base URL of the host, which calls the servers that name a service; None: there is no host."""
     unread_seconds: float = 10.0
     """Longest time in seconds for which a program may not read its input."""
     installations: dict[str, InstalledFiles] = field(default_factory=dict[str, InstalledFiles])
@@ -119,11 +123,9 @@ class ConnectorDeps:
         """Return what to do about a remote server that speaks only the transport of 2024; empty if it does not."""
         if not isinstance(server.target, RemoteServer):
             return []
-        from .http_transport import Route
         from .older_transport import OLDER_TRANSPORT, speaks_older_transport
 
-        way = Route(self.egress_url, self.egress_token)
-        return [OLDER_TRANSPORT] if await speaks_older_transport(server.target, way) else []
+        return [OLDER_TRANSPORT] if await speaks_older_transport(*self._route_to(server.target)) else []
 
     async def advice(self, server: ServerConfig) -> list[str]:
         """Return the faults that a local server will have in its confinement, each with its fix."""
@@ -180,16 +182,15 @@ class ConnectorDeps:
     ) -> AsyncGenerator[Streams]:
         from mcp.client.streamable_http import streamable_http_client
 
-        from .http_transport import LimitedStream, Route, http_client
+        from .http_transport import LimitedStream, http_client
 
-        where = server.target
-        assert isinstance(where, RemoteServer)  # noqa: S101
+        assert isinstance(server.target, RemoteServer)  # noqa: S101
+        where, way = self._route_to(server.target)
         auth = None
         if access is not None:
             from .oauth import BearerAuth
 
             auth = BearerAuth(access)
-        way = Route(self.egress_url, self.egress_token)
         given = auth is not None or bool(where.headers) or "?" in where.url
         client = http_client(
             way,
@@ -204,6 +205,22 @@ class ConnectorDeps:
             streamable_http_client(where.url, http_client=http, max_sse_event_size=MESSAGE_LIMIT) as (reading, writing),
         ):
             yield LimitedStream(reading, connection_state), writing
+
+    def _route_to(self, target: RemoteServer) -> tuple[RemoteServer, Route]:
+        """Return the server with its URL and headers, and the route to it."""
+        from agent_common.net import parse_http_url
+
+        from .http_transport import Route
+
+        if target.service is None:
+            return target, Route(self.egress_url, self.egress_token)
+        if self.mesh_url is None:
+            raise ToolFailure("there is no host whose service it could be: set AGENT_MESH_URL", kind="unavailable")
+        base = parse_http_url(self.mesh_url)
+        origin = f"{'https' if base.tls else 'http'}://{base.host}{base.path}"
+        headers = {**target.headers, **({"authorization": f"Bearer {self.egress_token}"} if self.egress_token else {})}
+        url = f"{origin}/services/{target.service}{target.url}"
+        return replace(target, url=url, headers=headers), Route(mesh=base.endpoint)
 
     def access_token(self, server: ServerConfig) -> AccessToken | None:
         """Return the access token of a server, for all its connections, or None if it uses no OAuth."""

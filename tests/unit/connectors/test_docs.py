@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from agent_common.protocol.authority import Access, decide
+from agent_host.services import load_services
 from agent_runtime.agents import ProjectRules
 from agent_runtime.connectors import Timeouts, rate_limit
 from agent_runtime.connectors.config import config
@@ -36,15 +37,22 @@ def test_the_examples_are_taken() -> None:
             json.loads(text), Path("/data"), {"NOTES_TOKEN": "a", "DOCS_KEY": "b", "WIKI_SECRET": "c"}
         )
     ]
-    assert [server.name for server in found] == ["notes", "docs", "wiki"]
+    assert [server.name for server in found] == ["notes", "docs", "tickets", "wiki"]
 
 
 def test_the_rules_are_taken(tmp_path: Path) -> None:
-    (tmp_path / "permissions.yaml").write_text(examples("yaml")[0])
-    rules = ProjectRules.read(tmp_path).rules
+    (rules,) = (text for text in examples("yaml") if text.startswith("rules:"))
+    (tmp_path / "permissions.yaml").write_text(rules)
+    taken = ProjectRules.read(tmp_path).rules
     for tool, action in (("search", "allow"), ("delete_page", "deny")):
         access = Access(f"docs_{tool}", (f"mcp:docs:{tool}",), (CAPABILITY,))
-        assert decide(rules, access).action == action
+        assert decide(taken, access).action == action
+
+
+def test_the_service_is_taken(tmp_path: Path) -> None:
+    (services,) = (text for text in examples("yaml") if "services:" in text)
+    (tmp_path / "services.yaml").write_text(services)
+    assert load_services(tmp_path / "services.yaml").services.keys() == {"tickets"}
 
 
 def test_every_field_is_told() -> None:
