@@ -1,4 +1,4 @@
-"""Eight processes write, claim and publish while the host is killed: nothing is lost, doubled or out of order."""
+"""Agents write, claim and publish while the host is killed: nothing is lost, doubled or out of order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,19 @@ from tests.unit.host.postgresql import new_database, postgresql
 from .live import OPERATOR, PATIENCE, Host
 from .members import make_member
 
-AGENTS, ROUNDS, KILLS = 8, 15, 4
-GIVE_UP_SECONDS = 500.0
+GIVE_UP_SECONDS = 1700.0
 ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    agents: int
+    rounds: int
+    """In each of which an agent writes, claims and publishes once."""
+    kills: int
+
+
+FEW, MANY = Scale(agents=8, rounds=15, kills=4), Scale(agents=32, rounds=105, kills=20)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -95,32 +106,52 @@ def history(operator: httpx.Client) -> list[dict[str, Any]]:
             return found[::-1]
 
 
+def messages(operator: httpx.Client) -> list[dict[str, Any]]:
+    """All messages of the topic, the oldest first."""
+    found: list[dict[str, Any]] = []
+    after: int | None = 0
+    while after is not None:
+        page = operator.get("/topics/race", params={"limit": 1000, "after": after}).json()
+        found += page["messages"]
+        after = page.get("next")
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_eight_agents_race_while_the_host_is_killed(tmp_path: Path, database: str | None) -> None:
+    start_race(tmp_path, database, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.machine
+@pytest.mark.timeout(2 * GIVE_UP_SECONDS)
+def test_thirty_two_agents_race_in_ten_thousand_operations(tmp_path: Path, database: str | None) -> None:
+    start_race(tmp_path, database, MANY)
+
+
+def start_race(folder: Path, database: str | None, scale: Scale) -> None:
     settings = {"MESH_PORT": free_port(), "MESH_LISTENER_URL": "off"}  # the same port in all lives
-    with Host(tmp_path / "data", **settings, **({"MESH_DATABASE_URL": database} if database else {})) as host:
-        race(host)
+    with Host(folder / "data", **settings, **({"MESH_DATABASE_URL": database} if database else {})) as host:
+        race(host, scale)
 
 
-def race(host: Host) -> None:
+def race(host: Host, scale: Scale) -> None:
     assert host.operator.put("/blackboard/counter", json={"value": {"n": 0, "of": "start"}}).status_code == 201
-    for job in range(ROUNDS):
+    for job in range(scale.rounds):
         assert host.operator.put(f"/blackboard/job/{job}", json={"value": job}).status_code == 201
-    tokens = [make_member(host, f"agent-{number}") for number in range(AGENTS)]
+    tokens = [make_member(host, f"agent-{number}") for number in range(scale.agents)]
     board, topic = Follower(host.url, "/blackboard/watch"), Follower(host.url, "/topics/race")
+    program = [sys.executable, "-m", "tests.integration.host.racer", host.url]
     racers = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.host.racer", host.url, token, f"agent-{number}", str(ROUNDS)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
+            [*program, token, f"agent-{number}", str(scale.rounds)], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
         for number, token in enumerate(tokens)
     ]
     try:
-        for kill in range(1, KILLS + 1):
-            wait_for_version(host, AGENTS * ROUNDS * kill // (KILLS + 1))
+        for kill in range(1, scale.kills + 1):
+            wait_for_version(host, scale.agents * scale.rounds * kill // (scale.kills + 1))
             os.kill(host.process.pid, signal.SIGKILL)
             host.start()
         answers = [json.loads(racer.communicate(timeout=GIVE_UP_SECONDS)[0]) for racer in racers]
@@ -128,7 +159,7 @@ def race(host: Host) -> None:
         for racer in racers:
             racer.kill()
             racer.wait()
-    check(host, answers, board, topic)
+    check(host, scale, answers, board, topic)
 
 
 def wait_for_version(host: Host, version: int) -> None:
@@ -138,7 +169,8 @@ def wait_for_version(host: Host, version: int) -> None:
         time.sleep(0.02)
 
 
-def check(host: Host, answers: list[dict[str, list[Any]]], board: Follower, topic: Follower) -> None:
+def check(host: Host, scale: Scale, answers: list[dict[str, list[Any]]], board: Follower, topic: Follower) -> None:
+    published = scale.agents * scale.rounds
     changes = history(host.operator)
     assert [one["version"] for one in changes] == list(range(1, len(changes) + 1))
     assert [one["value"]["n"] for one in changes] == list(range(len(changes))), "an update was lost"
@@ -146,13 +178,13 @@ def check(host: Host, answers: list[dict[str, list[Any]]], board: Follower, topi
     answered = [name for answer in answers for name in answer["writes"]]
     assert len(set(written)) == len(written)
     assert set(answered) <= set(written), "what was answered is there"
-    assert sorted(job for answer in answers for job in answer["claims"]) == list(range(ROUNDS)), "one winner each"
-    page = host.operator.get("/topics/race", params={"limit": 1000}).json()["messages"]
-    assert [one["seq"] for one in page] == list(range(1, AGENTS * ROUNDS + 1))
-    assert {one["id"] for one in page} == {name for answer in answers for name in answer["messages"]}
+    assert sorted(job for answer in answers for job in answer["claims"]) == list(range(scale.rounds)), "one winner each"
+    found = messages(host.operator)
+    assert [one["seq"] for one in found] == list(range(1, published + 1))
+    assert {one["id"] for one in found} == {name for answer in answers for name in answer["messages"]}
     newest = int(host.operator.get("/blackboard").headers["last-event-id"])
-    assert newest == len(changes) + ROUNDS
-    for follower, last in ((board, newest), (topic, AGENTS * ROUNDS)):
+    assert newest == len(changes) + scale.rounds
+    for follower, last in ((board, newest), (topic, published)):
         follower.wait_for(last)
         assert follower.ids == list(range(1, last + 1)), "a gap, or out of order"
     assert (board.kinds, topic.kinds) == ({"put"}, {"message"})
