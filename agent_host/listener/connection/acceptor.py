@@ -11,9 +11,8 @@ from agent_common.net import Endpoint, ListeningSocket, Tcp
 
 from ..addresses import bind
 from ..channels.channel import WorkspaceChannel
-from ..channels.workspace_channels import WorkspaceChannels
-from .events import SessionServices
 from .handshake import Handshake
+from .services import SessionServices
 from .socket import AgentConnection
 
 
@@ -22,7 +21,9 @@ class Acceptor:
 
     def __init__(self, listening: ListeningSocket, *, backlog: int, connect: Callable[[], AgentConnection]) -> None:
         """`connect` returns the asyncio protocol for a new connection."""
-        self._listening, self._backlog, self._connect = listening, backlog, connect
+        self._listening = listening
+        self._backlog = backlog
+        self._connect = connect
         self._server: asyncio.Server | None = None
 
     @property
@@ -31,7 +32,8 @@ class Acceptor:
         return self._listening.endpoint
 
     async def open(self) -> None:
-        loop, bound = asyncio.get_running_loop(), self._listening.sock
+        loop = asyncio.get_running_loop()
+        bound = self._listening.sock
         if isinstance(self.address, Tcp):
             self._server = await loop.create_server(self._connect, sock=bound, backlog=self._backlog)
         else:
@@ -58,7 +60,8 @@ class Acceptors:
     """All listening addresses: one that agents share, and one for each workspace that has its own."""
 
     def __init__(self, pending: PendingConnections, *, backlog: int) -> None:
-        self._pending, self._backlog = pending, backlog
+        self._pending = pending
+        self._backlog = backlog
         self._by_workspace: dict[str | None, Acceptor] = {}
 
     @property
@@ -100,8 +103,8 @@ class Acceptors:
 class PendingConnections:
     """Makes connections and limits those whose agent has not yet proved who it is."""
 
-    def __init__(self, services: SessionServices, channels: WorkspaceChannels) -> None:
-        self._services, self._channels = services, channels
+    def __init__(self, services: SessionServices) -> None:
+        self._services = services
         self._unproven: dict[int, Handshake] = {}
         self._connections: weakref.WeakSet[AgentConnection] = weakref.WeakSet()
         self._count = 0
@@ -117,9 +120,7 @@ class PendingConnections:
         self._count += 1
         number = self._count
         self._services.metrics.count("connections")
-        handshake = Handshake(
-            self._services, self._channels, channel, number, on_finished=partial(self._unproven.pop, number, None)
-        )
+        handshake = Handshake(self._services, channel, number, on_finished=partial(self._unproven.pop, number, None))
         self._connections.add(handshake.connection)
         self._unproven[number] = handshake
         if self._closed:

@@ -18,7 +18,10 @@ class WorkCanceller:
     def __init__(
         self, *, ledger: WorkLedger, channels: WorkspaceChannels, deadlines: WorkDeadlines, limits: ListenerLimits
     ) -> None:
-        self._ledger, self._channels, self._deadlines, self._limits = ledger, channels, deadlines, limits
+        self._ledger = ledger
+        self._channels = channels
+        self._deadlines = deadlines
+        self._limits = limits
 
     def cancel(self, work: OpenWork, reason: str) -> None:
         """Cancel the work. Idempotent.
@@ -38,7 +41,7 @@ class WorkCanceller:
             self._deadlines.arm(work, self._limits.run_timeout, lambda: session.end("slot_timeout"))
         else:
             work.cancel_reason = reason
-            self._ledger.save(work, lambda: self._send_cancel(session, work, reason))
+            self._ledger.writer.save(work, lambda: self._send_cancel(session, work, reason))
 
     def _send_cancel(self, session: AttachedAgent, work: OpenWork, reason: str) -> None:
         """Ask the agent to cancel, now that the reason is durable."""

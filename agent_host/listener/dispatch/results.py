@@ -35,8 +35,12 @@ class ResultHandler:
         metrics: Metrics,
         limits: ListenerLimits,
     ) -> None:
-        self._ledger, self._retries, self._deadlines, self._constraints = ledger, retries, deadlines, constraints
-        self._metrics, self._limits = metrics, limits
+        self._ledger = ledger
+        self._retries = retries
+        self._deadlines = deadlines
+        self._constraints = constraints
+        self._metrics = metrics
+        self._limits = limits
 
     def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
         """Record that the agent has started the request, and limit how long it may run."""
@@ -69,7 +73,7 @@ class ResultHandler:
             self._refuse_foreign(session, result.request_id)
         elif not work.active:  # it has ended, and its end may not be durable yet
             self._count_duplicate(session, result.request_id)
-            self._ledger.save(work, lambda: _send_ack(session, result.request_id))
+            self._ledger.writer.save(work, lambda: _send_ack(session, result.request_id))
         else:
             self._handle_result(session, work, result)
 
@@ -116,7 +120,7 @@ class ResultHandler:
     def _release(self, session: AttachedAgent, work: OpenWork) -> None:
         """Take the work from the agent, which has reported on it. Acknowledge the report once the row is durable."""
         session.channel.lost.pop(work.id, None)
-        self._ledger.save(work, lambda: _send_ack(session, work.id))
+        self._ledger.writer.save(work, lambda: _send_ack(session, work.id))
         session.free_slot(work.id)
 
     def on_nack(self, session: AttachedAgent, nack: Nack) -> None:

@@ -16,7 +16,9 @@ from ...context import sent_note
 from ...ports import Fallback, Note
 from ...sessions import FALLBACKS, note_fallback
 from ...store import Unit
-from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.outcome import TurnOutcome
+from ..limits.turn_limits import TurnLimits
 from .live_sessions import LiveSession
 from .pending_requests import PendingRequest
 from .turn_stream import TurnStream
@@ -210,7 +212,8 @@ class Turn:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.session, self.message_id = self.request.session, self.request.message_id
+        self.session = self.request.session
+        self.message_id = self.request.message_id
 
     def transition(self, state: State) -> None:
         """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have."""

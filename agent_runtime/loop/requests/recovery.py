@@ -17,12 +17,14 @@ from agent_common.telemetry import logger
 from ...context import notes_of
 from ...errors import BrokenRecord, NotFound
 from ...sessions import Message, TurnRow, history, interrupt_turn, reopen_turn, replay_parts, rows
-from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..execution.runner import waiting_end
-from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.outcome import TurnOutcome
+from ..limits.turn_limits import TurnLimits
 from ..services import LoopServices
+from ..subagents.parent_call import report_interrupted
 from . import task_result, tasks
 from .tasks import TaskService
 
@@ -129,15 +131,15 @@ class Recovery:
         return True
 
     async def _restore(self, row: TurnRow) -> Turn | None:
-        session = await self.services.database.read(lambda connection: history.session(connection, row.session_id))
+        stored = await self.services.database.read(lambda connection: history.session(connection, row.session_id))
         message = await self.services.database.read(lambda connection: history.message(connection, row.message_id))
-        if session is None or message is None:
+        if stored is None or message is None:
             return None
         try:
-            conversation = await self.services.live_sessions.find_or_create(session.principal, session.id)
+            session = await self.services.live_sessions.find_or_create(stored.principal, stored.id)
         except NotFound:
             return None
-        agent = message.metadata.get("agent", conversation.agent)
+        agent = message.metadata.get("agent", session.agent)
         manifest = self.services.live_sessions.agents.get(agent)
         chosen = message.metadata.get("model", {})
         try:
@@ -148,12 +150,12 @@ class Recovery:
         on_start, on_end = self._record_hooks(task)
         turn = Turn(
             TurnRequest(
-                session=conversation,
+                session=session,
                 message_id=row.message_id,
                 reply_id=row.reply_id,
                 parts=message.parts,
                 model_chosen_by=chosen.get("chosen_by", "agent"),
-                session_name=message.metadata.get("session_name", conversation.id),
+                session_name=message.metadata.get("session_name", session.id),
                 message_name=row.client_id or row.message_id,
                 agent=agent,
                 temperature=manifest.temperature if manifest is not None else None,
@@ -167,7 +169,7 @@ class Recovery:
                 on_end=on_end,
             ),
             budget=self._budget(agent, task, work),
-            model=chosen.get("model_id", conversation.model),
+            model=chosen.get("model_id", session.model),
             sent_ms=message.sent_at,
             notes=notes_of(message.metadata) or None,
         )
@@ -220,6 +222,7 @@ def _resume(turn: Turn, row: TurnRow, reply: Message | None) -> None:
     turn.end.reply_parts = reply.parts
     if row.state == "waiting" and (waits := pending_requests_of(row.reply_id, reply.parts)):
         turn.transition("waiting")
-        turn.human_wait.requests, turn.human_wait.since_ms = waits, row.updated_at
+        turn.human_wait.requests = waits
+        turn.human_wait.since_ms = row.updated_at
         turn.stream.pause(waiting_end(turn))
         turn.paused_or_ended.set()

@@ -20,14 +20,15 @@ from ...store import Unit
 from ...tools import Output
 from ..core.authority import UnknownAgent
 from ..core.live_sessions import LiveSession
-from ..core.parent_call import ParentCall, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
-from ..limits.limits import TurnLimits, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.turn_limits import TurnLimits
 from ..notes.compose import caller_notes
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
 from .agent_slots import AgentSlots
+from .parent_call import ParentCall, fingerprint, report_to_parent
 from .transcript import transcript
 
 MAX_DEPTH = 5
@@ -46,8 +47,11 @@ class Subagents:
         limits: TurnLimits,
     ) -> None:
         """`max_concurrent` agents may run at each depth: a caller never waits for the slot that it holds itself."""
-        self._services, self._context_budgets, self._agents = services, context_budgets, agents
-        self._max_concurrent, self._limits = max_concurrent, limits
+        self._services = services
+        self._context_budgets = context_budgets
+        self._agents = agents
+        self._max_concurrent = max_concurrent
+        self._limits = limits
         self._slots: dict[int, AgentSlots] = {}
         self._inline_turns: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -79,9 +83,9 @@ class Subagents:
 
     async def _admit(self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
         parent = (caller.session.id, self._recorded_turn(caller).message_id)
-        conversation = self._services.live_sessions.create(caller.session.principal, agent=manifest.name, parent=parent)
-        conversation.outside_text = caller.session.outside_text
-        turn = self._turn(request, manifest, caller, conversation)
+        session = self._services.live_sessions.create(caller.session.principal, agent=manifest.name, parent=parent)
+        session.outside_text = caller.session.outside_text
+        turn = self._turn(request, manifest, caller, session)
         turn.budget.egress.parent = context.egress
         turn.budget.recorded_separately = True
         await self._require_fit(turn)
@@ -91,7 +95,7 @@ class Subagents:
             turn.stop("caller")  # it may be admitted all the same, and then ends at once
             raise
         finally:
-            self._services.live_sessions.discard_unstored(conversation)
+            self._services.live_sessions.discard_unstored(session)
         return turn
 
     async def _wait_for_result(self, turn: Turn) -> Any:
@@ -165,15 +169,15 @@ class Subagents:
     async def _run_inline(
         self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext
     ) -> Output:
-        brief = self._services.live_sessions.draft(manifest, caller.session.principal)
-        conversation = LiveSession(
+        agent_prompt = self._services.live_sessions.draft(manifest, caller.session.principal)
+        session = LiveSession(
             id=caller.session.id,
             principal=caller.session.principal,
             agent=manifest.name,
             model=manifest.model or caller.model,
-            prompts={manifest.name: brief},
+            prompts={manifest.name: agent_prompt},
         )
-        turn = self._turn(request, manifest, caller, conversation)
+        turn = self._turn(request, manifest, caller, session)
         turn.notes = caller_notes(turn)
         await self._require_fit(turn)
         turn.budget.egress.parent = context.egress

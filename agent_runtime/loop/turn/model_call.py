@@ -35,7 +35,7 @@ from ...ports import (
 from ...sessions import RETRY, STEP_COUNT
 from ..core.pending_requests import QUESTION_TOOL
 from ..core.turn_state import Turn
-from ..limits.limits import LimitReached, TurnOutcome
+from ..limits.outcome import LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
 from .tool_calls import parse_arguments
@@ -72,7 +72,10 @@ class ModelCall:
     """Calls the model for one turn."""
 
     def __init__(self, turn: Turn, deps: TurnDeps, writer: ChunkWriter) -> None:
-        self.turn, self.deps, self.budget, self.writer = turn, deps, turn.budget, writer
+        self.turn = turn
+        self.deps = deps
+        self.budget = turn.budget
+        self.writer = writer
         self.answer_end: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
         self._answer_began = False
@@ -128,11 +131,11 @@ class ModelCall:
     async def _require_price(self) -> None:
         """Refuse a model without a known price if the turn has an explicit cost limit, and go on with no other that has
         answered in its place."""
-        if self.deps.price_check is None or not self.budget.price_needed:
+        if self.deps.services.price_check is None or not self.budget.price_needed:
             return
         try:
             for model in (self.turn.model, *(one["model"] for one in self.turn.fallbacks)):
-                await self.deps.price_check.require(model, self.budget)
+                await self.deps.services.price_check.require(model, self.budget)
         except InvalidRequest as error:
             raise LimitReached(TurnOutcome("failed", "error", error.code, error.message)) from error
         except MeshUnavailable as error:
@@ -152,14 +155,16 @@ class ModelCall:
                 yield chunk
 
     async def _stream(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
-        answer, request = _PartialAnswer(), self._request(tools_allowed=tools_allowed)
+        answer = _PartialAnswer()
+        request = self._request(tools_allowed=tools_allowed)
         messages_sent = len(request.messages)
         try:
-            async for event in self.deps.model.stream(request):
+            async for event in self.deps.services.model.stream(request):
                 if isinstance(event, Completion):
                     if event.usage_reported and event.fallback is None:  # another model counts otherwise
                         self.deps.context_budget.record_usage(messages_sent, event.usage)
-                    step.text, step.reasoning = "".join(answer.pieces), "".join(answer.reasoning)
+                    step.text = "".join(answer.pieces)
+                    step.reasoning = "".join(answer.reasoning)
                     async for chunk in self._finish_model_call(step, event, answer, tools_allowed=tools_allowed):
                         yield chunk
                 else:
@@ -178,7 +183,7 @@ class ModelCall:
 
     def _estimate(self, answer: _PartialAnswer) -> Usage:
         usage = Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters)
-        check = self.deps.price_check
+        check = self.deps.services.price_check
         return usage if check is None else with_cost(usage, check.model_cards.price(self.turn.model), reported=False)
 
     async def _unique_tool_call_id(self, call: CallStarted) -> str:
@@ -260,7 +265,7 @@ class ModelCall:
             return ToolCallRecord(call_id, call.name, arguments, kept=kept)
         if tools_allowed:
             invalid = ToolResult("error", error_text=arguments, metadata={"kind": "invalid"})
-            self.deps.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
+            self.deps.services.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
         return ToolCallRecord(call_id, call.name, call.arguments, error_envelope(arguments), kept=kept)
 
     def _chunks_of_call(self, call: ToolCallRecord) -> list[c.Chunk]:
@@ -272,7 +277,8 @@ class ModelCall:
     def _request(self, *, tools_allowed: bool) -> ModelRequest:
         """Return the request. Without tools allowed it still has the tool list, with `tool_choice` none, so that the
         prefix of the prompt stays the same."""
-        session, caller = self.turn.session, self.turn.request.parent
+        session = self.turn.session
+        caller = self.turn.request.parent
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
@@ -291,7 +297,8 @@ class ModelCall:
         )
 
     def _retrying(self, event: Retrying) -> c.Chunk:
-        self.turn.retry.reason, self.turn.retry.attempt = event.message, event.attempt
+        self.turn.retry.reason = event.message
+        self.turn.retry.attempt = event.attempt
         status = {"state": "retrying", "attempt": event.attempt, "message": event.message}
         return c.DataChunk(type="data-status", data=status, transient=True)
 
