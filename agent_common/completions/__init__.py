@@ -8,7 +8,7 @@ from .error_bodies import ErrorReport, named_fields, read_error_body
 from .events import DONE, MAX_LINE_BYTES, Decompressor, EventSplitter
 from .failures import error_in, from_event, from_response, is_loading
 from .finish_reasons import StopReason
-from .kept import MAX_KEPT_BYTES, bounded, merge_fields
+from .kept import MAX_KEPT_BYTES, bounded
 from .overflow import OverflowReport, overflow_of
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
@@ -40,7 +40,6 @@ __all__ = [
     "from_response",
     "is_loading",
     "mend_arguments",
-    "merge_fields",
     "named_fields",
     "overflow_of",
     "read_error_body",

@@ -13,8 +13,9 @@ from ..errors import ModelError
 from ..json_reader import JsonRefused, read_json
 from ..protocol import is_object
 from .arguments import ARGUMENT_LIMITS
-from .kept import merge_fields
+from .kept import KeptFields
 from .pieces import CallPiece, CallStarted, ToolCall
+from .whole_object import WholeObject
 
 MAX_CALLS = 256
 """Maximum tool calls in one answer."""
@@ -39,14 +40,23 @@ class _Call:
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
-    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    kept: KeptFields = field(default_factory=KeptFields)
     started: bool = False
+    _object: WholeObject = field(default_factory=WholeObject)
+    """What the first `_looked_at` pieces say of the end of the arguments."""
+    _looked_at: int = 0
+    _parsed: bool | None = None
+    """Whether the object that has been closed is valid; None: nobody has looked."""
 
     @property
     def complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object."""
-        text = "".join(self.pieces).strip()
-        return text.endswith("}") and _parses(text)
+        for piece in self.pieces[self._looked_at :]:
+            self._object.feed(piece)
+        self._looked_at = len(self.pieces)
+        if self._object.closed and self._parsed is None:
+            self._parsed = _parses("".join(self.pieces).strip())
+        return self._object.closed and self._parsed is True
 
     @property
     def broken_off(self) -> bool:
@@ -97,7 +107,7 @@ class CallAssembler:
                 yield from self._start(call)
 
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(ToolCall(call.id, call.name, _arguments(call.pieces), call.fields) for call in self._calls)
+        return tuple(ToolCall(call.id, call.name, _arguments(call.pieces), call.kept.fields) for call in self._calls)
 
     def _start(self, call: _Call) -> Iterator[CallStarted | CallPiece]:
         call.started = True
@@ -166,7 +176,7 @@ def _keep_fields(call: _Call, delta: dict[str, Any], function: dict[str, Any]) -
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         inner = {name: value for name, value in function.items() if name not in _KNOWN_OF_FUNCTION}
         unknown |= {"function": inner} if inner else {}
-    merge_fields(call.fields, unknown)
+    call.kept.merge(unknown)
 
 
 def _arguments(pieces: list[str]) -> str:
@@ -174,14 +184,22 @@ def _arguments(pieces: list[str]) -> str:
     text = "".join(pieces)
     if len(pieces) < 2 or _parses(text):
         return text
-    rest = "".join(pieces[1:])
-    if pieces[0].strip() in _PLACEHOLDERS and rest.lstrip().startswith("{"):
-        return _arguments(pieces[1:])
+    if placeholders := _count_placeholders(pieces):
+        return _arguments(pieces[placeholders:])
     growing = all(later.startswith(earlier) for earlier, later in pairwise(pieces))
     if growing or pieces[-1] == "".join(pieces[:-1]):
         return pieces[-1]
     half = len(text) // 2
     return text[:half] if text[:half] == text[half:] else text
+
+
+def _count_placeholders(pieces: list[str]) -> int:
+    """Return how many pieces at the beginning stand for arguments that come behind them."""
+    count, follows = 0, ""
+    for at in range(len(pieces) - 1, -1, -1):
+        count = count + 1 if follows == "{" and pieces[at].strip() in _PLACEHOLDERS else 0
+        follows = pieces[at].lstrip()[:1] or follows
+    return count
 
 
 def _parses(text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, read_json
+from .whole_object import WholeObject
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
@@ -36,6 +37,8 @@ class EventSplitter:
         self._rest = bytearray()
         self._data: list[bytes] = []
         """Lines of data of an event that is not complete yet."""
+        self._data_size, self._object = 0, WholeObject()
+        """Their size, and whether they are one object."""
         self._after_return = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -58,7 +61,7 @@ class EventSplitter:
                     if text.endswith((b"}", b"]")):
                         yield text
                     elif text:
-                        self._data.append(text)
+                        self._add_data(text)
                 else:
                     yield from self._other_line(line)
 
@@ -77,6 +80,7 @@ class EventSplitter:
         held = bytes(self._rest)
         begun = held.removeprefix(_BOM).lstrip()
         if not begun or held == _BOM[: len(held)]:
+            self._rest = bytearray(held if begun else b"")
             return b""
         self._rest.clear()
         self.form = "document" if begun[:1] in (b"{", b"[") and not begun.startswith(DONE) else "events"
@@ -85,11 +89,13 @@ class EventSplitter:
     def _other_line(self, line: bytes) -> Iterator[bytes]:
         """Read a line that is not a whole event."""
         if line.startswith(b"data:"):
-            self._data.append(line[5:].strip())
-            if not self._data[-1].endswith(b"}") or not _is_json(b"\n".join(self._data)):
+            self._add_data(line[5:].strip())
+            whole = self._data[-1].endswith(b"}") and self._object.closed
+            if not whole or not _is_json(b"\n".join(self._data)):
                 return
         if not line.strip() or line.startswith(b"data:"):
             text, self._data = b"\n".join(self._data).strip(), []
+            self._data_size, self._object = 0, WholeObject()
             if text:
                 yield text
             if not line.strip():
@@ -100,6 +106,13 @@ class EventSplitter:
             yield line.strip()
         elif not line.startswith((b":", b"id:", b"retry:")) and len(self.other) < _QUOTED:
             self.other += line[:_QUOTED] + b"\n"
+
+    def _add_data(self, text: bytes) -> None:
+        self._data.append(text)
+        self._data_size += len(text) + 1
+        if self._data_size > MAX_LINE_BYTES:
+            raise ModelError(f"the model's answer holds an event of more than {MAX_LINE_BYTES} bytes")
+        self._object.feed(text.decode("latin-1"))
 
     def _with_plain_line_breaks(self, data: bytes) -> bytes:
         if self._after_return and data.startswith(b"\n"):

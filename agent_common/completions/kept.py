@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic_core import to_json
@@ -20,20 +21,64 @@ _GROWING = frozenset(("text", "thinking", "summary", "reasoning", "content"))
 """Members whose texts come in pieces."""
 
 
-def merge_fields(known: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Add members to those that came before. Members that say nothing add nothing."""
+MAX_MERGED_BYTES = 8 * 1024 * 1024
+"""Most bytes of such members that are put together, in all their pieces. What goes on beyond them is not kept."""
+
+
+@dataclass(slots=True)
+class _GrowingText:
+    """A text that comes in pieces. Put together with each piece, it would be copied as often."""
+
+    pieces: list[str]
+
+
+class KeptFields:
+    """Puts such members together from the pieces of an answer."""
+
+    __slots__ = ("_known", "_size")
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+        self._size = 0
+
+    def merge(self, given: Mapping[str, Any]) -> None:
+        """Add members to those that came before. Members that say nothing add nothing."""
+        if self._size <= MAX_MERGED_BYTES:
+            self._size += len(to_json(given))
+        if self._size > MAX_MERGED_BYTES:
+            for name in given:  # cut it would be wrong
+                self._known.pop(name, None)
+        else:
+            _merge(self._known, given)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The members so far."""
+        return {name: _whole(value) for name, value in self._known.items()}
+
+
+def _whole(value: Any) -> Any:
+    """Return a value with its texts put together."""
+    if isinstance(value, _GrowingText):
+        return "".join(value.pieces)
+    if isinstance(value, list):
+        return [_whole(one) for one in cast("list[Any]", value)]
+    return {name: _whole(one) for name, one in value.items()} if is_object(value) else value
+
+
+def _merge(known: dict[str, Any], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value is None or value in ("", [], {}):
             continue
         before = known.get(name)
         if is_object(before) and is_object(value):
-            merge_fields(before, value)
+            _merge(before, value)
         elif isinstance(before, list) and isinstance(value, list):
             for entry in cast("list[Any]", value):
                 _add_entry(cast("list[Any]", before), entry)
         elif is_object(value):
             known[name] = {}
-            merge_fields(known[name], value)
+            _merge(known[name], value)
         elif isinstance(value, list):
             known[name] = []
             for entry in cast("list[Any]", value):
@@ -49,10 +94,13 @@ def _add_entry(entries: list[Any], entry: Any) -> None:
         entries.append(dict(entry) if is_object(entry) else entry)
         return
     for name, value in entry.items():
+        before = last.get(name)
         if value is None:
             last.setdefault(name, None)
-        elif name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str):
-            last[name] += value
+        elif name in _GROWING and isinstance(value, str) and isinstance(before, str):
+            last[name] = _GrowingText([before, value])
+        elif name in _GROWING and isinstance(value, str) and isinstance(before, _GrowingText):
+            before.pieces.append(value)
         else:
             last[name] = value
 

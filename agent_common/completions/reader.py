@@ -17,7 +17,7 @@ from .calls import CallAssembler
 from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_of
 from .events import DONE, MAX_LINE_BYTES
 from .finish_reasons import FAILED, OVERFLOW, StopReason, stop_reason
-from .kept import bounded, merge_fields
+from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import find_report, read_usage
@@ -69,7 +69,7 @@ class CompletionReader:
         """Under which name the reasoning came; `content` if it was a part of it."""
         self.progress = 0
         """Events so far that said something."""
-        self._fields: dict[str, Any] = {}
+        self._kept = KeptFields()
         self._text = TextChannel(thinking=thinking, calls=tools)
         self._calls = CallAssembler()
         self._spoken = self._streamed = False
@@ -156,7 +156,7 @@ class CompletionReader:
     @property
     def fields(self) -> dict[str, Any]:
         """Members of the message that we do not know, with what is known as their provider sent it."""
-        return bounded(self._fields)
+        return bounded(self._kept.fields)
 
     @property
     def usage(self) -> Usage:
@@ -186,7 +186,7 @@ class CompletionReader:
         self.progress += any(delta.values())
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         if unknown:
-            merge_fields(self._fields, unknown)
+            self._kept.merge(unknown)
         reasoning, member = reasoning_of(delta)
         if member:
             self.reasoning_member = member

@@ -54,6 +54,9 @@ class TextChannel:
         self._calls = calls
         self._held = ""
         """What cannot be told yet: blanks and a part of a tag."""
+        self._call: list[str] = []
+        self._call_size = 0
+        """What may be calls in a model's own notation, and its length."""
         self._spoken: list[str] = []
         self._quotes = _Quotes()
         """What the first `_quotes_read` pieces of `_spoken` say of quoting."""
@@ -69,7 +72,7 @@ class TextChannel:
     @property
     def written(self) -> str:
         """What may be calls in a model's own notation; empty if there are none."""
-        return self._held if self._state == "call" else ""
+        return "".join(self._call) if self._state == "call" else ""
 
     def passes(self, piece: str) -> bool:
         """Return whether a piece is text and nothing else, as nearly all are. It counts as said then."""
@@ -82,7 +85,8 @@ class TextChannel:
 
     def feed(self, piece: str) -> Iterator[TextEvent]:
         """Yield what is certain with this piece."""
-        piece, self._held = self._held + piece, ""
+        if self._state != "call":
+            piece, self._held = self._held + piece, ""
         while piece:
             match self._state:
                 case "start":
@@ -97,7 +101,8 @@ class TextChannel:
     def finish(self, *, as_text: bool = False) -> Iterator[TextEvent]:
         """Yield the rest at the end of the answer; with `as_text` also what looked like calls. If all was reasoning
         without an end, it is said as text too: nothing else answers."""
-        held, self._held = self._held, ""
+        held, self._held = self.written or self._held, ""
+        self._call.clear()
         if self._state == "text" or (self._state == "call" and as_text):
             yield from self._say(held)
         elif self._state == "thinking":
@@ -148,11 +153,13 @@ class TextChannel:
         return ""
 
     def _hold_call(self, piece: str) -> str:
-        if len(piece) > MAX_HELD:
-            self._state = "text"
-            return piece
-        self._held = piece
-        return ""
+        self._call.append(piece)
+        self._call_size += len(piece)
+        if self._call_size <= MAX_HELD:
+            return ""
+        piece, self._state = self.written, "text"
+        self._call.clear()
+        return piece
 
     def _text(self, piece: str) -> Reading:
         if self._may_close_unopened:

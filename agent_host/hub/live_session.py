@@ -23,12 +23,14 @@ from .store import SessionRow, Submission
 OnPosted = Callable[[str | NetworkError], None]
 """Called with the id of the envelope once it is durable, or with why it is refused."""
 _RECENT_KEYS = 256
+_RECENT_BYTES = 4 << 20
+"""Most bytes of the posts whose keys are remembered. The log knows the keys of all others."""
 
 
 class Post:
     """An envelope on its way into the log."""
 
-    __slots__ = ("envelope", "on_posted", "recipients", "submission")
+    __slots__ = ("envelope", "on_posted", "recipients", "size", "submission")
 
     def __init__(self, envelope: Envelope, on_posted: OnPosted | None) -> None:
         self.envelope = envelope
@@ -37,6 +39,8 @@ class Post:
         self.recipients: list[str] = []
         """Ids of the agents in whose inboxes it is counted."""
         self.submission: Submission | None = None
+        self.size = 0
+        """Characters of the envelope as JSON, once it is appended."""
 
     def finish(self, result: str | NetworkError) -> None:
         """Tell those who wait."""
@@ -49,7 +53,7 @@ class LiveSession:
     """A session, folded up to its last envelope, whether that is durable or not."""
 
     __slots__ = (
-        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "on_decided", "queue",
+        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "keys_size", "on_decided", "queue",
         "session_id", "shortest_ms", "snapshot_sequence", "type", "uncommitted",
     )  # fmt: skip
 
@@ -67,6 +71,7 @@ class LiveSession:
         self.uncommitted: deque[Post] = deque()
         self.keys: OrderedDict[tuple[str, str], Post] = OrderedDict()
         """The last posts with an idempotency key."""
+        self.keys_size = 0
         self.is_loading = False
         """Whether it is being read from its log again; posts wait in the queue."""
         self.queue: deque[Callable[[], None]] = deque()
@@ -78,8 +83,9 @@ class LiveSession:
         key = post.envelope.idempotency_key
         if key is not None:
             self.keys[post.envelope.sender_id, key] = post
-            if len(self.keys) > _RECENT_KEYS:
-                self.keys.popitem(last=False)
+            self.keys_size += post.size
+            while len(self.keys) > _RECENT_KEYS or (self.keys_size > _RECENT_BYTES and len(self.keys) > 1):
+                self.keys_size -= self.keys.popitem(last=False)[1].size
 
     def next_due(self, invite_ms: int) -> int | None:
         """When the hub must act, if nothing happens; epoch milliseconds."""

@@ -44,6 +44,7 @@ from ..workspace import Home
 from .agent_tools import AgentTools, AgentToolsBuilder
 from .mediation_setup import MediationSetup, task_reporter
 from .migrations import MIGRATIONS
+from .operator_files import require_out_of_reach
 from .retention import RetentionLimits, SessionData, SessionRetention
 from .secrets import bearer_headers, redactor
 from .session_prompt import SessionPromptBuilder
@@ -86,6 +87,7 @@ class Runtime:
 
     def open(self) -> None:
         """Take the data directory. Raises StartError if that is not possible."""
+        require_out_of_reach(self.settings, self.home)
         self.home.prepare()
         self.database.open()
 

@@ -12,6 +12,7 @@ from ..errors import StartError
 from ..sandbox import Confinement, SandboxLimits, choose_confinement
 from ..settings import Settings
 from ..workspace import Home
+from .operator_files import require_out_of_reach
 from .secrets import mesh_token
 
 
@@ -51,6 +52,7 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
         there = f"there are: {', '.join(server.name for server in servers)}" if servers else "there are none"
         asked = "an MCP server" if name is None else f"the MCP server {name}"
         raise StartError(f"{settings.mcp_path} does not name {asked}; {there}")
+    require_out_of_reach(settings, home)
     home.prepare()
     confinement = await choose_confinement(settings.confinement, home.data_dir)
     home = home.with_owner(confinement.uid, by_path=confinement.by_path)

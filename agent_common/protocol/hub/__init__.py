@@ -1,6 +1,6 @@
 """The hub's protocol: envelopes, frames and their codec, rules, session types as folds, and views. Both ends use it."""
 
-from .envelope import MAX_ENVELOPE, PRIORITY_RANK, Envelope, Priority, text_data
+from .envelope import MAX_ENVELOPE, MAX_NUMBER, MAX_SECONDS, PRIORITY_RANK, Envelope, Priority, text_data
 from .errors import (
     AccessDeniedError,
     AuthError,
@@ -70,7 +70,7 @@ from .frames import (
     frame_of,
 )
 from .identity import AgentKind, CostProfile, Passport, Resume, ResumeExample, ResumeSkill, agent_card
-from .rules import Access, Inbox, Overflow, Rate, Rule, SessionTypes, allows, parse_duration
+from .rules import Access, Inbox, Overflow, Rate, Rule, SessionTypes, allows, check_patterns, parse_duration
 from .session import Participant, SessionInfo, SessionState, roles
 from .session_types import (
     SESSION_TYPES,
@@ -122,6 +122,8 @@ __all__ = [
     "INVITE_ANSWERS",
     "MAX_ENVELOPE",
     "MAX_FRAME",
+    "MAX_NUMBER",
+    "MAX_SECONDS",
     "NAMED_TRANSCRIPT",
     "PRIORITY_RANK",
     "SESSION_TYPES",
@@ -195,6 +197,7 @@ __all__ = [
     "agent_card",
     "allows",
     "begin",
+    "check_patterns",
     "decode_frame",
     "dump_info",
     "dump_session",

@@ -12,6 +12,10 @@ Priority = Literal["background", "normal", "urgent"]
 PRIORITY_RANK: dict[Priority, int] = {"urgent": 0, "normal": 1, "background": 2}
 MAX_ENVELOPE = 1 << 20
 """Most bytes of an envelope as JSON."""
+MAX_SECONDS = 10_000_000_000
+"""Longest time that anybody may choose, some three centuries: times in milliseconds still fit into a database."""
+MAX_NUMBER = (1 << 63) - 1
+"""The largest number that a database keeps."""
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 EventType = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 
@@ -31,9 +35,9 @@ class Envelope(Inbound):
     """Ids of the participants who may read it; null: all."""
     envelope_id: str = ""
     """Stamped by the hub. Ids rise in the order of the log."""
-    sequence: int = Field(default=0, ge=0)
+    sequence: int = Field(default=0, ge=0, le=MAX_NUMBER)
     """Stamped by the hub: 1 for the first envelope of the session, without gaps."""
-    created_at: int = Field(default=0, ge=0)
+    created_at: int = Field(default=0, ge=0, le=MAX_NUMBER)
     """Stamped by the hub: epoch milliseconds."""
     causation_id: Key | None = None
     """Id of the envelope that this one answers."""
@@ -45,7 +49,7 @@ class Envelope(Inbound):
     """Of the envelopes that wait for an agent in several sessions, the more urgent ones are delivered first."""
     idempotency_key: Key | None = None
     """The same key of the same sender in the same session is stored once; a repeated send returns the first id."""
-    ttl_seconds: float | None = Field(default=None, gt=0)
+    ttl_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     """Seconds after which it is not delivered any more."""
 
     def is_visible_to(self, agent_id: str) -> bool:

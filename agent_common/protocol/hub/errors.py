@@ -17,13 +17,17 @@ The docstring of a class is its default message.
 from __future__ import annotations
 
 
+MAX_MESSAGE = 1000
+"""Most characters of a message: it may quote what a client has sent."""
+
+
 class NetworkError(Exception):
     """The hub has refused this."""
 
     code = "error"
 
     def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        super().__init__((message or (type(self).__doc__ or "").strip())[:MAX_MESSAGE])
         self.retry_after = retry_after
         """Seconds after which another attempt may succeed; None: it will not, or that is not known."""
 

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from ..base import Inbound
+from .envelope import MAX_SECONDS
 from .session import SessionInfo
 
 ExpectationName = Literal["acks_within", "reply_within", "turn_within", "max_silence"]
@@ -21,7 +22,7 @@ class Expectation(Inbound):
     name: ExpectationName
     """`acks_within`: all who are invited answer. `reply_within` and `turn_within`: the one whose turn it is sends.
     `max_silence`: somebody says something."""
-    seconds: float = Field(gt=0)
+    seconds: float = Field(gt=0, le=MAX_SECONDS)
     """How long it may take."""
     on_violation: Violation
     """`audit`: only recorded. `notify_session`: all are told; `warn`: those who are late. `hide`: their turn passes to

@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ..base import Inbound
 from ..problem import validation_faults
-from .envelope import MAX_ENVELOPE, Envelope
+from .envelope import MAX_ENVELOPE, MAX_NUMBER, Envelope
 from .errors import NetworkError, ProtocolError, error_from_code
 
 MAX_FRAME = MAX_ENVELOPE + (64 << 10)
@@ -113,7 +113,7 @@ class SubscribeFrame(Inbound):
     session_id: str
     agent_id: str = ""
     """The participant in whose name; empty: the link's only one, or on an operator's link without agents nobody's."""
-    after: int = Field(default=0, ge=0)
+    after: int = Field(default=0, ge=0, le=MAX_NUMBER)
     """Begin after this sequence."""
 
 

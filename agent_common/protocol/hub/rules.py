@@ -9,11 +9,27 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from ..authority import matches
 from ..base import Inbound
+from .envelope import MAX_NUMBER, MAX_SECONDS
+from .errors import ProtocolError
 
 Overflow = Literal["reject", "drop_oldest", "drop_newest"]
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _Glob = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _Globs = Annotated[tuple[_Glob, ...], Field(strict=False, max_length=200)]
+
+
+MAX_STARS = 4
+"""Most `*` in one pattern of a new rule: each takes a while to prepare, and a rule has hundreds of patterns."""
+
+
+def check_patterns(rule: Rule) -> None:
+    """Raise ProtocolError for a rule whose patterns would cost too much."""
+    parts = {"access": rule.access, "session_types": rule.session_types}
+    for part, value in parts.items():
+        for name, patterns in value:
+            for at, pattern in enumerate(patterns):
+                if pattern.count("*") > MAX_STARS:
+                    raise ProtocolError(f"rule.{part}.{name}.{at}: a pattern has at most {MAX_STARS} stars")
 
 
 def parse_duration(value: object) -> object:
@@ -28,7 +44,7 @@ def parse_duration(value: object) -> object:
     return int(found[1]) * _SECONDS[found[2] or "s"]
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=0)]
+Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=MAX_SECONDS)]
 
 
 class Access(Inbound):
@@ -65,9 +81,9 @@ class Inbox(Inbound):
 class Rate(Inbound):
     """How fast it may send."""
 
-    per_minute: int = Field(ge=1)
+    per_minute: int = Field(ge=1, le=MAX_NUMBER)
     """Envelopes per minute in the long run."""
-    burst: int = Field(default=1, ge=1)
+    burst: int = Field(default=1, ge=1, le=MAX_NUMBER)
     """Envelopes at once after a pause."""
 
 

@@ -62,7 +62,7 @@ class Inbox:
         self.pending = 0
         """Envelopes that are delivered to it or wait, and are not acknowledged. Protocol events do not count."""
         self.waiting: dict[str, tuple[Cursor, Envelope]] = {}
-        """What is pending, oldest first; only if the agent's rule bounds that."""
+        """What is pending, oldest first, without its content; only if the agent's rule bounds that."""
         self.in_flight = 0
         """Envelopes that were sent to it and not acknowledged. Protocol events do not count: an agent that works gets
         invitations all the same."""

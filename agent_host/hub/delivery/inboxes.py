@@ -67,7 +67,7 @@ class Inboxes:
             cursor.pending += 1
             inbox.pending += 1
             if inbox.agent.rule.inbox.max_pending is not None:
-                inbox.waiting[envelope.envelope_id] = cursor, envelope
+                inbox.waiting[envelope.envelope_id] = cursor, envelope.model_copy(update={"event_data": {}})
 
     def uncount(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not count an envelope any more."""

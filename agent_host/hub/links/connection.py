@@ -39,6 +39,8 @@ from .operations import run_operation
 MOST_REQUESTS = 256
 """Requests of a link that run at a time."""
 MOST_SUBSCRIPTIONS = 256
+MOST_UNWRITTEN = 4 << 20
+"""Bytes of envelopes of a link that wait to be written, from which on no more are read."""
 _READS = frozenset({"info", "list_agents", "read_log", "sessions"})
 """Operations whose answers may be large."""
 _READS_AT_ONCE = 8
@@ -86,6 +88,15 @@ class HubConnection:
         self._requests = 0
         self._subscriptions: dict[str, tuple[str, Subscription | Watch]] = {}
         self._is_closed = False
+        self._unwritten = 0
+        """Bytes of what the client has sent and is not decided yet."""
+        self._written = asyncio.Event()
+
+    async def written(self) -> None:
+        """Return once little of what the client has sent waits to be written: before that, read no more of it."""
+        while self._unwritten > MOST_UNWRITTEN:
+            self._written.clear()
+            await self._written.wait()
 
     # ---------------------------------------------------------------- what is delivered
 
@@ -113,11 +124,11 @@ class HubConnection:
         if not self._is_closed:
             self._send(frame)
 
-    def receive(self, frame: Frame) -> None:
-        """Take a frame of the client. Never waits; what it asks for is answered by frames."""
+    def receive(self, frame: Frame, size: int = 0) -> None:
+        """Take a frame of the client, which has `size` bytes. Never waits; what it asks for is answered by frames."""
         match frame:
             case SendFrame():
-                self._post(frame)
+                self._post(frame, size)
             case ReceiptFrame():
                 if frame.recipient_id in self._caller.agent_ids:
                     self._hub.receipts.receive(self._hub.agents.get(frame.recipient_id), frame)
@@ -156,8 +167,9 @@ class HubConnection:
 
     # ---------------------------------------------------------------- what is asked
 
-    def _post(self, frame: SendFrame) -> None:
-        on_posted = partial(self._on_posted, frame.request_id)
+    def _post(self, frame: SendFrame, size: int) -> None:
+        self._unwritten += size
+        on_posted = partial(self._on_posted, frame.request_id, size)
         try:
             sender = self._caller.agent(frame.envelope.sender_id)
         except NetworkError as error:
@@ -165,7 +177,9 @@ class HubConnection:
             return
         self._hub.posting.post(sender, frame.envelope, on_posted)
 
-    def _on_posted(self, request_id: str, result: str | NetworkError) -> None:
+    def _on_posted(self, request_id: str, size: int, result: str | NetworkError) -> None:
+        self._unwritten -= size
+        self._written.set()
         if isinstance(result, NetworkError):
             self.send(error_frame(result, request_id))
         else:

@@ -7,9 +7,12 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
+from pydantic_core import to_json
 
 from agent_common.protocol import Inbound, validation_faults
 from agent_common.protocol.hub import (
+    MAX_NUMBER,
+    MAX_SECONDS,
     AccessDeniedError,
     AgentKind,
     Passport,
@@ -17,6 +20,7 @@ from agent_common.protocol.hub import (
     Resume,
     Rule,
     agent_card,
+    check_patterns,
     dump_info,
 )
 
@@ -25,6 +29,10 @@ from ..parts import HubParts
 from ..registry import AgentQuery
 from ..sessions import Opening
 from .caller import Caller
+
+
+MAX_OPENING = 64 << 10
+"""Most bytes of what a session is opened with: it is kept as long as the session, and sent to each who is invited."""
 
 
 class _Params(Inbound):
@@ -68,7 +76,7 @@ class _Open(_OfAgent):
     targets: tuple[str, ...] = Field(min_length=1, max_length=1000)
     knobs: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
-    ttl: float | None = Field(default=None, gt=0)
+    ttl: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     parent: str | None = None
     key: str | None = Field(default=None, min_length=1, max_length=200)
     """The same key of the same agent opens one session."""
@@ -89,7 +97,7 @@ class _Close(_OfSession):
 
 
 class _ReadLog(_ReadSession):
-    after: int = Field(default=0, ge=0)
+    after: int = Field(default=0, ge=0, le=MAX_NUMBER)
     limit: int = Field(default=100, ge=1, le=500)
 
 
@@ -100,7 +108,7 @@ class _CanSend(_Params):
 
 class _OfEnvelope(_OfSession):
     envelope_id: str
-    sequence: int
+    sequence: int = Field(ge=0, le=MAX_NUMBER)
 
 
 class _Sessions(_OfAgent):
@@ -110,6 +118,7 @@ class _Sessions(_OfAgent):
 
 async def _register(caller: Caller, params: _Register) -> Any:
     caller.check_name(params.passport.name)
+    check_patterns(params.rule)
     known = caller.hub.agents.find(params.passport.name)
     supersede = caller.rights.identity is not None or (known is not None and known.has_key(params.key))
     agent = await caller.hub.registry.register(
@@ -126,6 +135,7 @@ async def _unregister(caller: Caller, params: _OfAgent) -> Any:
 
 
 async def _set_rule(caller: Caller, params: _SetRule) -> Any:
+    check_patterns(params.rule)
     await caller.hub.registry.set_rule(caller.agent(params.agent_id), params.rule)
 
 
@@ -145,6 +155,8 @@ async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
 async def _open(caller: Caller, params: _Open) -> Any:
     creator = caller.agent(params.agent_id)
     hub = caller.hub
+    if (size := len(to_json([params.knobs, params.labels]))) > MAX_OPENING:
+        raise ProtocolError(f"knobs: they and the labels may have {MAX_OPENING} bytes as JSON, and have {size}")
     for target in params.targets:
         caller.find(target)
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None

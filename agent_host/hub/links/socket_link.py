@@ -72,7 +72,8 @@ class SocketLink:
                 found = _REQUEST_ID.search(data[:_HEAD])
                 self._outbox.put(error_frame(error, found[1].decode() if found else ""))
                 continue
-            self._connection.receive(frame)
+            self._connection.receive(frame, len(data))
+            await self._connection.written()
 
     async def _send(self) -> None:
         while True:

@@ -34,7 +34,7 @@ class Deadlines:
             self._timer.cancel()
         self._timer_at = self._heap[0][0]
         # The wall clock may be set; a minute later it is looked at again.
-        wait = min(max((self._timer_at - self._clock.now_ms()) / 1000, 0.001), 60.0)
+        wait = min(max(self._timer_at - self._clock.now_ms(), 1), 60_000) / 1000
         self._timer = self._clock.call_later(wait, self._run)
 
     def _run(self) -> None:

@@ -147,6 +147,7 @@ class Posting:
         if self._wants_snapshot(session, before):
             rows.append(session.to_row(self._invite_ms))
             session.snapshot_sequence = envelope.sequence
+        post.size = len(body)
         session.remember_key(post)
         session.uncommitted.append(post)
         for cursor in dropped:
@@ -222,6 +223,7 @@ class Posting:
         posts = list(session.uncommitted)
         session.uncommitted.clear()
         session.keys.clear()
+        session.keys_size = 0
         session.is_loading = True
         for post in posts:
             if post.submission is not None:
@@ -284,8 +286,8 @@ def _body(envelope: Envelope) -> str:
         body = envelope.model_dump_json()
     except ValueError as error:
         raise ProtocolError(f"event_data: is not JSON: {error}") from error
-    if len(body) > MAX_ENVELOPE:
-        raise ProtocolError(f"event_data: an envelope may have {MAX_ENVELOPE} bytes, and this one has {len(body)}")
+    if (size := len(body.encode())) > MAX_ENVELOPE:
+        raise ProtocolError(f"event_data: an envelope may have {MAX_ENVELOPE} bytes, and this one has {size}")
     return body
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DataError, IntegrityError
 
 from ...database import HostDatabase
 from .rows import Conflict, EnvelopeRow, Row, Submission
@@ -22,6 +22,8 @@ GATHER_SECONDS = 0.02
 """Seconds that rows may wait which nobody waits for, such as acknowledgements."""
 MOST_ROWS = 4000
 """Most rows of a commit, so that no commit takes long."""
+_OF_ONE_ROW = (IntegrityError, DataError, ValueError, TypeError, OverflowError)
+"""Errors about what a row holds. It is one agent's, and must not fail what others wait for."""
 Write = Callable[[Connection, Sequence[Row]], None]
 
 
@@ -114,7 +116,7 @@ class GroupCommit:
         try:
             self._connection.run(lambda connection: self._write(connection, [row for rows in batch for row in rows]))
             return [None] * len(batch)
-        except IntegrityError:
+        except _OF_ONE_ROW:
             return self._write_singly(batch)
         except Exception as error:  # noqa: BLE001
             log.error("hub_write_failed", why=str(error).splitlines()[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from pydantic import Field
+from pydantic_core import to_json
 
 from ...base import is_object
 from ..envelope import Envelope
@@ -28,6 +29,10 @@ from .graph import (
     TransitionGraph,
     check_graph,
 )
+
+
+MAX_CONTEXT = 256 << 10
+"""Most bytes of the variables of a workflow as JSON, as each turn and each snapshot copies them."""
 
 
 class WorkflowKnobs(Knobs):
@@ -82,11 +87,11 @@ class Workflow:
     def validate_send(self, state: WorkflowState, envelope: Envelope) -> None:
         if envelope.event_type not in TURN_EVENTS:
             if envelope.event_type == EV_CONTEXT_SET:
-                _read_updates(envelope.event_data)
+                _check_updates(state, envelope.event_data)
             return
         if envelope.sender_id != state.speaker:
             raise not_their_turn(self.name, envelope, self.expected_next(state))
-        _read_updates(envelope.event_data.get("context_updates", {}))
+        _check_updates(state, envelope.event_data.get("context_updates", {}))
         if envelope.event_type == EV_HANDOFF and _handed_to(state, envelope) is None:
             raise ProtocolError(
                 f"event_data.target: {envelope.event_data.get('target')!r} does not take part; "
@@ -195,8 +200,16 @@ def _read_updates(data: object) -> tuple[dict[str, Any], list[str]]:
     return put, cast("list[str]", gone)
 
 
+def _check_updates(state: WorkflowState, data: object) -> None:
+    """Raise ProtocolError unless these changes can be made."""
+    put, _ = _read_updates(data)
+    if put and (size := len(to_json(_updated(state, data)))) > MAX_CONTEXT:
+        raise ProtocolError(f"context_updates: the variables may have {MAX_CONTEXT} bytes, and would have {size}")
+
+
 def _updated(state: WorkflowState, data: object) -> dict[str, Any]:
     put, gone = _read_updates(data)
     if not put and not gone:
         return state.context_vars
-    return {key: value for key, value in {**state.context_vars, **put}.items() if key not in gone}
+    names = {name for name in gone if type(name) is str}  # the log may hold what is no name
+    return {key: value for key, value in {**state.context_vars, **put}.items() if key not in names}

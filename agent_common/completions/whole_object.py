@@ -1,0 +1,61 @@
+"""Tell when a JSON object that comes in pieces is whole, at a cost that grows with its length and not with its pieces.
+
+To try to parse all that has come with each piece takes a time that is quadratic, and who sends the pieces chooses it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(r'["{}\[\]]')
+_IN_STRING = re.compile(r'["\\]')
+
+
+class WholeObject:
+    """Counts brackets outside of strings. Each piece is looked at once."""
+
+    __slots__ = ("_begun", "_broken", "_depth", "_escaped", "_in_string", "closed")
+
+    def __init__(self) -> None:
+        self.closed = False
+        """Whether the text is an object up to its end, if it is valid JSON at all. Only a parser can tell that."""
+        self._begun = self._in_string = self._escaped = False
+        self._broken = False
+        """Whether it can be no object any more."""
+        self._depth = 0
+
+    def feed(self, piece: str) -> None:
+        """Go on with the next piece of the text."""
+        at = 0
+        if not self._begun and (begun := piece.lstrip()):
+            self._begun, self._broken, at = True, begun[0] != "{", len(piece) - len(begun)
+        while self._begun and not self._broken and at < len(piece):
+            if self._in_string:
+                at = self._string_end(piece, at)
+            elif self.closed:
+                self._broken = bool(piece[at:].strip())
+                self.closed = not self._broken
+                return
+            else:
+                at = self._next_token(piece, at)
+
+    def _next_token(self, piece: str, at: int) -> int:
+        found = _TOKEN.search(piece, at)
+        if found is None:
+            return len(piece)
+        if found[0] == '"':
+            self._in_string = True
+        else:
+            self._depth += 1 if found[0] in "{[" else -1
+            self.closed = self._depth == 0
+        return found.end()
+
+    def _string_end(self, piece: str, at: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            return at + 1
+        found = _IN_STRING.search(piece, at)
+        if found is None:
+            return len(piece)
+        self._escaped, self._in_string = found[0] == "\\", found[0] != '"'
+        return found.end()

@@ -1,0 +1,193 @@
+"""What one agent can make the hub spend: time of all others, memory, or the writes of others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from agent_common.protocol.hub import MAX_ENVELOPE, EV_CONTEXT_SET, NetworkError, ProtocolError
+from agent_host.hub import Hub, LinkRights
+from agent_host.hub.links import SocketLink
+from agent_host.hub.links.connection import MOST_UNWRITTEN
+from agent_host.hub.store import MemoryStore, Submission
+
+from .raw_link import RawLink, join, open_session, opened
+
+MOST_SECONDS = 20.0
+"""Of the processor; without the bounds it would be minutes."""
+HUGE = 10**300
+NUMBERS: list[dict[str, Any]] = [
+    {"ttl": float(HUGE)},
+    {"ttl": 1e308},
+    {"knobs": {"expectations": [{"name": "max_silence", "seconds": 1e300, "on_violation": "audit"}]}},
+]
+
+
+@pytest.mark.parametrize("params", NUMBERS)
+async def test_times_beyond_all_bounds_are_refused_and_nobody_else_waits(file_url: str, params: dict[str, Any]) -> None:
+    async with opened(file_url) as hub:
+        evil, alice = await join(hub, "evil"), await join(hub, "alice")
+        bob = await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        opening = asyncio.create_task(open_session(evil, "bob", **params))
+        posts = [alice.start_send(session, event_data={"text": str(n)}) for n in range(20)]
+        with pytest.raises(ProtocolError, match="less than or equal"):
+            await opening
+        assert all(await asyncio.gather(*posts))
+        assert await open_session(alice, "bob", ttl=3600), "the hub still looks at what is due"
+        assert bob.agent_id
+
+
+async def test_a_row_that_no_database_takes_fails_nobody_else(file_url: str) -> None:
+    async with opened(file_url) as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        post = alice.start_send(session, event_data={"text": "mine"})
+        await asyncio.sleep(0)
+        row = (await hub.store.agents())[0]._replace(registered_at=HUGE)
+        hub.store.submit(Submission((row,)))
+        assert await post
+
+
+@pytest.mark.parametrize("field", ["per_minute", "burst"])
+async def test_rates_beyond_all_bounds_are_refused(field: str) -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        with pytest.raises(ProtocolError, match=field):
+            await alice.ask_own("set_rule", rule={"rate": {"per_minute": 1, field: 10**400}})
+
+
+async def test_patterns_of_a_rule_that_take_long_to_prepare_are_refused() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        with pytest.raises(ProtocolError, match=r"rule\.access\.inbound_from\.0: a pattern has at most"):
+            await alice.ask_own("set_rule", rule={"access": {"inbound_from": ["a*" * 99]}})
+
+
+async def workflow(hub: Hub) -> tuple[RawLink, str]:
+    alice = await join(hub, "alice")
+    await join(hub, "bob")
+    return alice, await open_session(alice, "bob", kind="workflow")
+
+
+async def test_variables_are_deleted_at_the_cost_of_their_number() -> None:
+    async with opened() as hub:
+        alice, session = await workflow(hub)
+        names = [f"v{n}" for n in range(20_000)]
+        await alice.send(session, event_type=EV_CONTEXT_SET, event_data={"set": dict.fromkeys(names, 0)})
+        began = time.process_time()
+        gone = [f"w{n}" for n in range(45_000)]
+        await alice.send(session, event_type=EV_CONTEXT_SET, event_data={"delete": gone})
+        assert time.process_time() - began < MOST_SECONDS
+
+
+async def test_variables_of_a_workflow_do_not_grow_without_end() -> None:
+    async with opened() as hub:
+        alice, session = await workflow(hub)
+        with pytest.raises(ProtocolError, match="the variables may have"):
+            for n in range(10):
+                await alice.send(session, event_type=EV_CONTEXT_SET, event_data={"set": {f"v{n}": "x" * 2**16}})
+
+
+async def test_what_a_session_is_opened_with_is_bounded() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        with pytest.raises(ProtocolError, match="knobs: they and the labels may have"):
+            await open_session(alice, "bob", knobs={"context_vars": {"a": "x" * 2**16}})
+
+
+async def test_keys_that_are_remembered_do_not_hold_the_memory() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        first = await alice.send(session, "y" * 2**19, idempotency_key="first")
+        for n in range(24):
+            await alice.send(session, "x" * 2**19, idempotency_key=f"k{n}")
+        held = sum(len(post.envelope.text) for post in hub.table.live[session].keys.values())
+        assert held < 5 * 2**20
+        assert await alice.send(session, "y" * 2**19, idempotency_key="first") == first
+
+
+async def test_what_waits_for_an_agent_that_is_away_is_not_held_in_memory() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        bob = await join(hub, "bob", rule={"inbox": {"max_pending": 10**9}})
+        session = await open_session(alice, "bob")
+        await bob.link.close()
+        await alice.send(session, "x" * 2**19)
+        inbox = hub.delivery.inboxes.of(hub.agents.get("bob"))
+        assert [envelope.text for _, envelope in inbox.waiting.values()] == [""]
+
+
+async def test_an_envelope_is_measured_in_bytes(file_url: str) -> None:
+    """One that is larger as a frame than a client takes would come again and again, and break its link each time."""
+    async with opened(file_url) as hub:
+        alice = await join(hub, "alice")
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        with pytest.raises(ProtocolError, match="an envelope may have 1048576 bytes"):
+            await alice.send(session, "\u20ac" * (MAX_ENVELOPE // 3 + 1))
+
+
+async def test_a_refusal_does_not_repeat_all_that_was_sent() -> None:
+    async with opened() as hub:
+        alice = await join(hub, "alice")
+        with pytest.raises(NetworkError) as refused:
+            await alice.ask("get_agent", name="x" * 2**20)
+        assert len(refused.value.message) < 2000
+
+
+class HeldStore(MemoryStore):
+    """A disk that has stopped, once it is told so."""
+
+    stopped = False
+
+    def submit(self, submission: Submission) -> None:
+        if not self.stopped:
+            super().submit(submission)
+
+
+class Flood:
+    """A client that sends as fast as it is read, and does not wait for answers."""
+
+    def __init__(self, frame: dict[str, Any]) -> None:
+        self.text, self.taken = json.dumps(frame), 0
+        self.scope: dict[str, Any] = {"type": "websocket", "state": {}}
+
+    async def receive(self) -> dict[str, Any]:
+        self.taken += 1
+        if self.taken > 1000:
+            return {"type": "websocket.disconnect"}
+        await asyncio.sleep(0)
+        return {"type": "websocket.receive", "text": self.text}
+
+    async def send_text(self, _text: str) -> None:
+        return
+
+
+async def test_a_link_is_not_read_faster_than_the_disk_writes() -> None:
+    store = HeldStore()
+    hub = await Hub.open_store(store)
+    alice = await join(hub, "alice", identity="alice")
+    await join(hub, "bob")
+    session = await open_session(alice, "bob")
+    envelope = {"session_id": session, "event_type": "x.y", "event_data": {"text": "x" * 200_000}}
+    flood = Flood({"kind": "send", "request_id": "r", "envelope": envelope})
+    link = SocketLink(hub, flood, LinkRights("alice"))  # type: ignore[arg-type]
+    link._connection._caller.agent_ids.add(alice.agent_id)  # pyright: ignore[reportPrivateUsage]
+    store.stopped = True
+    running = asyncio.create_task(link.run())
+    for _ in range(5000):
+        await asyncio.sleep(0)
+    assert 1 < flood.taken <= MOST_UNWRITTEN // 200_000 + 2
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    store.stopped = False
+    await hub.close()
