@@ -12,6 +12,7 @@ _JOINERS = "\u200c\u200d"
 """Scripts and pictures are spelled with these; they hide nothing."""
 _HIDDEN = re.compile("[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
 """Selectors count as printable, show nothing, and can carry any text."""
+_VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`")
 _HEX = r"\b(?:0x)?(?=[0-9a-f-]{0,64}[0-9])[0-9a-f]{2}[0-9a-f-]{4,}\b"
 _ID = r"\b[a-z]{2,6}[_-](?=\w{0,64}\d)\w{6,}\b"
@@ -23,6 +24,12 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def truncate_middle(text: str) -> str:
     """The beginning and the end of a text that is too long to be looked at."""
     return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}{GAP}{text[-TAIL:]}"
+
+
+def first_visible(text: str) -> int | None:
+    """Where the first character stands that shows; None if the text holds blanks and signs without a width alone."""
+    found = _VISIBLE.search(text)
+    return found.start() if found is not None else None
 
 
 def one_line(text: str, limit: int) -> str:

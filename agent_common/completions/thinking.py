@@ -11,6 +11,8 @@ import re
 from collections.abc import Generator, Iterator
 from typing import Literal
 
+from agent_common.line_text import first_visible
+
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
 from .written_calls import NOTATIONS
 
@@ -109,17 +111,18 @@ class TextChannel:
             yield from self._reason(held)
             if not self._spoken and (text := "".join(self._thought).strip()):
                 yield from self._say(text)
-        elif self._state == "start" and held.strip():
+        elif self._state == "start" and first_visible(held) is not None:
             yield from self._say(held)
 
     @property
     def silent(self) -> bool:
-        """Whether no text was said."""
-        return not self._spoken
+        """Whether no text was said that shows."""
+        return all(first_visible(piece) is None for piece in self._spoken)
 
     def _begin(self, piece: str) -> str:
         """Decide what the answer begins with. Returns what is left to read."""
-        begun = piece.lstrip()
+        first = first_visible(piece)
+        begun = piece[first:] if first is not None else ""
         may_begin = not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
         if may_begin and len(piece) < MAX_BLANKS:
             self._held = piece

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.line_text import first_visible
 from agent_common.protocol import is_object
 
 from ..ports import Note, ProviderFields
@@ -124,7 +125,8 @@ def serialize_step(step: Step, kept_characters_of: Callable[[str], int | None] =
     `kept_characters_of` gives the characters to show of a call's result; None: all.
     """
     messages: list[dict[str, Any]] = []
-    text = step.text if step.text.strip() else ""  # providers refuse messages without a visible character
+    # Providers refuse messages without a visible character.
+    text = "" if first_visible(step.text) is None else step.text
     if text or step.calls:
         calls = [
             {

@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own making
 
+from agent_common.line_text import first_visible
+
 from ..agents import DEFAULT
 from ..ports import Note, ProviderFields, ToolSpec
 from ..sessions import Marker, Message, Shortened
@@ -171,7 +173,7 @@ class View:
         self._step += 1
         if self._marker is None or not self._marker.omits_step(self._turn, self._step):
             self.cut_points.append(CutPoint(len(self._messages), self._turn, self._step, self._agent))
-            if (step.text.strip() or step.calls) and (fields := fields_of(step)) is not None:
+            if (first_visible(step.text) is not None or step.calls) and (fields := fields_of(step)) is not None:
                 self.fields[len(self._messages)] = fields
             self._add(messages)
 

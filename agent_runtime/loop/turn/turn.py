@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from agent_common.line_text import first_visible
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
@@ -132,7 +133,7 @@ class _Loop:
         answer_end = self._model_call.answer_end
         reason = "stop" if answer_end == "tool-calls" else answer_end  # it asked for tools although they were off
         limit = tools_off_because or _LIMIT_OF_ANSWER_END.get(reason)
-        if limit is None and not step.text and not step.calls:
+        if limit is None and first_visible(step.text) is None and not step.calls:
             limit = "empty_answer"
         if fault is not None:
             return TurnOutcome("failed", "error", INVALID_RESULT, f"the answer was not accepted: {fault}", limit)

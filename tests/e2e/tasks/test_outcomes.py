@@ -63,6 +63,24 @@ def test_an_answer_that_is_none_says_so(agent: Runtime, step: Say, limit: str) -
     assert (found["status"], found["limit"], found["result"]) == ("complete", limit, {"text": step.text})
 
 
+BLANK = {
+    "line ends": ("\n\n",),
+    "blanks and tabs": ("  ", "\t ", "\r\n"),
+    "blanks of other scripts": ("\u00a0\u3000", "\u2003"),
+    "signs without a width": ("\u200b", "\ufeff\u2060"),
+    "many": ("\n" * 6000,) * 3,
+}
+
+
+@pytest.mark.parametrize("pieces", BLANK.values(), ids=BLANK.keys())
+def test_an_answer_without_a_visible_sign_is_marked_as_empty(agent: Runtime, pieces: tuple[str, ...]) -> None:
+    agent.provider.script.replace(None, Say(pieces=pieces))
+    found = agent.run()
+    assert (found["status"], found["limit"], found["result"]["text"].strip()) == ("complete", "empty_answer", "")
+    reply = agent.chat("go", session_id=fresh("s")).json()
+    assert (reply["limit"], reply["response"].strip()) == ("empty_answer", "")
+
+
 def test_an_endpoint_that_does_not_stream_is_understood(agent: Runtime) -> None:
     whole = {"choices": [{"message": {"role": "assistant", "content": "at once"}, "finish_reason": "stop"}]}
     agent.provider.script.replace([Garbage(json.dumps(whole), "application/json")])
