@@ -319,7 +319,7 @@ def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Li
     board: Blackboard = app.state.blackboard
     pauses = Backoff(settings.callback_retry, LAST_RETRY_SECONDS, jitter=0.2)
     targets = settings.callback_targets
-    policy = CallbackPolicy(targets, listener.result_secret, partial(_record_failed_callback, listener))
+    policy = CallbackPolicy(targets, listener.workspaces.result_secret, partial(_record_failed_callback, listener))
     sender = CallbackSender(CallbackQueue(work.database), policy, work.clock, pauses)
 
     def on_recorded(recorded: RecordedResult) -> None:

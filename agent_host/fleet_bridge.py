@@ -60,7 +60,7 @@ class FleetBridge:
         )
         fleet.launch_mediation, fleet.on_change, fleet.is_fenced = (
             self._mediation_settings,
-            self.listener.workspace_changed,
+            self.listener.workspaces.workspace_changed,
             self.is_fenced,
         )
         fleet.on_revoked, guard.is_fenced = guard.notify_revoked, self.is_fenced
@@ -70,11 +70,11 @@ class FleetBridge:
         known = {workspace.id for workspace in await self._fleet.list()}
         for name in [channel.workspace for channel in self.listener.channels]:
             if name not in known:
-                await self.listener.delete_channel(name)
+                await self.listener.workspaces.delete_channel(name)
 
     async def remove(self, workspace: str) -> None:
         """Delete what the host has of a workspace beside its row and its folders."""
-        await self.listener.delete_channel(workspace)
+        await self.listener.workspaces.delete_channel(workspace)
         (self._token_files / workspace).unlink(missing_ok=True)
 
     async def close(self) -> None:
@@ -83,10 +83,10 @@ class FleetBridge:
 
     def _mediation_settings(self, workspace: str) -> Mediation:
         """Return the fields of a LaunchRequest by which the runtime finds its channel."""
-        address = self.listener.address_of(workspace)
+        address = self.listener.workspaces.address_of(workspace)
         if address is None:
             return {}
-        channel = self.listener.channel(workspace)
+        channel = self.listener.channels.get(workspace)
         given: Mediation = {
             "mediation_url": str(address),
             "mediation_dialect": channel.dialect,
@@ -98,7 +98,7 @@ class FleetBridge:
 
     def is_fenced(self, workspace: str) -> bool:
         """Whether the workspace must not be started."""
-        return self.listener.has_channel(workspace) and self.listener.channel(workspace).fence is not None
+        return workspace in self.listener.channels and self.listener.channels.get(workspace).fence is not None
 
     def is_running(self, workspace: str) -> bool:
         return self._fleet.is_running(workspace)
@@ -117,7 +117,7 @@ class FleetBridge:
         task.add_done_callback(self._tasks.discard)
 
     async def _quarantine(self, workspace: str) -> None:
-        self.listener.close_address(workspace)
+        self.listener.workspaces.close_address(workspace)
         try:
             await self._fleet.quarantine(workspace)
         except AgentRuntimeError as error:

@@ -78,8 +78,8 @@ async def _create(
 
     with ledger_lock(settings.database):
         async with Listener(database, None) as listener:
-            if not listener.has_channel(agent_id):
-                await listener.enrol(agent_id, required=True)
+            if agent_id not in listener.channels:
+                await listener.workspaces.enrol(agent_id, required=True)
             fleet = Fleet(workspaces, {EXTERNAL: ExternalDriver()}, tokens, "")
             try:
                 return await fleet.create(agent_id, EXTERNAL)

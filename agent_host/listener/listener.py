@@ -21,8 +21,8 @@ from .audit.reader import read_audit
 from .channels.channel import P
 from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors, PendingConnections
-from .connection.events import SessionServices
 from .connection.parsing import FrameParser
+from .connection.services import SessionServices
 from .dispatch.gauges import gauges
 from .dispatch.task_reports import TaskReports
 from .dispatch.wiring import Dispatch
@@ -41,7 +41,7 @@ from .workspaces import WorkspaceOperations
 _CLOSE_SECONDS = 10.0
 
 
-class Listener(WorkspaceOperations):
+class Listener:
     """Accepts connections of agents, gives them work, and records the results.
 
     The database must be up to date (`open_database`) and locked for this process (`ledger_lock`): the host's
@@ -67,7 +67,7 @@ class Listener(WorkspaceOperations):
         audit_log = AuditLog(writer=writer, metrics=metrics, clock=clock, timers=timers, content=limits.audit_content)
         task_results = TaskResults(clock)
         ledger = WorkLedger(
-            ledger_writer=writer,
+            writer=writer,
             task_results=task_results,
             audit_log=audit_log,
             metrics=metrics,
@@ -89,7 +89,8 @@ class Listener(WorkspaceOperations):
             draw=draw,
         )
         services = SessionServices(
-            events=dispatch.events,
+            dispatch=dispatch,
+            channels=channels,
             parser=FrameParser(ledger=ledger, clock=clock),
             audit_log=audit_log,
             metrics=metrics,
@@ -97,20 +98,19 @@ class Listener(WorkspaceOperations):
             clock=clock,
             limits=limits,
         )
-        pending = PendingConnections(services, channels)
-        super().__init__(
+        pending = PendingConnections(services)
+        acceptors = Acceptors(pending, backlog=limits.backlog)
+        self.workspaces = WorkspaceOperations(
             channels=channels,
-            acceptors=Acceptors(pending, backlog=limits.backlog),
+            acceptors=acceptors,
             ledger=ledger,
-            gate=dispatch.gate,
-            dispatcher=dispatch.dispatcher,
-            constraints=dispatch.constraints,
-            ack_timeouts=dispatch.ack_timeouts,
+            dispatch=dispatch,
             audit_log=audit_log,
             clock=clock,
             drain_timeout=limits.drain_timeout,
         )
         self._shared = parse_address(url, "MESH_LISTENER_URL") if url else None
+        self._acceptors, self._audit_log = acceptors, audit_log
         self._bound, self._limits, self._dispatch, self._pending = bound, limits, dispatch, pending
         self.clock, self.timers, self.metrics = clock, timers, metrics
         self.channels, self.ledger, self.ledger_writer = channels, ledger, writer
@@ -204,7 +204,7 @@ class Listener(WorkspaceOperations):
         Raises NotFound, RequestError with `not_offered` if the agent does not offer it, and OSError if the agent is not
         attached or does not open it.
         """
-        session = self.channel(workspace).session
+        session = self.channels.get(workspace).session
         if session is None:
             raise ConnectionError("it is not attached")
         return await session.api.connect(protocol)
@@ -220,10 +220,10 @@ class Listener(WorkspaceOperations):
         force. `expires_in`: seconds that the work may wait to be started; None means a day. Raises NotFound,
         InvalidRequest, Conflict, `LedgerFull` (429) and Unavailable.
         """
-        if self.channel(workspace).loose:
+        if self.channels.get(workspace).loose:
             check_loose_request(request)
         seconds = self._limits.expires_after if expires_in is None else expires_in
-        expires_ms, enqueue = round(seconds * 1000), self._dispatcher.enqueue
+        expires_ms, enqueue = round(seconds * 1000), self._dispatch.dispatcher.enqueue
         return await self.ledger.submit(workspace, request, pinned=pinned, expires_ms=expires_ms, enqueue=enqueue)
 
     async def get(self, request_id: str) -> LedgerRecord:
@@ -243,7 +243,7 @@ class Listener(WorkspaceOperations):
         if work is not None and not work.refused:
             self._audit_log.event("cancel", reason, workspace=work.workspace, request_id=request_id)
             self._dispatch.canceller.cancel(work, reason)
-            await self.ledger.flush()
+            await self.ledger_writer.flush()
         return await self.ledger.read(request_id)
 
     async def wait(self, request_id: str, seconds: float) -> LedgerRecord:

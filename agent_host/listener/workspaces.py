@@ -15,10 +15,8 @@ from .audit.audit_log import AuditLog
 from .channels.channel import Auth, Dialect, WorkspaceChannel
 from .channels.workspace_channels import WorkspaceChannels
 from .connection.acceptor import Acceptors
-from .dispatch.ack_timeouts import AckTimeouts
-from .dispatch.constraints import ConstraintEnforcer
-from .dispatch.dispatcher import Dispatcher, SendGate
 from .dispatch.readiness import Readiness, build_readiness
+from .dispatch.wiring import Dispatch
 from .ledger.ledger import WorkLedger
 
 
@@ -31,16 +29,12 @@ class WorkspaceOperations:
         channels: WorkspaceChannels,
         acceptors: Acceptors,
         ledger: WorkLedger,
-        gate: SendGate,
-        dispatcher: Dispatcher,
-        constraints: ConstraintEnforcer,
-        ack_timeouts: AckTimeouts,
+        dispatch: Dispatch,
         audit_log: AuditLog,
         clock: Clock,
         drain_timeout: float,
     ) -> None:
-        self._channels, self._acceptors, self._ledger, self._gate = channels, acceptors, ledger, gate
-        self._dispatcher, self._constraints, self._ack_timeouts = dispatcher, constraints, ack_timeouts
+        self._channels, self._acceptors, self._ledger, self._dispatch = channels, acceptors, ledger, dispatch
         self._audit_log, self._clock, self._drain_timeout = audit_log, clock, drain_timeout
 
     # ---------------------------------------------------------------- channels
@@ -96,7 +90,7 @@ class WorkspaceOperations:
             await self._channels.delete(channel)
             self._audit_log.event("deleted", workspace=workspace, epoch=channel.epoch)
         self._end_work(workspace)  # what was submitted meanwhile
-        await self._ledger.flush()
+        await self._ledger.writer.flush()
 
     def _end_work(self, workspace: str) -> None:
         for work in list(self._ledger.active.values()):
@@ -106,7 +100,7 @@ class WorkspaceOperations:
     async def set_required(self, workspace: str, required: bool) -> None:
         """Store whether the workspace's agent may do nothing that takes effect without the channel, from its next start
         on."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         await self._channels.set_required(channel, required)
         self._audit_log.event("required" if required else "optional", workspace=workspace, epoch=channel.epoch)
 
@@ -114,7 +108,7 @@ class WorkspaceOperations:
         """Store where results of the workspace's tasks are sent from now on, and the secret that signs them.
 
         `url` None: nowhere. `secret` None: as it is."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         await self._channels.set_result_target(channel, url, secret or channel.result_secret)
         self._audit_log.event("result_target", "set" if url else "none", workspace=workspace, epoch=channel.epoch)
 
@@ -122,13 +116,6 @@ class WorkspaceOperations:
         """Return what signs the results of the workspace's tasks; None if there is nothing yet."""
         channel = self._channels.find(workspace)
         return channel.result_secret if channel is not None else None
-
-    def channel(self, workspace: str) -> WorkspaceChannel:
-        """Return the workspace's channel. Raises NotFound if it has none."""
-        return self._channels.get(workspace)
-
-    def has_channel(self, workspace: str) -> bool:
-        return self._channels.find(workspace) is not None
 
     # ---------------------------------------------------------------- addresses
 
@@ -167,13 +154,13 @@ class WorkspaceOperations:
             return None
         address = self.address_of(workspace)
         up = address is not None and await asyncio.to_thread(is_reachable, address)
-        return build_readiness(channel, address, reachable=up, gate=self._gate, clock=self._clock)
+        return build_readiness(channel, address, reachable=up, gate=self._dispatch.gate, clock=self._clock)
 
     # ---------------------------------------------------------------- fences
 
     async def quarantine(self, workspace: str, reason: str) -> None:
         """Store a fence, then end the session without notice to the guest. The work that it had ends as `dead`."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         await self._channels.fence(channel, "quarantined", reason)
         self.close_address(workspace)
         self._audit_log.event("quarantined", reason, workspace=workspace, epoch=channel.epoch)
@@ -188,11 +175,11 @@ class WorkspaceOperations:
         channel.lost.clear()
         if channel.session is not None:
             channel.session.end("quarantined", abruptly=True)
-        await self._ledger.flush()
+        await self._ledger.writer.flush()
 
     async def unquarantine(self, workspace: str) -> None:
         """Let the agent attach again; queued work is sent. Raises Conflict if the workspace is not in quarantine."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         if channel.fence != "quarantined":
             raise Conflict(f"the workspace {workspace!r} is not in quarantine", code="not_quarantined")
         await self._open_address(channel)
@@ -204,7 +191,7 @@ class WorkspaceOperations:
 
         Raises Conflict if the workspace is in quarantine, or if its address is in use.
         """
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         if channel.fence == "quarantined":
             raise Conflict(
                 f"the workspace {workspace!r} is in quarantine: {channel.fence_reason}; "
@@ -218,7 +205,7 @@ class WorkspaceOperations:
                 channel.constraints.owed_seconds, channel.constraints.alerted = 0.0, False
         if channel.drained:
             await self._channels.set_drained(channel, False)
-        self._dispatcher.send_queued(channel)
+        self._dispatch.dispatcher.send_queued(channel)
 
     # ---------------------------------------------------------------- pace
 
@@ -226,35 +213,35 @@ class WorkspaceOperations:
         """Act on a workspace that has started or stopped running."""
         channel = self._channels.find(workspace)
         if channel is not None:
-            self._dispatcher.send_queued(channel)
+            self._dispatch.dispatcher.send_queued(channel)
 
     def pause(self, workspace: str) -> None:
         """Send nothing and stop all deadlines while the workspace's machine is paused. Idempotent."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         if channel.paused:
             return
         channel.paused = True
         self._audit_log.event("paused", workspace=workspace, epoch=channel.epoch)
         if channel.session is not None:
             channel.session.freeze()
-            self._ack_timeouts.stop(channel)
+            self._dispatch.ack_timeouts.stop(channel)
 
     def unpause(self, workspace: str) -> None:
         """Run the deadlines again and send queued work, once the workspace's machine runs again. Idempotent."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         if not channel.paused:
             return
         channel.paused = False
         self._audit_log.event("unpaused", workspace=workspace, epoch=channel.epoch)
         if channel.session is not None:
             channel.session.thaw()
-            self._ack_timeouts.start_if_owed(channel.session)
-        self._dispatcher.send_queued(channel)
+            self._dispatch.ack_timeouts.start_if_owed(channel.session)
+        self._dispatch.dispatcher.send_queued(channel)
 
     async def drain(self, workspace: str, seconds: float | None = None) -> None:
         """Send no more work until the workspace is resumed. The session ends once the agent has finished its work, at
         the latest after `seconds`; None means the listener's `drain_timeout`."""
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         await self._channels.set_drained(channel, True)
         self._audit_log.event("drained", workspace=workspace, epoch=channel.epoch)
         if channel.session is not None:
@@ -274,7 +261,7 @@ class WorkspaceOperations:
 
         Raises InvalidRequest if the payload is too large, and Conflict if the version is not newer.
         """
-        channel = self.channel(workspace)
+        channel = self._channels.get(workspace)
         current, known = await self._channels.save_constraints(
             channel,
             version,
@@ -285,8 +272,8 @@ class WorkspaceOperations:
         )
         if not known:
             self._audit_log.event("constraints", f"{version} {severity} {current.hash}", workspace=workspace)
-            self._constraints.enforce_new(channel)
-            self._dispatcher.requeue_waiting(channel)
+            self._dispatch.constraints.enforce_new(channel)
+            self._dispatch.dispatcher.requeue_waiting(channel)
         return current.hash
 
 

@@ -26,10 +26,10 @@ def changed_target(
     given = body.model_fields_set & {"result_url", "result_secret"}
     if not given:
         return None
-    url = listener.channel(workspace_id).result_url
+    url = listener.channels.get(workspace_id).result_url
     if "result_url" in given:
         url = targets.require("result_url", body.result_url) if body.result_url is not None else None
-    if url is not None and body.result_secret is None and listener.result_secret(workspace_id) is None:
+    if url is not None and body.result_secret is None and listener.workspaces.result_secret(workspace_id) is None:
         why = "is missing: this workspace was made before there were secrets, so give one with result_url"
         raise InvalidRequest.from_faults([("result_secret", why)])
     return ResultTarget(url, body.result_secret)

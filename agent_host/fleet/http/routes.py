@@ -40,22 +40,22 @@ async def _view(request: Request, workspace: Workspace) -> WorkspaceView:
 async def _view_fields(request: Request, workspace: Workspace) -> dict[str, object]:
     listener = _listener(request)
     names = (name for name in workspace.__slots__ if name != "token")
-    ready, address = await listener.readiness(workspace.id), listener.address_of(workspace.id)
+    ready, address = await listener.workspaces.readiness(workspace.id), listener.workspaces.address_of(workspace.id)
     return {
         **{name: getattr(workspace, name) for name in names},
         "data_dir": str(workspace.data_dir),
         "mediation": _declaration(listener, workspace.id),
         "mediation_url": str(address) if address else None,
-        "result_url": listener.channel(workspace.id).result_url if listener.has_channel(workspace.id) else None,
+        "result_url": listener.channels.get(workspace.id).result_url if workspace.id in listener.channels else None,
         "mediationReady": asdict(ready) if ready else None,
     }
 
 
 def _declaration(listener: Listener, workspace_id: str) -> MediationBlock | None:
     """Return the workspace's channel as it could be declared; None if it has none."""
-    if not listener.has_channel(workspace_id):
+    if workspace_id not in listener.channels:
         return None
-    required, address = listener.channel(workspace_id).required, listener.address_of(workspace_id)
+    required, address = listener.channels.get(workspace_id).required, listener.workspaces.address_of(workspace_id)
     target = str(address).removeprefix("tcp://") if address else None
     return MediationBlock.model_construct(required=required, failClosed=required, target=target)
 
@@ -92,7 +92,7 @@ async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
     check_agent_id(body.id)
     settings = merge_settings({}, check_settings(body.settings))
     own, required = _channel_settings(body, fleet, listener)
-    channel, key = await listener.enrol(
+    channel, key = await listener.workspaces.enrol(
         body.id,
         dialect=body.dialect,
         auth=body.auth,
@@ -104,7 +104,7 @@ async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
     try:
         workspace = await fleet.create(body.id, body.driver, team=body.team, settings=settings)
     except BaseException:
-        await listener.delete_channel(body.id)
+        await listener.workspaces.delete_channel(body.id)
         raise
     shown = await _view_fields(request, workspace)
     made = None if body.result_secret is not None else channel.result_secret
@@ -119,7 +119,7 @@ def _channel_settings(body: CreateWorkspace, fleet: Fleet, listener: Listener) -
     own = body.listen or machine
     if body.mediation is None:
         return own, machine is not None
-    shared = str(listener.address) if listener.address else None
+    shared = str(listener.workspaces.address) if listener.workspaces.address else None
     return body.mediation.require_consistent().own_address(shared, own), body.mediation.required
 
 
@@ -142,9 +142,9 @@ async def change(request: Request, workspace_id: str, body: ChangeWorkspace) -> 
         workspace_id, team=body.team, settings=settings, channel_changes=required is not None
     )
     if required is not None:
-        await listener.set_required(workspace_id, required)
+        await listener.workspaces.set_required(workspace_id, required)
     if target is not None:
-        await listener.set_result_target(workspace_id, target.url, target.secret)
+        await listener.workspaces.set_result_target(workspace_id, target.url, target.secret)
     return await _view(request, changed)
 
 
@@ -152,9 +152,9 @@ def _changed_requirement(body: ChangeWorkspace, workspace_id: str, listener: Lis
     """Return whether the channel becomes required; None if that stays as it is. Raises InvalidRequest and NotFound."""
     if body.mediation is None:
         return None
-    address = listener.address_of(workspace_id)
+    address = listener.workspaces.address_of(workspace_id)
     block = body.mediation.require_consistent().require_address(str(address) if address else None)
-    return None if block.required == listener.channel(workspace_id).required else block.required
+    return None if block.required == listener.channels.get(workspace_id).required else block.required
 
 
 @router.delete("/{workspace_id}", status_code=204)
@@ -175,14 +175,14 @@ async def start(request: Request, workspace_id: str) -> WorkspaceView:
     that were not acknowledged; 409 while the workspace is in quarantine."""
     fleet, listener = _fleet(request), _listener(request)
     check_not_deleting(await fleet.get(workspace_id))
-    if listener.has_channel(workspace_id):
-        await listener.resume(workspace_id)
+    if workspace_id in listener.channels:
+        await listener.workspaces.resume(workspace_id)
     else:
-        await listener.enrol(workspace_id)  # created before workspaces had channels
+        await listener.workspaces.enrol(workspace_id)  # created before workspaces had channels
     try:
         return await _view(request, await fleet.start(workspace_id))
     except NotFound:  # it was deleted meanwhile
-        await listener.delete_channel(workspace_id)
+        await listener.workspaces.delete_channel(workspace_id)
         raise
 
 
@@ -211,12 +211,12 @@ async def quarantine(request: Request, workspace_id: str, body: QuarantineWorksp
     killed, and work in progress ends as `dead`."""
     fleet = _fleet(request)
     await fleet.get(workspace_id)
-    await _listener(request).quarantine(workspace_id, body.reason)
+    await _listener(request).workspaces.quarantine(workspace_id, body.reason)
     return await _view(request, await fleet.quarantine(workspace_id))
 
 
 @router.post("/{workspace_id}/unquarantine")
 async def unquarantine(request: Request, workspace_id: str) -> WorkspaceView:
     """End the quarantine. The workspace stays stopped until it is started."""
-    await _listener(request).unquarantine(workspace_id)
+    await _listener(request).workspaces.unquarantine(workspace_id)
     return await _view(request, await _fleet(request).get(workspace_id))

@@ -44,6 +44,9 @@ class WorkspaceChannels:
     def __iter__(self) -> Iterator[WorkspaceChannel]:
         return iter(self._all.values())
 
+    def __contains__(self, workspace: str) -> bool:
+        return workspace in self._all
+
     def find(self, workspace: str) -> WorkspaceChannel | None:
         return self._all.get(workspace)
 

@@ -11,9 +11,8 @@ from agent_common.net import Endpoint, ListeningSocket, Tcp
 
 from ..addresses import bind
 from ..channels.channel import WorkspaceChannel
-from ..channels.workspace_channels import WorkspaceChannels
-from .events import SessionServices
 from .handshake import Handshake
+from .services import SessionServices
 from .socket import AgentConnection
 
 
@@ -100,8 +99,8 @@ class Acceptors:
 class PendingConnections:
     """Makes connections and limits those whose agent has not yet proved who it is."""
 
-    def __init__(self, services: SessionServices, channels: WorkspaceChannels) -> None:
-        self._services, self._channels = services, channels
+    def __init__(self, services: SessionServices) -> None:
+        self._services = services
         self._unproven: dict[int, Handshake] = {}
         self._connections: weakref.WeakSet[AgentConnection] = weakref.WeakSet()
         self._count = 0
@@ -117,9 +116,7 @@ class PendingConnections:
         self._count += 1
         number = self._count
         self._services.metrics.count("connections")
-        handshake = Handshake(
-            self._services, self._channels, channel, number, on_finished=partial(self._unproven.pop, number, None)
-        )
+        handshake = Handshake(self._services, channel, number, on_finished=partial(self._unproven.pop, number, None))
         self._connections.add(handshake.connection)
         self._unproven[number] = handshake
         if self._closed:

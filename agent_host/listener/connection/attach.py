@@ -18,7 +18,7 @@ from agent_common.protocol.work import (
 
 from ..channels.channel import WorkspaceChannel
 from ..limits import ListenerLimits
-from .events import SessionServices
+from .services import SessionServices
 from .session import AgentSession
 from .socket import AgentConnection
 

@@ -1,4 +1,5 @@
-"""Read an attached agent's frames: limit their rate, parse them, audit them, and report each as an event."""
+"""Read an attached agent's frames: limit their rate, parse them, audit them, and hand each to the part of `dispatch`
+that acts on it."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from agent_common.protocol.work import (
 from ..channels.channel import AttachedAgent
 from ..channels.rate_limit import cost_of
 from ..timers import Timer
-from .events import SessionServices
 from .parsing import BadLines, kind_of, refs_of
+from .services import SessionServices
 from .socket import AgentConnection
 
 log = structlog.get_logger(__name__)
@@ -131,32 +132,32 @@ class FrameReader:
     def _on_signal(self, signal: LifecycleSignal) -> None:
         match signal.signal:
             case "accepting":
-                self._services.events.on_accepting(self._session, signal)
+                self._services.dispatch.results.on_accepting(self._session, signal)
             case "completed":
-                self._services.events.on_completed(self._session, signal)
+                self._services.dispatch.results.on_completed(self._session, signal)
             case "quarantined":
                 detail = signal.detail or "only a host may quarantine; the signal is ignored"
                 self._session.alarm("guest_says_quarantined", detail)
             case "constraints_outdated":
-                self._services.events.on_constraints_outdated(self._session)
+                self._services.dispatch.constraints.on_outdated(self._session)
             case "mediation_broken" | "ready":
                 return
 
     def _on_result(self, result: WorkResult) -> None:
-        self._services.events.on_result(self._session, result)
+        self._services.dispatch.results.on_result(self._session, result)
 
     def _on_task_report(self, report: TaskReport) -> None:
         if self._session.takes_task_results:
-            self._services.events.on_task_report(self._session, report)
+            self._services.dispatch.reports.on_report(self._session, report)
         else:
             self._on_bad_line(FrameFault("not_negotiated", "task_result: the agent has not offered it"))
 
     def _on_ack(self, ack: ConstraintAck) -> None:
-        self._services.events.on_constraint_ack(self._session, ack)
+        self._services.dispatch.constraints.on_ack(self._session, ack)
 
     def _on_resume(self, resume: Resume) -> None:
         if self._session.state == "resuming":
-            self._services.events.on_resume(self._session, resume)
+            self._services.dispatch.resume.on_resume(self._session, resume)
             self._session.mark_resumed()
 
     def _on_progress(self, progress: Progress) -> None:
@@ -169,7 +170,7 @@ class FrameReader:
 
     def _on_nack(self, nack: Nack) -> None:
         if nack.request_id is not None:
-            self._services.events.on_nack(self._session, nack)
+            self._services.dispatch.results.on_nack(self._session, nack)
 
     def _ignore(self, _: object) -> None:
         """Do nothing with the frame: it needs no action, or its kind is newer than this host. It is audited."""

@@ -25,12 +25,11 @@ from agent_common.protocol.work import (
 from ..audit.audit_log import AuditRow
 from ..channels.channel import WorkspaceChannel
 from ..channels.rate_limit import ATTACH_UNITS
-from ..channels.workspace_channels import WorkspaceChannels
 from ..metrics import Direction
 from ..timers import Timer
 from .attach import AttachClaim, AttachRefused
-from .events import SessionServices
 from .parsing import kind_of
+from .services import SessionServices
 from .socket import AgentConnection
 
 _MOST_EARLY = 64
@@ -47,7 +46,6 @@ class Handshake:
         "_audit_rows",
         "_broken_before",
         "_channel",
-        "_channels",
         "_claim",
         "_early_lines",
         "_finished",
@@ -61,7 +59,6 @@ class Handshake:
     def __init__(
         self,
         services: SessionServices,
-        channels: WorkspaceChannels,
         channel: WorkspaceChannel | None,
         number: int,
         *,
@@ -69,7 +66,7 @@ class Handshake:
     ) -> None:
         """`channel`: the workspace that the agent dialled, None on the shared address. `number` names the connection in
         the audit trail. `on_finished` is called once, when the connection is attached, refused or lost."""
-        self._services, self._channels, self._channel = services, channels, channel
+        self._services, self._channel = services, channel
         self._on_finished = on_finished
         self._ack: ConstraintAck | None = None
         self._broken_before: str | None = None
@@ -120,7 +117,7 @@ class Handshake:
     def _on_ready(self, ready: LifecycleSignal) -> None:
         """Challenge the agent that `ready` names, or attach it at once if its address is the proof."""
         self._greeted = True
-        channel = self._channel or self._channels.find(ready.agent_id)
+        channel = self._channel or self._services.channels.find(ready.agent_id)
         if channel is None or (self._channel is None and channel.auth == "none"):
             self.refuse("unknown_agent", f"no workspace {ready.agent_id[:100]!r} uses this address")
             return
@@ -146,7 +143,7 @@ class Handshake:
 
     def _on_api_opened(self, frame: ApiOpened, line: bytes) -> None:
         """Let the attached agent's API use this connection, if it was asked for and carries nothing else yet."""
-        channel = self._channel or self._channels.find(frame.agent_id)
+        channel = self._channel or self._services.channels.find(frame.agent_id)
         session = channel.session if channel is not None else None
         at_its_address = channel is not None and (self._channel is channel or channel.auth == "hmac")
         alone = self.connection.received_bytes <= len(line) + len(b"\r\n")
@@ -177,7 +174,7 @@ class Handshake:
 
     def _save_epoch(self, claim: AttachClaim) -> None:
         self._set_timeout("no_epoch")
-        self._channels.save_epoch(claim.channel, claim.epoch, lambda: self._attach(claim))
+        self._services.channels.save_epoch(claim.channel, claim.epoch, lambda: self._attach(claim))
 
     def _attach(self, claim: AttachClaim) -> None:
         """Hand the connection over to a session, once the epoch is stored."""

@@ -1,5 +1,5 @@
 """One attachment of an agent, from the proof of its identity to the end of its connection
-(docs/protocols/mediation.md#24-order). A session reports events; `SessionEvents` decides what follows for work."""
+(docs/protocols/mediation.md#24-order). `dispatch` decides what follows for work."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..channels.channel import SessionState, WorkspaceChannel
 from ..ledger.work import OpenWork
 from ..timers import Timer
 from .agent_api import AgentApi
-from .events import SessionServices
 from .frame_reader import FrameReader
 from .heartbeat import Heartbeat
 from .parsing import kind_of
+from .services import SessionServices
 from .socket import AgentConnection
 
 
@@ -90,12 +90,14 @@ class AgentSession:
             self.mark_resumed()
 
     def mark_resumed(self) -> None:
-        """Record that both ends agree on the work of earlier connections."""
+        """Record that both ends agree on the work of earlier connections. Work that the agent has lost is retried; it
+        gets more as soon as it has the constraints in force."""
         self.confirmed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._services.events.on_resumed(self)
+        self._services.dispatch.retries.retry_lost(self.channel)
+        self._services.dispatch.constraints.ensure_acknowledged(self)
 
     def mark_ready(self) -> bool:
         """Change the state to `ready`. Returns False if it is `ready` already, or if the session is ending."""
@@ -138,7 +140,9 @@ class AgentSession:
         if not drained:
             self._services.metrics.count("breaks", reason if reason.isidentifier() else "connection")
         slots, self.slots = self.slots, {}
-        self._services.events.on_detached(self, slots)
+        self._services.dispatch.ack_timeouts.stop(self.channel)
+        self._services.channels.on_detached()
+        self._services.dispatch.retries.on_detached(self.channel, slots)
         (self.connection.abort if abruptly else self.connection.close)(reason)
 
     @property
@@ -156,13 +160,14 @@ class AgentSession:
         if not work.active:
             work.disarm()
         self._end_when_idle()
-        self._services.events.on_slot_freed(self)
+        self._services.dispatch.ack_timeouts.start_if_idle(self)
+        self._services.dispatch.dispatcher.send_queued(self.channel)
 
     def abandon(self, work: OpenWork, why: str) -> None:
         """Give up an attempt that the agent has not finished in time, and end the session."""
         self.slots.pop(work.id, None)
         work.abandoned = True
-        self._services.events.on_abandoned(self, work, why)
+        self._services.dispatch.retries.retry(work, why)
         self.end(why)
 
     def run_before_next_frame(self, job: Coroutine[Any, Any, None]) -> None:

@@ -3,8 +3,8 @@
 A session is one attachment of an agent. Calls between the modules, in the usual order:
 
     Listener.submit ─► dispatcher (queue; `gate` opens or holds it) ─► session ─► the agent
-    the agent ─► session ─► session_events ─► results ─► the ledger, or retries ─► dispatcher
-    a new session ─► session_events ─► resume, retries (lost work) and constraints ─► dispatcher
+    the agent ─► frame_reader ─► results ─► the ledger, or retries ─► dispatcher
+    a new session ─► resume, retries (lost work) and constraints ─► dispatcher
 
 All open work is in `WorkLedger.active`, and its row in the database. It is also in one of these places, in memory:
 

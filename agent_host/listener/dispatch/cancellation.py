@@ -38,7 +38,7 @@ class WorkCanceller:
             self._deadlines.arm(work, self._limits.run_timeout, lambda: session.end("slot_timeout"))
         else:
             work.cancel_reason = reason
-            self._ledger.save(work, lambda: self._send_cancel(session, work, reason))
+            self._ledger.writer.save(work, lambda: self._send_cancel(session, work, reason))
 
     def _send_cancel(self, session: AttachedAgent, work: OpenWork, reason: str) -> None:
         """Ask the agent to cancel, now that the reason is durable."""

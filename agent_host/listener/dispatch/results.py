@@ -69,7 +69,7 @@ class ResultHandler:
             self._refuse_foreign(session, result.request_id)
         elif not work.active:  # it has ended, and its end may not be durable yet
             self._count_duplicate(session, result.request_id)
-            self._ledger.save(work, lambda: _send_ack(session, result.request_id))
+            self._ledger.writer.save(work, lambda: _send_ack(session, result.request_id))
         else:
             self._handle_result(session, work, result)
 
@@ -116,7 +116,7 @@ class ResultHandler:
     def _release(self, session: AttachedAgent, work: OpenWork) -> None:
         """Take the work from the agent, which has reported on it. Acknowledge the report once the row is durable."""
         session.channel.lost.pop(work.id, None)
-        self._ledger.save(work, lambda: _send_ack(session, work.id))
+        self._ledger.writer.save(work, lambda: _send_ack(session, work.id))
         session.free_slot(work.id)
 
     def on_nack(self, session: AttachedAgent, nack: Nack) -> None:

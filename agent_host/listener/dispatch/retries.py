@@ -94,7 +94,7 @@ class WorkRetries:
         """Let the work wait in no queue for `seconds`; then the dispatcher queues it."""
         work.lost, work.not_before = False, self._clock.now_ms() + round(seconds * 1000)
         if work.status == "retry_wait":
-            self._ledger.save_later(work)
+            self._ledger.writer.save_later(work)
         else:
             self._ledger.change_status(work, "retry_wait")
         self._audit_log.event("retry_wait", why, workspace=work.workspace, epoch=work.epoch, request_id=work.id)

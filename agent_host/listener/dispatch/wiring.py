@@ -22,7 +22,6 @@ from .recovery import WorkRecovery
 from .results import ResultHandler
 from .resume import ResumeHandler
 from .retries import RetryPauses, WorkRetries
-from .session_events import SessionEventHandler
 from .task_reports import TaskReports
 
 
@@ -49,7 +48,7 @@ class Dispatch:
         self.dispatcher = Dispatcher(
             ledger=ledger, channels=channels, gate=self.gate, deadlines=deadlines, metrics=metrics
         )
-        retries = WorkRetries(
+        self.retries = WorkRetries(
             ledger=ledger,
             dispatcher=self.dispatcher,
             deadlines=deadlines,
@@ -68,30 +67,22 @@ class Dispatch:
             audit_log=audit_log,
             tasks=self._tasks,
         )
-        results = ResultHandler(
+        self.results = ResultHandler(
             ledger=ledger,
-            retries=retries,
+            retries=self.retries,
             deadlines=deadlines,
             constraints=self.constraints,
             metrics=metrics,
             limits=limits,
         )
-        self.events = SessionEventHandler(
-            channels=channels,
-            dispatcher=self.dispatcher,
-            retries=retries,
-            ack_timeouts=self.ack_timeouts,
-            constraints=self.constraints,
-            results=results,
-            reports=reports,
-            resume=ResumeHandler(ledger=ledger, retries=retries, deadlines=deadlines, limits=limits),
-        )
+        self.reports = reports
+        self.resume = ResumeHandler(ledger=ledger, retries=self.retries, deadlines=deadlines, limits=limits)
         self.canceller = WorkCanceller(ledger=ledger, channels=channels, deadlines=deadlines, limits=limits)
         self.recovery = WorkRecovery(
             ledger=ledger,
             channels=channels,
             dispatcher=self.dispatcher,
-            retries=retries,
+            retries=self.retries,
             deadlines=deadlines,
             clock=clock,
             limits=limits,

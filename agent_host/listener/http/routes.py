@@ -94,7 +94,7 @@ async def cancel(request: Request, request_id: str, body: CancelWork = _CANCEL) 
 @router.post("/workspaces/{workspace_id}/drain")
 async def drain(request: Request, workspace_id: str, body: DrainWorkspace = _DRAIN) -> dict[str, Any]:
     """Send no more work until the workspace is started again. Its agent finishes the work that it has."""
-    await _listener(request).drain(workspace_id, body.deadline_s)
+    await _listener(request).workspaces.drain(workspace_id, body.deadline_s)
     return {"workspace": workspace_id, "drained": True}
 
 
@@ -102,7 +102,7 @@ async def drain(request: Request, workspace_id: str, body: DrainWorkspace = _DRA
 async def constraints(request: Request, workspace_id: str, body: PushConstraints) -> ConstraintsView:
     """Put new constraints in force. They are pushed at once, and no work is sent until they are acknowledged."""
     listener = _listener(request)
-    digest = await listener.push_constraints(
+    digest = await listener.workspaces.push_constraints(
         workspace_id,
         body.version,
         body.payload_bytes(),
@@ -110,7 +110,7 @@ async def constraints(request: Request, workspace_id: str, body: PushConstraints
         effective_at=body.effective_at,
         payload_ref=body.payload_ref,
     )
-    current = listener.channel(workspace_id).constraints
+    current = listener.channels.get(workspace_id).constraints
     return ConstraintsView(version=body.version, hash=digest, status=current.status if current else "pending")
 
 

@@ -50,7 +50,7 @@ class WorkLedger:
     def __init__(
         self,
         *,
-        ledger_writer: LedgerWriter,
+        writer: LedgerWriter,
         task_results: TaskResults,
         audit_log: AuditLog,
         metrics: Metrics,
@@ -58,7 +58,7 @@ class WorkLedger:
         limits: ListenerLimits,
     ) -> None:
         self._task_results = task_results
-        self._ledger_writer, self._audit_log, self._metrics = ledger_writer, audit_log, metrics
+        self.writer, self._audit_log, self._metrics = writer, audit_log, metrics
         self._clock, self._limits = clock, limits
         self.active: dict[str, OpenWork] = {}
         self._admissions: dict[str, asyncio.Future[Any]] = {}
@@ -74,7 +74,7 @@ class WorkLedger:
         """Load and return the work that an earlier process has left open. Work that was sent counts as lost until its
         agent reports its state."""
         query = select(table).where(table.c.finished_at.is_(None)).order_by(table.c.submitted_at)
-        rows = await self._ledger_writer.run(lambda connection: list(connection.execute(query).mappings()))
+        rows = await self.writer.run(lambda connection: list(connection.execute(query).mappings()))
         for row in rows:
             work = work_from_row(row)
             self._add(work)
@@ -109,7 +109,7 @@ class WorkLedger:
         now = self._clock.now_ms()
         fresh = OpenWork(request, workspace, digest, pinned, now, now + expires_ms, updated_at=now)
         self._add(fresh)
-        future = self._admissions[fresh.id] = self._ledger_writer.admit(fresh)
+        future = self._admissions[fresh.id] = self.writer.admit(fresh)
         future.add_done_callback(lambda ended: self._on_admitted(fresh, ended))
         enqueue(fresh)
         row = await asyncio.shield(future)
@@ -126,7 +126,7 @@ class WorkLedger:
                 f"{len(self.active)} requests are open, which is the maximum of the ledger; try again later",
                 headers={"retry-after": "5"},
             )
-        if self._ledger_writer.is_full(workspace):
+        if self.writer.is_full(workspace):
             text = f"the audit trail of {workspace!r} is not written fast enough, so it gets no work; try again later"
             raise Unavailable(text, code="audit_full")
 
@@ -175,24 +175,12 @@ class WorkLedger:
     def change_status(self, work: OpenWork, status: Status) -> None:
         """Set the status; the row is written soon, and nothing depends on when. Raises IllegalTransition."""
         work.set_status(status, self._clock.now_ms())
-        self._ledger_writer.save_later(work)
+        self.writer.save_later(work)
 
     def save_status(self, work: OpenWork, status: Status, callback: Callable[[], None]) -> None:
         """Set the status, write the row, and call back once it is durable. Raises IllegalTransition."""
         work.set_status(status, self._clock.now_ms())
-        self._ledger_writer.save(work, callback)
-
-    def save_later(self, work: OpenWork) -> None:
-        """Write the row soon; nothing depends on when."""
-        self._ledger_writer.save_later(work)
-
-    def save(self, work: OpenWork, callback: Callable[[], None]) -> None:
-        """Write the row, and call back once it is durable."""
-        self._ledger_writer.save(work, callback)
-
-    async def flush(self) -> None:
-        """Return once all rows submitted before are on disk, or the database fails."""
-        await self._ledger_writer.flush()
+        self.writer.save(work, callback)
 
     # ---------------------------------------------------------------- ends
 
@@ -254,7 +242,7 @@ class WorkLedger:
                 self._task_results.announce(task_result)
             work.notify()
 
-        self._ledger_writer.save(work, ended, task_result)
+        self.writer.save(work, ended, task_result)
 
     def _remember_owner(self, work: OpenWork) -> None:
         self._recent_owners[work.id] = work.workspace
@@ -267,7 +255,7 @@ class WorkLedger:
         if known is not None:
             return known
         query = select(table.c.workspace).where(table.c.request_id == request_id)
-        return await self._ledger_writer.read(lambda connection: connection.execute(query).scalar())
+        return await self.writer.read(lambda connection: connection.execute(query).scalar())
 
     def find_open(self, request_id: str) -> OpenWork | None:
         """Return admitted work that is still open; None if there is none."""
@@ -280,7 +268,7 @@ class WorkLedger:
         if known is not None and request_id not in self._admissions:
             if known.active:
                 return known.to_record()
-            await self._ledger_writer.flush()  # an end is reported only once it is on disk
+            await self.writer.flush()  # an end is reported only once it is on disk
             if known.recorded:
                 return known.to_record()
         query = select(table).where(table.c.request_id == request_id)
@@ -288,7 +276,7 @@ class WorkLedger:
         def work(connection: Connection) -> RowMapping | None:
             return connection.execute(query).mappings().first()
 
-        row = await self._ledger_writer.read(work)
+        row = await self.writer.read(work)
         if row is None:
             raise NotFound(f"there is no work {request_id!r}")
         return record_from_row(row)
@@ -300,4 +288,4 @@ class WorkLedger:
     def mark_delivered(self, record: LedgerRecord) -> None:
         """Store that a caller has received the end of the request."""
         if record.is_finished:
-            self._ledger_writer.mark_delivered(record.request_id, self._clock.now_ms())
+            self.writer.mark_delivered(record.request_id, self._clock.now_ms())

@@ -107,7 +107,7 @@ class Host:
 
     async def breaks(self) -> float:
         """Ends the connection under the first agent; milliseconds until it may be given work again."""
-        channel = self._listener.channel(self._agents[0])
+        channel = self._listener.channels.get(self._agents[0])
         elder = channel.session
         assert isinstance(elder, AgentSession)
         began = time.perf_counter()
@@ -126,9 +126,9 @@ async def main(folder: Path, agents: str = "1", heartbeat: str = "15") -> None:
     limits = ListenerLimits(heartbeat=float(heartbeat))
     try:
         async with Listener(database, f"unix:{folder / SOCKET}", limits=limits) as listener:
-            keys = {name: (await listener.enrol(name))[1] for name in names}
+            keys = {name: (await listener.workspaces.enrol(name))[1] for name in names}
             for name in names:
-                await listener.push_constraints(name, 1, b'{"instructions": "Be brief."}')
+                await listener.workspaces.push_constraints(name, 1, b'{"instructions": "Be brief."}')
             path = folder / "keys.json"
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             path.write_text(json.dumps(keys), "utf-8")

@@ -115,8 +115,8 @@ class Pair:
         limits = ListenerLimits(retry_min=0.0, retry_max=0.01, resend_max=0.01, close_timeout=0.05)
         self.listener = Listener(self.database, "tcp://127.0.0.1:0", limits=limits, clock=self.clock)
         await self.listener.open()
-        self._key = (await self.listener.enrol(NAME))[1] or ""
-        self.bridge = FakeBridge(f"unix:{self.folder / 'guest.sock'}", str(self.listener.address))
+        self._key = (await self.listener.workspaces.enrol(NAME))[1] or ""
+        self.bridge = FakeBridge(f"unix:{self.folder / 'guest.sock'}", str(self.listener.workspaces.address))
         await self.bridge.__aenter__()
         return self
 
@@ -182,7 +182,7 @@ class Pair:
         """Both ends agree that it is."""
 
         async def fits() -> bool:
-            readiness = await self.listener.readiness(NAME)
+            readiness = await self.listener.workspaces.readiness(NAME)
             return guest.channel.ready and readiness is not None and readiness.attached
 
         await self.until(fits)
@@ -190,7 +190,7 @@ class Pair:
     @property
     def epoch(self) -> int:
         """The one that is attached; 0 for none."""
-        session = self.listener.channel(NAME).session
+        session = self.listener.channels.get(NAME).session
         return session.epoch if session is not None else 0
 
     @property

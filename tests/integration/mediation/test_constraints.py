@@ -16,7 +16,7 @@ async def acknowledged(pair: Pair, guest: Guest, version: int) -> None:
     """Both ends agree about what holds."""
 
     async def fits() -> bool:
-        ready = await pair.listener.readiness(NAME)
+        ready = await pair.listener.workspaces.readiness(NAME)
         return ready is not None and ready.acked_version == version and ready.ready
 
     await pair.until(fits)
@@ -26,7 +26,7 @@ async def acknowledged(pair: Pair, guest: Guest, version: int) -> None:
 @pytest.mark.parametrize("severity", SEVERITIES)
 async def test_who_has_nothing_to_do_takes_them_at_once(pair: Pair, severity: Severity) -> None:
     guest = await pair.attached()
-    await pair.listener.push_constraints(NAME, 3, PAYLOAD, severity=severity)
+    await pair.listener.workspaces.push_constraints(NAME, 3, PAYLOAD, severity=severity)
     await pair.submit()
     await acknowledged(pair, guest, 3)
     await pair.until(lambda: guest.hands.pieces)
@@ -42,7 +42,7 @@ async def test_who_works_ends_its_work_under_mild_ones_and_stops_for_urgent_ones
 ) -> None:
     guest = await pair.attached()
     piece = await pair.begun(guest)
-    await pair.listener.push_constraints(NAME, 3, PAYLOAD, severity=severity)
+    await pair.listener.workspaces.push_constraints(NAME, 3, PAYLOAD, severity=severity)
     await pair.submit("next")
     if severity in ("LOW", "MEDIUM"):
         await pair.settle()

@@ -70,10 +70,10 @@ async def test_a_pause_of_five_minutes_is_nobodys_death(pair: Pair) -> None:
     guest = await pair.attached(required=True)
     piece = await pair.begun(guest)
     await pair.pass_time(20)
-    pair.listener.pause(NAME)
+    pair.listener.workspaces.pause(NAME)
     pair.loop.leap(300)
     await pair.settle()
-    pair.listener.unpause(NAME)
+    pair.listener.workspaces.unpause(NAME)
     await pair.pass_time(60)
     assert (guest.breaks, pair.epoch, pair.host_breaks) == (0, 1, {}), guest.errors
     await piece.finish()

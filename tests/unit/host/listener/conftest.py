@@ -72,13 +72,18 @@ class Room:
         await self.open()
 
     async def enrol(self, name: str = "a", **more: Any) -> str | None:
-        key = (await self.listener.enrol(name, **more))[1]
+        key = (await self.listener.workspaces.enrol(name, **more))[1]
         if key:
             self.keys[name] = key
         return key
 
     def agent(self, name: str = "a", **more: Any) -> Agent:
-        return Agent(self.listener.address_of(name) or self.listener.address, name, self.keys.get(name), **more)
+        return Agent(
+            self.listener.workspaces.address_of(name) or self.listener.workspaces.address,
+            name,
+            self.keys.get(name),
+            **more,
+        )
 
     async def connected(self, name: str = "a", **more: Any) -> Agent:
         agent = await self.agent(name, **more).__aenter__()
@@ -154,7 +159,7 @@ class Room:
         """Asks for it, and waits until the connection that this takes has come and gone: asyncio's own server leaves
         one unclosed that it takes while it is being closed."""
         gone = self.listener.metrics.total("probes")
-        ready = await self.listener.readiness(name)
+        ready = await self.listener.workspaces.readiness(name)
         assert ready is not None
         if ready.target_reachable:
             await self.until(lambda: self.listener.metrics.total("probes") > gone)
@@ -163,7 +168,7 @@ class Room:
     @property
     def session(self) -> AgentSession:
         """That of the agent `a`."""
-        session = self.listener.channel("a").session
+        session = self.listener.channels.get("a").session
         assert isinstance(session, AgentSession)
         return session
 

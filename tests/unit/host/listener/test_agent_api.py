@@ -162,7 +162,7 @@ async def test_connections_are_counted(room: Room) -> None:
     ways[0].abort()
     assert await agent.expect("open_api")
     again.cancel()
-    await room.listener.quarantine("a", "it is odd")
+    await room.listener.workspaces.quarantine("a", "it is odd")
     async with asyncio.timeout(60):
         await asyncio.gather(*(pipe.lost.wait() for pipe in pipes))
 

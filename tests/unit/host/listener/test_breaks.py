@@ -184,7 +184,7 @@ async def test_a_result_for_work_of_another_is_refused(room: Room) -> None:
 
 async def test_work_that_waits_cannot_be_answered(room: Room) -> None:
     await room.submit()
-    await room.listener.drain("a")
+    await room.listener.workspaces.drain("a")
     agent = await room.attached()
     agent.send(request_id="r1", status="completed", completed_at="2026-11-22T02:19:05Z", audit_ref="r1")
     assert (await agent.expect("nack"))["code"] == "not_yours"
@@ -280,9 +280,9 @@ async def test_a_new_life_of_the_host_knows_it_all(room: Room) -> None:
     agent, request = await begun(room, "running")
     await room.submit("sent")
     await agent.request()
-    await room.listener.drain("a", 0.0)
+    await room.listener.workspaces.drain("a", 0.0)
     await room.again()
-    await room.listener.resume("a")
+    await room.listener.workspaces.resume("a")
     assert await room.status("running") == "queued"
     back = await room.attached(running=("running",))
     assert back.verdicts == {"running": "continue"}

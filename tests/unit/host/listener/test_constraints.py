@@ -27,7 +27,7 @@ async def pushed(agent: Agent) -> tuple[Frame, Frame]:
 
 async def test_constraints_are_pushed_and_work_waits_for_them(room: Room) -> None:
     agent = await room.attached()
-    digest = await room.listener.push_constraints("a", 3, PAYLOAD, severity="HIGH")
+    digest = await room.listener.workspaces.push_constraints("a", 3, PAYLOAD, severity="HIGH")
     await room.submit()
     payload, frame = await pushed(agent)
     assert base64.b64decode(payload["b64"]) == PAYLOAD
@@ -41,7 +41,7 @@ async def test_constraints_are_pushed_and_work_waits_for_them(room: Room) -> Non
 
 
 async def test_who_has_them_already_need_not_get_them(room: Room) -> None:
-    digest = await room.listener.push_constraints("a", 3, PAYLOAD)
+    digest = await room.listener.workspaces.push_constraints("a", 3, PAYLOAD)
     await room.submit()
     agent = await room.connected()
     agent.send(version=3, hash=digest, agent_id="a", observed_at="2026-11-22T02:19:05Z")
@@ -51,7 +51,7 @@ async def test_who_has_them_already_need_not_get_them(room: Room) -> None:
 
 @pytest.mark.parametrize("ack", [None, (2, "sha256:00"), (3, "sha256:00")])
 async def test_who_has_none_or_others_gets_them(room: Room, ack: tuple[int, str] | None) -> None:
-    await room.listener.push_constraints("a", 3, PAYLOAD)
+    await room.listener.workspaces.push_constraints("a", 3, PAYLOAD)
     await room.submit()
     agent = await room.connected()
     if ack:
@@ -64,7 +64,7 @@ async def test_who_has_none_or_others_gets_them(room: Room, ack: tuple[int, str]
 
 async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
     agent = await room.attached()
-    await room.listener.push_constraints("a", 1, PAYLOAD)
+    await room.listener.workspaces.push_constraints("a", 1, PAYLOAD)
     await room.submit()
     _, frame = await pushed(agent)
     agent.acknowledge(frame, digest="sha256:" + "0" * 64)
@@ -86,7 +86,7 @@ async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
     try:
         await room.enrol()
         agent = await room.attached()
-        await room.listener.push_constraints("a", 1, PAYLOAD, severity=severity)
+        await room.listener.workspaces.push_constraints("a", 1, PAYLOAD, severity=severity)
         await pushed(agent)
         await room.submit()
         room.pass_time(alert - 0.1)
@@ -102,8 +102,8 @@ async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
         assert await late.ended()
         assert await room.status() == "queued"
         await room.again()
-        assert room.listener.channel("a").fence == "halted"
-        await room.listener.resume("a")
+        assert room.listener.channels.get("a").fence == "halted"
+        await room.listener.workspaces.resume("a")
         again = await room.attached()
         again.acknowledge((await pushed(again))[1])
         assert await again.request()
@@ -113,19 +113,19 @@ async def test_a_late_acknowledgement_is_an_alarm_and_then_a_halt(
 
 async def test_a_break_does_not_set_the_patience_back(room: Room) -> None:
     await room.attached()
-    await room.listener.push_constraints("a", 1, PAYLOAD, severity="CRITICAL")
+    await room.listener.workspaces.push_constraints("a", 1, PAYLOAD, severity="CRITICAL")
     room.pass_time(8)
     assert room.alarms() == {"constraints_not_acked": 1}
     await room.attached()
     room.pass_time(6.9)
-    assert room.listener.channel("a").fence is None
+    assert room.listener.channels.get("a").fence is None
     room.pass_time(0.2)
-    await room.until(lambda: room.listener.channel("a").fence == "halted")
+    await room.until(lambda: room.listener.channels.get("a").fence == "halted")
 
 
 async def test_an_agent_may_end_what_it_has_under_mild_ones(room: Room) -> None:
     agent, request = await begun(room)
-    await room.listener.push_constraints("a", 1, PAYLOAD, severity="MEDIUM")
+    await room.listener.workspaces.push_constraints("a", 1, PAYLOAD, severity="MEDIUM")
     _, frame = await pushed(agent)
     for _ in range(10):
         room.pass_time(10)
@@ -135,13 +135,13 @@ async def test_an_agent_may_end_what_it_has_under_mild_ones(room: Room) -> None:
     agent.result(request)
     await agent.expect("ack")
     agent.complete(request)
-    await room.until(lambda: room.listener.channel("a").ack_timers)
+    await room.until(lambda: room.listener.channels.get("a").ack_timers)
     agent.acknowledge(frame)
     await room.until(lambda: room.session.state == "ready")
 
 
 async def test_an_agent_that_says_it_is_outdated_gets_them_again(room: Room) -> None:
-    digest = await room.listener.push_constraints("a", 1, PAYLOAD)
+    digest = await room.listener.workspaces.push_constraints("a", 1, PAYLOAD)
     agent = await room.connected()
     agent.send(version=1, hash=digest, agent_id="a", observed_at="2026-11-22T02:19:05Z")
     await agent.attach()
@@ -160,13 +160,13 @@ async def test_an_agent_that_says_it_is_outdated_gets_them_again(room: Room) -> 
 
 async def test_a_version_that_the_caller_names_is_waited_for_or_too_late(room: Room) -> None:
     agent = await room.attached()
-    await room.listener.push_constraints("a", 1, PAYLOAD)
+    await room.listener.workspaces.push_constraints("a", 1, PAYLOAD)
     agent.acknowledge((await pushed(agent))[1])
     await room.submit("now", constraints_version=1, pinned=True)
     assert (await agent.request())["constraints_version"] == 1
     await room.submit("early", constraints_version=2, pinned=True)
     assert await room.status("early") == "queued"
-    await room.listener.push_constraints("a", 2, b"more")
+    await room.listener.workspaces.push_constraints("a", 2, b"more")
     await room.submit("late", constraints_version=1, pinned=True)
     agent.acknowledge((await pushed(agent))[1])
     assert (await agent.request())["request_id"] == "early"
@@ -174,18 +174,18 @@ async def test_a_version_that_the_caller_names_is_waited_for_or_too_late(room: R
 
 
 async def test_versions_only_grow(room: Room) -> None:
-    await room.listener.push_constraints("a", 2, b"x")
-    await room.listener.push_constraints("a", 2, b"x")
+    await room.listener.workspaces.push_constraints("a", 2, b"x")
+    await room.listener.workspaces.push_constraints("a", 2, b"x")
     for version, payload in ((2, b"y"), (1, b"x")):
         with pytest.raises(Conflict, match="not newer than 2"):
-            await room.listener.push_constraints("a", version, payload)
+            await room.listener.workspaces.push_constraints("a", version, payload)
 
 
 async def pushed_meanwhile(room: Room, version: int, dispatched: Awaitable[object]) -> None:
     """Pushes constraints, and has `dispatched` send work in the moment in which they are written: its row is written
     after them, so the request does not go out."""
     await room.listener.ledger_writer.flush()  # nothing waits now, so that the constraints are written at once
-    await asyncio.gather(room.listener.push_constraints("a", version, PAYLOAD), dispatched)
+    await asyncio.gather(room.listener.workspaces.push_constraints("a", version, PAYLOAD), dispatched)
     await room.listener.ledger_writer.flush()
     await room.until(lambda: not room.session.slots)
 
@@ -193,7 +193,7 @@ async def pushed_meanwhile(room: Room, version: int, dispatched: Awaitable[objec
 async def test_work_that_constraints_overtake_names_the_new_ones(room: Room) -> None:
     """Sent with the version of before, it would be refused, and an attempt would be lost."""
     agent = await room.attached()
-    await room.listener.push_constraints("a", 1, PAYLOAD)
+    await room.listener.workspaces.push_constraints("a", 1, PAYLOAD)
     agent.acknowledge((await pushed(agent))[1])
     await room.until(lambda: room.session.state == "ready")
     await pushed_meanwhile(room, 2, room.submit())
@@ -235,29 +235,29 @@ async def test_a_result_of_the_attempt_before_the_overtaken_one_counts(room: Roo
 
 async def test_the_time_of_earlier_constraints_is_not_charged_to_new_ones(room: Room) -> None:
     agent = await room.attached()
-    await room.listener.push_constraints("a", 1, PAYLOAD, severity="LOW")
+    await room.listener.workspaces.push_constraints("a", 1, PAYLOAD, severity="LOW")
     room.pass_time(30)
     agent.raw(b"\n")
     await room.until(lambda: room.session.connection.last_received_at == room.clock.monotonic())
-    await room.listener.push_constraints("a", 2, PAYLOAD, severity="CRITICAL")
+    await room.listener.workspaces.push_constraints("a", 2, PAYLOAD, severity="CRITICAL")
     room.pass_time(4.9)
     assert room.alarms() == {}
     room.pass_time(0.2)
     assert room.alarms() == {"constraints_not_acked": 1}
-    assert room.listener.channel("a").fence is None
+    assert room.listener.channels.get("a").fence is None
     room.pass_time(10)
-    await room.until(lambda: room.listener.channel("a").fence == "halted")
+    await room.until(lambda: room.listener.channels.get("a").fence == "halted")
 
 
 async def test_a_loose_agent_has_not_acknowledged_what_came_after(room: Room) -> None:
     await room.enrol("loose", dialect="loose", listen="tcp://127.0.0.1:0")
-    channel = room.listener.channel("loose")
-    digest = await room.listener.push_constraints("loose", 1, PAYLOAD)
+    channel = room.listener.channels.get("loose")
+    digest = await room.listener.workspaces.push_constraints("loose", 1, PAYLOAD)
     agent = await room.connected("loose")
     agent.send(version=1, hash=digest, agent_id="loose", observed_at="2026-11-22T02:19:05Z")
     agent.send(signal="ready")
     await room.until(lambda: channel.constraints is not None and channel.constraints.status == "acked")
-    await room.listener.push_constraints("loose", 2, b"more")
+    await room.listener.workspaces.push_constraints("loose", 2, b"more")
     await room.submit(name="loose")
     assert await agent.receive(), "it gets work all the same"
     await room.listener.ledger_writer.flush()

@@ -39,7 +39,7 @@ async def test_the_host_is_silent_until_the_first_line(room: Room) -> None:
 
 async def test_probes_are_counted_and_disturb_nobody(room: Room) -> None:
     agent = await room.attached()
-    address = room.listener.address
+    address = room.listener.workspaces.address
     assert address is not None
     where = ("127.0.0.1", int(str(address).rsplit(":", 1)[1]))
     for number in range(1000):
@@ -60,12 +60,12 @@ async def test_probes_are_counted_and_disturb_nobody(room: Room) -> None:
 
 
 async def test_a_probe_before_the_guest_leaves_its_place_free(room: Room) -> None:
-    ready = await room.listener.readiness("a")
+    ready = await room.listener.workspaces.readiness("a")
     assert ready is not None
     assert (ready.target_reachable, ready.attached, ready.ready) == (True, False, False)
     await room.until(lambda: room.count("probes") == 1)
     assert (await room.attached()).epoch == 1
-    ready = await room.listener.readiness("a")
+    ready = await room.listener.workspaces.readiness("a")
     assert ready is not None
     assert ready.ready
 
@@ -80,7 +80,7 @@ async def test_a_probe_while_there_is_no_room_displaces_nobody_who_is_attached(t
             await room.connected()
         await room.until(lambda: room.count("connections") == 4)
         for _ in range(20):
-            ready = await room.listener.readiness("a")
+            ready = await room.listener.workspaces.readiness("a")
             assert ready is not None
             assert (ready.target_reachable, ready.ready) == (True, True)
         await room.submit()
@@ -243,7 +243,7 @@ async def test_only_who_has_proved_itself_raises_the_epoch(room: Room) -> None:
         agent.ready()
         assert (await agent.expect("welcome"))["epoch"] == 1
         agent.abort()
-        await room.until(lambda: room.listener.channel("a").offered_epochs == set())
+        await room.until(lambda: room.listener.channels.get("a").offered_epochs == set())
     epochs: list[int] = []
     for _ in range(3):
         epochs.append((await room.attached()).epoch)
@@ -321,7 +321,7 @@ async def test_an_address_of_its_own_needs_no_proof(room: Room) -> None:
     assert "challenge" not in agent.welcome
     await room.submit(name="open")
     assert await agent.request()
-    stranger = Agent(room.listener.address, "open")
+    stranger = Agent(room.listener.workspaces.address, "open")
     async with stranger:
         stranger.ready()
         await refused(room, stranger, "unknown_agent")

@@ -139,7 +139,7 @@ async def test_a_cancel_survives_a_break_and_a_restart(room: Room) -> None:
 
 async def test_a_drained_agent_ends_what_it_has_and_gets_no_more(room: Room) -> None:
     agent, request = await begun(room)
-    await room.listener.drain("a", 30)
+    await room.listener.workspaces.drain("a", 30)
     assert (await agent.expect("drain"))["deadline_s"] == 30
     await room.submit("r2")
     agent.result(request)
@@ -152,13 +152,13 @@ async def test_a_drained_agent_ends_what_it_has_and_gets_no_more(room: Room) -> 
     assert await room.closed_by() == "drained"
     await room.again()
     again = await room.attached()
-    await room.listener.resume("a")
+    await room.listener.workspaces.resume("a")
     assert (await again.request())["request_id"] == "r2"
 
 
 async def test_a_drain_has_an_end(room: Room) -> None:
     agent, _ = await begun(room)
-    await room.listener.drain("a", 5)
+    await room.listener.workspaces.drain("a", 5)
     room.pass_time(15.1)
     assert await agent.ended()
     assert await room.status() == "queued"
@@ -171,7 +171,7 @@ async def test_quarantine_of_an_idle_agent(room: Room) -> None:
     agent = await room.attached()
     await room.submit("r1", expires_in=50)
     await agent.request()
-    await room.listener.quarantine("a", "odd")
+    await room.listener.workspaces.quarantine("a", "odd")
     assert await agent.ended()
     assert agent.seen[-1]["request_id"] == "r1", "it is told nothing"
     record = await room.ended()
@@ -185,7 +185,7 @@ async def test_quarantine_of_an_idle_agent(room: Room) -> None:
 async def test_quarantine_in_the_middle_and_after_a_restart(room: Room) -> None:
     agent, _ = await begun(room, "running")
     await gone(room, agent)
-    await room.listener.quarantine("a", "odd")
+    await room.listener.workspaces.quarantine("a", "odd")
     assert (await room.ended("running")).error == "quarantined: odd"
     await room.submit("later")
     await room.again()
@@ -193,15 +193,15 @@ async def test_quarantine_in_the_middle_and_after_a_restart(room: Room) -> None:
     late.ready()
     assert await late.ended()
     with pytest.raises(Conflict, match="unquarantine"):
-        await room.listener.resume("a")
-    await room.listener.unquarantine("a")
+        await room.listener.workspaces.resume("a")
+    await room.listener.workspaces.unquarantine("a")
     again = await room.attached()
     assert (await again.request())["request_id"] == "later"
 
 
 async def test_quarantine_of_one_that_works_is_the_end_of_its_work_whatever_it_says(room: Room) -> None:
     agent, request = await begun(room)
-    await room.listener.quarantine("a", "odd")
+    await room.listener.workspaces.quarantine("a", "odd")
     agent.result(request, content="too late")
     assert await agent.ended()
     record = await room.ended()
@@ -212,7 +212,7 @@ async def test_quarantine_of_one_that_works_is_the_end_of_its_work_whatever_it_s
     assert await late.ended()
     assert not [frame for frame in late.seen if "ctl" in frame], "it is told nothing"
     assert await room.ended() == record
-    await room.listener.unquarantine("a")
+    await room.listener.workspaces.unquarantine("a")
     again = await room.attached(running=("r1",))
     assert again.verdicts == {"r1": "cancel"}
     again.result(request, content="too late")
@@ -233,13 +233,13 @@ async def test_a_guest_cannot_say_that_it_is_in_quarantine(room: Room) -> None:
 
 async def test_a_paused_workspace_is_not_taken_for_dead(room: Room) -> None:
     agent, request = await begun(room)
-    room.listener.pause("a")
+    room.listener.workspaces.pause("a")
     agent.answers_pings = False
     for _ in range(20):
         room.pass_time(15)
     assert room.listener.attached == 1
     await room.submit("r2")
-    room.listener.unpause("a")
+    room.listener.workspaces.unpause("a")
     assert (await agent.request())["request_id"] == "r2"
     agent.result(request)
     assert (await room.ended()).attempts == 1
@@ -259,11 +259,11 @@ async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path
             await room.submit(f"big{number}", content="x" * 1_000_000)
         await room.until(lambda: room.session.connection.queued_frames)
         room.pass_time(1)
-        room.listener.pause("a")
+        room.listener.workspaces.pause("a")
         for _ in range(20):
             room.pass_time(15)
             await asyncio.sleep(0)
-        room.listener.unpause("a")
+        room.listener.workspaces.unpause("a")
         room.pass_time(6.9)
         await asyncio.sleep(0)
         assert room.listener.attached == 1, "it has as much time left as it had"
@@ -337,10 +337,10 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
 async def test_a_fence_takes_the_tokens_away_in_the_same_transaction(room: Room, owner: Owner) -> None:
     revoked, owner.fails = owner.revoked, True
     with pytest.raises(Unavailable):
-        await room.listener.quarantine("a", "test")
-    assert (revoked, room.listener.channel("a").fence) == (["a"], None)
+        await room.listener.workspaces.quarantine("a", "test")
+    assert (revoked, room.listener.channels.get("a").fence) == (["a"], None)
     owner.fails = False
-    await room.listener.quarantine("a", "test")
-    assert (revoked, room.listener.channel("a").fence) == (["a", "a", "a"], "quarantined")
-    await room.listener.unquarantine("a")
+    await room.listener.workspaces.quarantine("a", "test")
+    assert (revoked, room.listener.channels.get("a").fence) == (["a", "a", "a"], "quarantined")
+    await room.listener.workspaces.unquarantine("a")
     assert len(revoked) == 3

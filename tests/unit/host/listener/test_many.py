@@ -52,7 +52,7 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
 async def test_memory_stays_flat_while_agents_come_and_go(room: Room) -> None:
     async def come_and_go(times: int) -> None:
         for _ in range(times):
-            agent = Agent(room.listener.address, "a", room.keys["a"])
+            agent = Agent(room.listener.workspaces.address, "a", room.keys["a"])
             async with agent:
                 await agent.attach()
                 agent.abort()

@@ -125,7 +125,7 @@ async def test_a_deleted_workspace_keeps_its_results_and_ends_their_callbacks(ro
     agent = await attached(room)
     report(agent, result_url="https://example.org/done")
     await acknowledged(agent)
-    await room.listener.delete_channel("a")
+    await room.listener.workspaces.delete_channel("a")
     (row,) = rows(room)
     assert row["delivery_state"] == "failed"
     assert "deleted" in row["delivery_error"]
