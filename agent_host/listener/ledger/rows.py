@@ -9,30 +9,13 @@ from sqlalchemy import RowMapping
 from agent_common.protocol.work import WorkRequest, WorkResult
 
 from .states import public_status
-from .work import LedgerRecord, OpenWork
-
-_LOADED_COLUMNS = (
-    "workspace",
-    "fingerprint",
-    "pinned",
-    "submitted_at",
-    "expires_at",
-    "status",
-    "attempts",
-    "deliveries",
-    "epoch",
-    "version",
-    "not_before",
-    "cancel_reason",
-    "error",
-    "updated_at",
-)
-"""Columns of an open row that are fields of OpenWork."""
+from .work import COLUMNS, LedgerRecord, OpenWork
 
 
 def work_from_row(row: RowMapping) -> OpenWork:
-    """Return the work of an open row."""
-    work = OpenWork(WorkRequest.model_validate_json(row["request"]), **{name: row[name] for name in _LOADED_COLUMNS})
+    """Return the work of an open row, which has no result."""
+    values = {name: row[name] for name in COLUMNS if name not in ("request_id", "request")}
+    work = OpenWork(WorkRequest.model_validate_json(row["request"]), **values)
     work.next_is_attempt = work.attempts == 0
     return work
 

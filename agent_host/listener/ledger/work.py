@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult
@@ -13,17 +14,10 @@ from ...errors import InvalidRequest
 from ..timers import Timer, Timers
 from .states import ACTIVE, ShownStatus, Status, check_transition, public_status
 
-CHANGING_COLUMNS = (
-    "status", "attempts", "deliveries", "epoch", "version", "not_before",
-    "cancel_reason", "error", "result", "updated_at", "finished_at",
-)  # fmt: skip
-"""Columns of the row that change while it is active."""
-COLUMNS = (
-    "request_id", "workspace", "fingerprint", "request", "pinned", "status", "attempts", "deliveries", "epoch",
-    "version", "not_before", "expires_at", "cancel_reason", "error", "result", "submitted_at", "updated_at",
-    "finished_at",
-)  # fmt: skip
-"""Columns of a new row, in the order of the table."""
+_COLUMN = {"column": True, "changes": False}
+"""Marks a field that is a column of the row."""
+_CHANGING = {"column": True, "changes": True}
+"""Marks a column that changes while the row is active."""
 Watcher = Callable[["OpenWork", "Progress | None"], None]
 """Called with None when the record changes, and with each progress report."""
 
@@ -32,27 +26,27 @@ Watcher = Callable[["OpenWork", "Progress | None"], None]
 class OpenWork:
     """A row of the ledger while the request is open."""
 
-    request: WorkRequest
-    workspace: str
-    fingerprint: str
-    pinned: bool
+    request: WorkRequest = field(metadata=_COLUMN)
+    workspace: str = field(metadata=_COLUMN)
+    fingerprint: str = field(metadata=_COLUMN)
+    pinned: bool = field(metadata=_COLUMN)
     """Whether the caller has named the version of the constraints."""
-    submitted_at: int
-    expires_at: int
+    submitted_at: int = field(metadata=_COLUMN)
+    expires_at: int = field(metadata=_COLUMN)
     """Epoch milliseconds, like `submitted_at`."""
-    status: Status = "queued"
-    attempts: int = 0
-    deliveries: int = 0
-    epoch: int = 0
-    version: int | None = None
+    status: Status = field(default="queued", metadata=_CHANGING)
+    attempts: int = field(default=0, metadata=_CHANGING)
+    deliveries: int = field(default=0, metadata=_CHANGING)
+    epoch: int = field(default=0, metadata=_CHANGING)
+    version: int | None = field(default=None, metadata=_CHANGING)
     """The constraints' version in the request as last sent, by which the guest knows it; None before it was sent."""
-    not_before: int | None = None
+    not_before: int | None = field(default=None, metadata=_CHANGING)
     """Epoch milliseconds."""
-    cancel_reason: str | None = None
-    error: str | None = None
-    result: WorkResult | None = None
-    updated_at: int = 0
-    finished_at: int | None = None
+    cancel_reason: str | None = field(default=None, metadata=_CHANGING)
+    error: str | None = field(default=None, metadata=_CHANGING)
+    result: WorkResult | None = field(default=None, metadata=_CHANGING)
+    updated_at: int = field(default=0, metadata=_CHANGING)
+    finished_at: int | None = field(default=None, metadata=_CHANGING)
 
     # Not in the row: a new process of the host determines these again.
     expires_monotonic: float | None = None
@@ -128,26 +122,37 @@ class OpenWork:
         """Return the request as it is sent now."""
         return self.request.model_copy(update={"constraints_version": version, "audit_ref": self.audit_ref()})
 
+    @property
+    def request_json(self) -> str:
+        return self.request.model_dump_json(exclude_none=True)
+
+    @property
+    def result_json(self) -> str | None:
+        return self.result.model_dump_json(exclude_none=True) if self.result is not None else None
+
     def changed_values(self) -> tuple[Any, ...]:
         """Return a value for each of CHANGING_COLUMNS."""
-        return (
-            self.status, self.attempts, self.deliveries, self.epoch, self.version, self.not_before,
-            self.cancel_reason, self.error, _json(self.result), self.updated_at, self.finished_at,
-        )  # fmt: skip
+        return _read_changing(self)
 
     def row(self) -> tuple[Any, ...]:
         """Return a value for each of COLUMNS."""
-        return (
-            self.id, self.workspace, self.fingerprint, _json(self.request), self.pinned, self.status, self.attempts,
-            self.deliveries, self.epoch, self.version, self.not_before, self.expires_at, self.cancel_reason,
-            self.error, _json(self.result), self.submitted_at, self.updated_at, self.finished_at,
-        )  # fmt: skip
+        return _read_row(self)
 
     def to_record(self) -> LedgerRecord:
         return LedgerRecord(
             self.id, self.workspace, public_status(self.status), self.attempts, self.result, self.error,
             self.submitted_at, self.finished_at,
         )  # fmt: skip
+
+
+COLUMNS = ("request_id", *(one.name for one in fields(OpenWork) if one.metadata.get("column")))
+"""Columns of a new row."""
+CHANGING_COLUMNS = tuple(one.name for one in fields(OpenWork) if one.metadata.get("changes"))
+"""Columns of the row that change while it is active."""
+_STORED_AS = {"request_id": "id", "request": "request_json", "result": "result_json"}
+"""The attributes behind the columns that have another name or form in the row."""
+_read_row = attrgetter(*(_STORED_AS.get(name, name) for name in COLUMNS))
+_read_changing = attrgetter(*(_STORED_AS.get(name, name) for name in CHANGING_COLUMNS))
 
 
 class LedgerRecord(NamedTuple):
@@ -167,10 +172,6 @@ class LedgerRecord(NamedTuple):
     @property
     def is_finished(self) -> bool:
         return self.status not in ("queued", "dispatched", "accepted")
-
-
-def _json(message: WorkRequest | WorkResult | None) -> str | None:
-    return message.model_dump_json(exclude_none=True) if message is not None else None
 
 
 def check_loose_request(request: WorkRequest) -> None:
