@@ -24,10 +24,10 @@ async def stream(request: Request, session: str, follow: Annotated[str, Query()]
     """Stream the running turn from its first chunk, then live; 204 if none is running. The stream ends when the turn
     waits for a person, unless `follow` is set."""
     at = get_services(request)
-    conversation = await at.loop.live_sessions.get(principal(request), session)
-    if conversation is None and is_session_id(session):
+    found = await at.loop.live_sessions.get(principal(request), session)
+    if found is None and is_session_id(session):
         raise unknown_session(session)
-    turn = at.loop.admission.queues.active_turn(conversation) if conversation else None
+    turn = at.loop.admission.queues.active_turn(found) if found else None
     if turn is None:
         return Response(status_code=204)
     return live_stream(turn, at.loop.admission, through_waits=follow in ("1", "true"))
@@ -37,8 +37,8 @@ async def stream(request: Request, session: str, follow: Annotated[str, Query()]
 async def abort(request: Request, session: str) -> Response:
     """Stop the session's turn in any state; its output so far is kept. It is no error if there is none."""
     at = get_services(request)
-    conversation = await _require_session(request, at, session)
-    turn = at.loop.admission.queues.active_turn(conversation)
+    found = await _require_session(request, at, session)
+    turn = at.loop.admission.queues.active_turn(found)
     if turn is None:
         return model_response(AbortReply(session_id=session, aborted=False), exclude_none=True)
     await at.loop.admission.stop(turn)
@@ -63,14 +63,14 @@ async def answer(request: Request, session: str) -> Response:
 async def cancel(request: Request, session: str, message_id: str) -> Response:
     """Take a message out of the queue. Once its turn has begun, abort the turn instead."""
     at = get_services(request)
-    conversation = await _require_session(request, at, session)
-    for turn in at.loop.admission.queues.queue(conversation):
+    found = await _require_session(request, at, session)
+    for turn in at.loop.admission.queues.queue(found):
         if message_id in (
             turn.request.message_name,
             turn.message_id,
         ) and await at.loop.admission.cancel_queued(turn):
             return model_response(CancelReply(session_id=session, message_id=message_id))
-    row = await at.loop.database.read(lambda connection: branches.find_turn(connection, conversation.id, message_id))
+    row = await at.loop.database.read(lambda connection: branches.find_turn(connection, found.id, message_id))
     if row is None:
         raise NotFound(f"there is no message {message_id}", code="unknown_message")
     if row.outcome is not None and row.outcome.get("finish_reason") == "abort" and row.state == "ended":

@@ -158,9 +158,9 @@ class SummarizerAgent:
         )
 
     def _turn(self, transcript: str) -> Turn:
-        model, manifest, conversation, ids = self._model, self._manifest, self._session, self._services.ids
+        model, manifest, session, ids = self._model, self._manifest, self._session, self._services.ids
         prompts = {manifest.name: AgentPrompt(manifest.prompt, digest(manifest.prompt), ())}
-        agent_session = LiveSession(conversation.id, conversation.principal, manifest.name, model, prompts)
+        agent_session = LiveSession(session.id, session.principal, manifest.name, model, prompts)
         message_id = ids.new("msg")
         parent_budget = self._parent.budget if self._parent is not None else None
         seconds = (
@@ -182,13 +182,13 @@ class SummarizerAgent:
                         ),
                     }
                 ],
-                session_name=conversation.id,
+                session_name=session.id,
                 message_name=message_id,
                 agent=manifest.name,
                 parent=self._parent,
                 temperature=self._temperature,
             ),
-            budget=UsageBudget(limits, caller_budget=parent_budget, recorded_separately=conversation.stored),
+            budget=UsageBudget(limits, caller_budget=parent_budget, recorded_separately=session.stored),
             model=model,
         )
 

@@ -54,22 +54,22 @@ class CompactionService:
     # -- during a turn
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
-        conversation, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
+        session, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
-            await self._save_facts(conversation, summary)
-            row, part_id = self._row(conversation, summary), self.services.ids.new("prt")
+            await self._save_facts(session, summary)
+            row, part_id = self._row(session, summary), self.services.ids.new("prt")
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
-            after = await self._read(conversation, own)
+            after = await self._read(session, own)
             after.begin_with(prompt)
             after.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
             after.add_reply(past_steps(recorder.current_parts()))
             return row.id, after
 
-        conversation.context_usage.switch_calibration(self.models.windows.calibrations.for_model(turn.model))
-        if conversation.compaction_history.model != turn.model:
-            conversation.compaction_history = CompactionHistory(turn.model)
-        return self._auto_compaction(turn, view, conversation.context_usage, conversation.compaction_history, keep)
+        session.context_usage.switch_calibration(self.models.windows.calibrations.for_model(turn.model))
+        if session.compaction_history.model != turn.model:
+            session.compaction_history = CompactionHistory(turn.model)
+        return self._auto_compaction(turn, view, session.context_usage, session.compaction_history, keep)
 
     def open_inline_budget(
         self, turn: Turn, view: View, rebuild_view: Callable[[Marker], View] | None

@@ -38,5 +38,5 @@ def record_rejection(
 
 
 def _correction(turn: Turn, text: str, source: Any, before: str) -> Correction:
-    conversation = turn.session
-    return Correction(text, source, conversation.principal, conversation.id, answer_to=before[:MAX_ANSWER_CHARACTERS])
+    session = turn.session
+    return Correction(text, source, session.principal, session.id, answer_to=before[:MAX_ANSWER_CHARACTERS])

@@ -147,10 +147,10 @@ class LiveSessions:
         """Create a session in memory. It is stored with its first message."""
         manifest = self.agents.get(agent) or self.agents.require_selectable(DEFAULT)
         prompts, model = {manifest.name: self.draft(manifest, principal)}, manifest.model or self._model
-        conversation = LiveSession(self._ids.new("ses"), principal, manifest.name, model, prompts, aliases)
-        conversation.empty, conversation.parent, conversation.is_subagent = True, parent, parent is not None
-        self._add(conversation)
-        return conversation
+        session = LiveSession(self._ids.new("ses"), principal, manifest.name, model, prompts, aliases)
+        session.empty, session.parent, session.is_subagent = True, parent, parent is not None
+        self._add(session)
+        return session
 
     def add_agent(self, session: LiveSession, agent: str) -> Manifest:
         """Return the manifest of an agent that is to answer in a session, making its prompt on the first occasion.
@@ -207,10 +207,10 @@ class LiveSessions:
         )
         if row is None or row.principal != principal:
             return None
-        conversation = self._known.get(row.id) or self._restore(await self._with_own_prompt(row))
-        if name != row.id and not conversation.archived:
-            self._map_name(conversation, name)
-        return conversation
+        session = self._known.get(row.id) or self._restore(await self._with_own_prompt(row))
+        if name != row.id and not session.archived:
+            self._map_name(session, name)
+        return session
 
     async def _with_own_prompt(self, row: SessionRow) -> SessionRow:
         """Return the session; an imported one gets this agent's prompt, for good, in place of that of its export."""
@@ -231,13 +231,13 @@ class LiveSessions:
     def _restore(self, row: SessionRow) -> LiveSession:
         own = AgentPrompt(row.prompt, row.digest, row.tools, row.packages)
         prompts = {**row.agent_prompts, row.agent: own}
-        conversation = LiveSession(row.id, row.principal, row.agent, row.model, prompts)
-        conversation.stored, conversation.archived, conversation.rules = True, row.archived, row.rules
-        conversation.is_subagent = row.is_subagent
-        conversation.outside_text.seen = row.has_outside_text
-        conversation.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
-        self._add(conversation)
-        return conversation
+        session = LiveSession(row.id, row.principal, row.agent, row.model, prompts)
+        session.stored, session.archived, session.rules = True, row.archived, row.rules
+        session.is_subagent = row.is_subagent
+        session.outside_text.seen = row.has_outside_text
+        session.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it
+        self._add(session)
+        return session
 
     def _add(self, session: LiveSession) -> None:
         self._known[session.id] = session

@@ -13,7 +13,7 @@ from ...sessions import Marker, MessageParts, past_steps
 from ..core.turn_state import Turn
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
-from ..turn.deps import NoSteering, TurnDeps
+from ..turn.deps import TurnDeps
 from ..turn.turn import run_turn
 from ..turn.turn_tools import TurnTools
 
@@ -63,20 +63,20 @@ def _build_deps(
     context: ToolContext,
     parts: MessageParts | None,
 ) -> TurnDeps:
-    conversation, own = turn.session, turn.session.own_prompt
+    session, own = turn.session, turn.session.own_prompt
     notes = (sent_note(services.clock.now_ms()), *(turn.notes or ()))
 
     def seen(marker: Marker | None = None) -> View:
-        view = View(own.prompt, conversation.agent, marker)
+        view = View(own.prompt, session.agent, marker)
         view.add_user(turn.request.parts, notes=notes, message_id=turn.message_id)
         view.add_reply(past_steps(_folded_parts(parts)) if parts is not None else ())
         return view
 
     view = seen()
-    current_authority = partial(services.authority_resolver.resolve, turn)
+    authority = partial(services.authority_resolver.resolve, turn)
     return TurnDeps(
-        model=services.model,
-        tools=TurnTools(services.tool_catalog.snapshot(own.tools, current_authority()), own.tools, current_authority),
+        services=services,
+        tools=TurnTools(services.tool_catalog.snapshot(own.tools, authority()), own.tools, authority),
         view=view,
         tool_context=replace(
             context,
@@ -86,17 +86,5 @@ def _build_deps(
             approved=False,
             packages=own.packages,
         ),
-        current_authority=current_authority,
-        parallel_tools=services.parallel_tools,
-        prepare_scratch=lambda: None,
-        save_durably=_nothing_to_save,
-        save=_nothing_to_save,
-        steering=NoSteering(),
-        learnings=services.learnings,
-        price_check=services.price_check,
         context_budget=context_budgets.open_inline_budget(turn, view, seen if parts is not None else None),
     )
-
-
-async def _nothing_to_save() -> None:
-    """Do nothing: the enclosing call is already recorded."""

@@ -60,19 +60,19 @@ class TurnRunner:
         """Run the turn from its present state to its recorded end, or until it has to wait for a person."""
         services, started = self.services, self._begin(turn)
         try:
-            progress = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
+            resume_state = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
         except Exception:
             log.exception("a turn cannot be resumed", message_id=turn.message_id)
             await self.finalizer.finalize_unreadable(turn)
             return
         row = MessageRow(turn.request.reply_id, turn.session.id, "assistant", {}, started, started)
-        recorder = Recorder(services.database, services.ids, services.clock, row, progress.parts)
+        recorder = Recorder(services.database, services.ids, services.clock, row, resume_state.parts)
         recorder.message.metadata.update(turn.reply_metadata())
         deadline = asyncio.get_running_loop().call_later(
             turn.seconds_left(services.clock.monotonic()), turn.stop, "deadline"
         )
         try:
-            await self._drive(turn, recorder, await self._build_deps(turn, queue, recorder, progress))
+            await self._drive(turn, recorder, await self._build_deps(turn, queue, recorder, resume_state))
         except BrokenRecord as error:
             await self._fail(turn, recorder, TurnOutcome("failed", "error", "broken_record", str(error)))
         except StoreError as error:
@@ -146,16 +146,16 @@ class TurnRunner:
             turn.budget.add_helper_usage(helpers)
         if reply is None:
             return ResumeState()
-        progress = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
-        if progress.usage is not None and not turn.budget.steps:
-            turn.budget.restore(progress.usage)
+        resume_state = ResumeState.from_reply(reply, MessageParts.from_reply(self.services.ids.new, ids, reply))
+        if resume_state.usage is not None and not turn.budget.steps:
+            turn.budget.restore(resume_state.usage)
         turn.fallbacks = reply.metadata.get(FALLBACKS, [])
-        turn.budget.steps = progress.completed_model_calls
-        turn.budget.calls = progress.finished_tool_calls
-        turn.budget.egress.sent_bytes = progress.egress_bytes
+        turn.budget.steps = resume_state.completed_model_calls
+        turn.budget.calls = resume_state.finished_tool_calls
+        turn.budget.egress.sent_bytes = resume_state.egress_bytes
         if fresh:
-            turn.budget.add_helper_usage(progress.model_usage)
-        return progress
+            turn.budget.add_helper_usage(resume_state.model_usage)
+        return resume_state
 
     async def _read_with_retries(self, unit: Unit[T]) -> T:
         """Read with retries, so that a failing disk does not end a turn that has progressed this far."""
@@ -172,71 +172,66 @@ class TurnRunner:
     async def _build_deps(
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
-        services, conversation = self.services, turn.session
-        brief = conversation.prompts[turn.request.agent]  # it was made when the turn was admitted
-        if conversation.view is None:
-            conversation.view = await self._read_view(turn)
-            conversation.context_usage.reset()
-        conversation.view.begin_with(brief.prompt)
-        detect_correction(turn, conversation.view, services.learnings)
-        await compose_notes(turn, conversation.view, services.database, services.clock, self.note_providers)
-        conversation.view.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
+        services, session = self.services, turn.session
+        agent_prompt = session.prompts[turn.request.agent]  # it was made when the turn was admitted
+        if session.view is None:
+            session.view = await self._read_view(turn)
+            session.context_usage.reset()
+        session.view.begin_with(agent_prompt.prompt)
+        detect_correction(turn, session.view, services.learnings)
+        await compose_notes(turn, session.view, services.database, services.clock, self.note_providers)
+        session.view.add_user(turn.request.parts, turn.request.agent, turn.all_notes, turn.message_id)
         for step in resume_state.past_steps:
-            conversation.view.add_step(step)
+            session.view.add_step(step)
         context = ToolContext(
-            session_id=conversation.id,
+            session_id=session.id,
             call_id="",
             workspace=services.home.workspace,
-            scratch=services.home.scratch(conversation.id),
+            scratch=services.home.scratch(session.id),
             message_id=turn.message_id,
             task_id=turn.request.task_id or "",
-            principal=conversation.principal,
+            principal=session.principal,
             agent=turn.request.agent,
             interactive=turn.request.interactive,
-            packages=brief.packages,
+            packages=agent_prompt.packages,
             skills=services.skills_folder,
-            outside_text=conversation.outside_text,
+            outside_text=session.outside_text,
             egress=turn.budget.egress,
             spawner=self.spawner,
             model_meter=TurnMeter(turn.budget, services.price_check),
         )
-        current_authority = partial(services.authority_resolver.resolve, turn)
-        tools = await open_turn_tools(turn, services.tool_catalog, current_authority, services.database)
+        authority = partial(services.authority_resolver.resolve, turn)
+        tools = await open_turn_tools(turn, services.tool_catalog, authority, services.database)
         return TurnDeps(
-            model=services.model,
+            services=services,
             tools=tools,
-            view=conversation.view,
+            view=session.view,
             tool_context=context,
-            current_authority=current_authority,
-            parallel_tools=services.parallel_tools,
-            prepare_scratch=partial(services.home.make_scratch, conversation.id),
-            save_durably=recorder.save,
-            save=partial(recorder.save, durable=False),
+            prepare_scratch=partial(services.home.make_scratch, session.id),
+            recorder=recorder,
             steering=SteeringInbox(queue, turn, recorder, services.learnings),
             resume_state=resume_state,
-            learnings=services.learnings,
-            context_budget=self.context_budgets.open_budget(turn, conversation.view, recorder, brief.prompt),
+            context_budget=self.context_budgets.open_budget(turn, session.view, recorder, agent_prompt.prompt),
             side_effect_gate=services.side_effect_gate,
             session_has_tool_call=lambda call: services.database.read(
-                lambda connection: history.has_call(connection, conversation.id, call)
+                lambda connection: history.has_call(connection, session.id, call)
             ),
-            price_check=services.price_check,
             approval_codes=ApprovalCodes(
-                lambda: services.database.read(lambda connection: history.approval_codes(connection, conversation.id))
+                lambda: services.database.read(lambda connection: history.approval_codes(connection, session.id))
             ),
         )
 
     async def _read_view(self, turn: Turn) -> View:
         """Read the view from disk, without this turn's own message and reply."""
-        conversation = turn.session
-        if conversation.empty:
-            conversation.empty = False
-            return View(conversation.own_prompt.prompt, conversation.agent)
+        session = turn.session
+        if session.empty:
+            session.empty = False
+            return View(session.own_prompt.prompt, session.agent)
 
-        prompt = conversation.own_prompt.prompt
+        prompt = session.own_prompt.prompt
         own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=turn.has_run_before)
         return await self._read_with_retries(
-            lambda connection: read_view(connection, conversation.id, prompt, conversation.agent, own)
+            lambda connection: read_view(connection, session.id, prompt, session.agent, own)
         )
 
     # -- the end

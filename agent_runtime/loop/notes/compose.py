@@ -67,15 +67,15 @@ async def _collect_notes(turn: Turn, view: View, providers: Sequence[NoteProvide
     collected: list[Note] = []
     if not providers:
         return collected
-    conversation = turn.session
+    session = turn.session
     context = NoteContext(
-        session_id=conversation.id,
-        principal=conversation.principal,
+        session_id=session.id,
+        principal=session.principal,
         agent=turn.request.agent,
         model=turn.model,
         message_text=user_text(turn.request.parts),
         is_first_message=view.empty,
-        context_tokens=conversation.context_tokens,
+        context_tokens=session.context_tokens,
     )
     try:
         async with asyncio.timeout(PROVIDERS_SECONDS):

@@ -21,11 +21,11 @@ def log_turn(turn: Turn, daily_log: DailyLog) -> None:
     """Log a turn of a person or a task. Subagents are not logged: their work shows in their caller's answer."""
     if turn.request.parent is not None or turn.end.outcome is None:
         return
-    conversation, outcome = turn.session, turn.end.outcome
+    session, outcome = turn.session, turn.end.outcome
     how = outcome.error_code or outcome.limit
     entry = DailyLogEntry(
-        principal=conversation.principal,
-        who=turn.request.task_id or next(iter(conversation.aliases), conversation.id),
+        principal=session.principal,
+        who=turn.request.task_id or next(iter(session.aliases), session.id),
         status=outcome.status if how in (None, outcome.status) else f"{outcome.status} ({how})",
         asked=text_of(turn.request.parts)[:MAX_TEXT_CHARACTERS],
         answered=text_of(turn.end.reply_parts)[:MAX_TEXT_CHARACTERS],

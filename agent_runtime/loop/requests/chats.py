@@ -88,11 +88,11 @@ class ChatService:
     async def send(self, incoming: IncomingMessage) -> Turn | CompletedTurn:
         """Admit the message. A known one returns the turn that it started. Raises Conflict, NotFound, Busy."""
         agent = incoming.agent or DEFAULT
-        conversation = await self._services.live_sessions.find_or_create(incoming.principal, incoming.session, agent)
+        session = await self._services.live_sessions.find_or_create(incoming.principal, incoming.session, agent)
         try:
-            return await self._send(incoming, conversation)
+            return await self._send(incoming, session)
         finally:
-            self._services.live_sessions.discard_unstored(conversation)
+            self._services.live_sessions.discard_unstored(session)
 
     async def _send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         if incoming.regenerate:

@@ -50,30 +50,30 @@ class HumanAnswers:
     def __init__(self, services: LoopServices) -> None:
         self._services = services
 
-    async def submit(self, principal: str, session: str, answer: HumanAnswer) -> Turn:
+    async def submit(self, principal: str, session_name: str, answer: HumanAnswer) -> Turn:
         """Record the answer and return its turn.
 
         Raises NotFound for an unknown session, Conflict `not_waiting` if no request with that id is open and
         `wrong_sender` if another member of a group was asked, and InvalidRequest if the answer does not fit the
         request. Nothing has changed then.
         """
-        conversation = await self._services.live_sessions.get(principal, session)
-        if conversation is None:
-            raise unknown_session(session)
-        turn, wait = await self._find(conversation, answer.id)
-        await self._submit(conversation, turn, wait, answer)
+        session = await self._services.live_sessions.get(principal, session_name)
+        if session is None:
+            raise unknown_session(session_name)
+        turn, wait = await self._find(session, answer.id)
+        await self._submit(session, turn, wait, answer)
         return turn
 
     async def submit_all(
-        self, principal: str, session: str | None, answers: Sequence[HumanAnswer], reply_id: str
+        self, principal: str, session_name: str | None, answers: Sequence[HumanAnswer], reply_id: str
     ) -> Turn | None:
         """Record those of the answers that match open requests of the session's turn, and return the turn.
 
         Returns None if none matches, unless the turn has all its answers already and continues the reply `reply_id`.
         """
-        conversation = await self._services.live_sessions.get(principal, session)
-        turn = self._services.admission.queues.head_turn(conversation) if conversation else None
-        if conversation is None or turn is None:
+        session = await self._services.live_sessions.get(principal, session_name)
+        turn = self._services.admission.queues.head_turn(session) if session else None
+        if session is None or turn is None:
             return None
         by_id = {answer.id: answer for answer in answers}
         if turn.state == "finalizing" or turn.human_wait.answerable_ids & by_id.keys():
@@ -83,7 +83,7 @@ class HumanAnswers:
             _require_asked(turn, answer)
             _part_changes(wait, answer)  # raises unless all of them fit
         for wait, answer in met:
-            await self._submit(conversation, turn, wait, answer)
+            await self._submit(session, turn, wait, answer)
         return (
             turn
             if met or (turn.has_run_before and turn.request.reply_id == reply_id and not turn.human_wait.requests)

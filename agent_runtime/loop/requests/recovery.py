@@ -129,15 +129,15 @@ class Recovery:
         return True
 
     async def _restore(self, row: TurnRow) -> Turn | None:
-        session = await self.services.database.read(lambda connection: history.session(connection, row.session_id))
+        stored = await self.services.database.read(lambda connection: history.session(connection, row.session_id))
         message = await self.services.database.read(lambda connection: history.message(connection, row.message_id))
-        if session is None or message is None:
+        if stored is None or message is None:
             return None
         try:
-            conversation = await self.services.live_sessions.find_or_create(session.principal, session.id)
+            session = await self.services.live_sessions.find_or_create(stored.principal, stored.id)
         except NotFound:
             return None
-        agent = message.metadata.get("agent", conversation.agent)
+        agent = message.metadata.get("agent", session.agent)
         manifest = self.services.live_sessions.agents.get(agent)
         chosen = message.metadata.get("model", {})
         try:
@@ -148,12 +148,12 @@ class Recovery:
         on_start, on_end = self._record_hooks(task)
         turn = Turn(
             TurnRequest(
-                session=conversation,
+                session=session,
                 message_id=row.message_id,
                 reply_id=row.reply_id,
                 parts=message.parts,
                 model_chosen_by=chosen.get("chosen_by", "agent"),
-                session_name=message.metadata.get("session_name", conversation.id),
+                session_name=message.metadata.get("session_name", session.id),
                 message_name=row.client_id or row.message_id,
                 agent=agent,
                 temperature=manifest.temperature if manifest is not None else None,
@@ -167,7 +167,7 @@ class Recovery:
                 on_end=on_end,
             ),
             budget=self._budget(agent, task, work),
-            model=chosen.get("model_id", conversation.model),
+            model=chosen.get("model_id", session.model),
             sent_ms=message.sent_at,
             notes=notes_of(message.metadata) or None,
         )

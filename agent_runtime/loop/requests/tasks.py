@@ -205,19 +205,19 @@ class TaskService:
 
     def _turn(self, assignment: TaskAssignment, principal: str, external_work: ExternalWork | None) -> Turn:
         agent = self._services.live_sessions.agents.require_selectable(assignment.agent or DEFAULT)
-        conversation = self._services.live_sessions.create(principal, agent=agent.name)
+        session = self._services.live_sessions.create(principal, agent=agent.name)
         message_id = self._services.ids.new("msg")
         limits = self._limits(assignment).at_most(agent.max_steps)
         on_start, on_end = self.record_hooks(principal, assignment.task_id)
         return Turn(
             TurnRequest(
-                session=conversation,
+                session=session,
                 message_id=message_id,
                 reply_id=self._services.ids.new("msg"),
                 parts=[{"type": "text", "text": task_message(assignment)}],
                 agent=agent.name,
                 temperature=agent.temperature,
-                session_name=conversation.id,
+                session_name=session.id,
                 message_name=message_id,
                 task_id=assignment.task_id,
                 external_work=external_work,
@@ -226,16 +226,16 @@ class TaskService:
                 on_end=on_end,
             ),
             budget=UsageBudget(external_work.narrow_limits(limits) if external_work is not None else limits),
-            model=conversation.model,
+            model=session.model,
         )
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
-        conversation, queued, task_id = turn.session, turn.admission.queued, assignment.task_id
+        session, queued, task_id = turn.session, turn.admission.queued, assignment.task_id
         record = TaskRecord(
             task_id=task_id,
             status="queued" if queued else "running",
-            session_id=conversation.id,
+            session_id=session.id,
             created_at=now,
             started_at=None if queued else now,
             attempts=0 if queued else 1,
@@ -244,15 +244,15 @@ class TaskService:
         source = turn.request.external_work.source if turn.request.external_work is not None else "api"
         trigger = {"source": source, "fired_at": now, "delivery_id": task_id}
         row = NewTurn(
-            turn.message_id, conversation.id, turn.request.reply_id, parts, assignment.fingerprint(), queued,
+            turn.message_id, session.id, turn.request.reply_id, parts, assignment.fingerprint(), queued,
             task_id=task_id, metadata={"trigger": trigger, "agent": turn.request.agent},
         )  # fmt: skip
-        values = (conversation.principal, task_id, row.fingerprint, _assignment_json(assignment), turn.message_id)
+        values = (session.principal, task_id, row.fingerprint, _assignment_json(assignment), turn.message_id)
 
         def unit(connection: sqlite3.Connection) -> None:
-            if _row(connection, conversation.principal, task_id) is not None:
+            if _row(connection, session.principal, task_id) is not None:
                 raise _DuplicateTask
-            rows.insert_session(connection, conversation.new_row(str(self._services.home.workspace)), now)
+            rows.insert_session(connection, session.new_row(str(self._services.home.workspace)), now)
             rows.insert_turn(connection, row, now)
             connection.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, NULL)", (*values, record.model_dump_json()))
             if turn.request.external_work is not None:

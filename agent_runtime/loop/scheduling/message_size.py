@@ -27,16 +27,17 @@ class MessageSizeCheck:
         """Raise TooLarge for a message that would not fit even into an empty conversation. If the window is unknown, or
         prompt and tools alone do not fit, the message passes and the provider decides."""
         window = self.windows.window(turn.model)
-        limit, brief = window.limit, turn.session.prompts.get(turn.request.agent)
+        limit, agent_prompt = window.limit, turn.session.prompts.get(turn.request.agent)
         if (
-            brief is None
+            agent_prompt is None
             or not window.known
             or sum(len(str(part)) for part in turn.request.parts) * SKIP_FACTOR <= limit
         ):
             return
-        view = View(brief.prompt, turn.request.agent)
+        view = View(agent_prompt.prompt, turn.request.agent)
         view.add_user(turn.request.parts, turn.request.agent, (), turn.message_id)
-        tools = serialize_tools(self.tool_catalog.snapshot(brief.tools, self.authority_resolver.resolve(turn)).specs)
+        authority = self.authority_resolver.resolve(turn)
+        tools = serialize_tools(self.tool_catalog.snapshot(agent_prompt.tools, authority).specs)
         sizes = await too_long(self.windows.calibrations.for_model(turn.model), view.messages, tools, limit)
         if sizes is None:
             return

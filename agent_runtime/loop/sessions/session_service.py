@@ -101,20 +101,19 @@ class SessionService:
     async def messages(self, principal: str, name: str, query: MessagesQuery) -> MessageList:
         """Return a page of messages. An unfinished reply is left out unless the query wants it, because a client that
         follows its stream would have it twice. Raises InvalidRequest for an unknown `after` or `before`."""
-        conversation = await self._find(principal, name)
-        session = conversation.id
-        turn = self._services.admission.queues.active_turn(conversation)
+        session = await self._find(principal, name)
+        turn = self._services.admission.queues.active_turn(session)
         unfinished = turn.request.reply_id if turn and turn.state != "waiting" and not query.running else None
 
         def unit(connection: sqlite3.Connection) -> list[Message]:
             at = {
                 field: listing.END
                 if (field, text) == ("before", "end")
-                else serializers.message_cursor(connection, session, text, field)
+                else serializers.message_cursor(connection, session.id, text, field)
                 for field, text in (("after", query.after), ("before", query.before))
                 if text is not None
             }
-            return listing.messages(connection, session, limit=query.limit + 1, hidden=query.hidden, **at)
+            return listing.messages(connection, session.id, limit=query.limit + 1, hidden=query.hidden, **at)
 
         found = await self._services.database.read(unit)
         backwards = query.before is not None
@@ -129,135 +128,135 @@ class SessionService:
 
     async def prompt_view(self, principal: str, name: str) -> PromptView:
         """Return the request of the next model call, apart from the new message."""
-        conversation = await self._find(principal, name)
-        manifest = self._services.authority_resolver.agents.get(conversation.agent)
+        session = await self._find(principal, name)
+        manifest = self._services.authority_resolver.agents.get(session.agent)
         authority = self._services.authority_resolver.resolve_standalone(manifest) if manifest is not None else None
-        own = conversation.own_prompt
+        own = session.own_prompt
         toolset = self._services.tool_catalog.snapshot(own.tools, authority) if authority is not None else None
-        view = conversation.view or await self._services.database.read(
-            lambda connection: read_view(connection, conversation.id, own.prompt, conversation.agent)
+        view = session.view or await self._services.database.read(
+            lambda connection: read_view(connection, session.id, own.prompt, session.agent)
         )
         return PromptView(
             digest=own.digest,
             prompt=own.prompt,
-            model=conversation.model,
+            model=session.model,
             tools=[tool_definition(spec) for spec in toolset.specs] if toolset is not None else [],
             messages=list(view.messages[1:]),
-            context_tokens=conversation.context_tokens or None,
+            context_tokens=session.context_tokens or None,
         )
 
     # -- changing
 
     async def patch(self, principal: str, name: str, change: SessionPatch) -> SessionDetail:
         """Apply the changes that the patch names, also while a turn runs. Raises InvalidRequest."""
-        conversation = await self._find(principal, name)
+        session = await self._find(principal, name)
         asked = change.model_fields_set
 
         def unit(connection: sqlite3.Connection, now: int) -> None:
             changes = {"title": change.title} if "title" in asked else {}
-            branches.update_metadata(connection, conversation.id, changes, change.metadata, now)
+            branches.update_metadata(connection, session.id, changes, change.metadata, now)
             if "model" in asked:
-                rows.set_model(connection, conversation.id, change.model, now)
+                rows.set_model(connection, session.id, change.model, now)
             if "archived" in asked and not change.archived:
-                branches.unarchive(connection, conversation.id, now)
+                branches.unarchive(connection, session.id, now)
 
-        await self._write(conversation, unit)
+        await self._write(session, unit)
         if "model" in asked:
-            conversation.model = change.model
+            session.model = change.model
         if "archived" in asked and not change.archived:
-            conversation.archived = False
+            session.archived = False
         if "archived" in asked and change.archived:
-            await archive_session(self._services, conversation)
-        return await self._detail(conversation, name)
+            await archive_session(self._services, session)
+        return await self._detail(session, name)
 
     async def permissions(self, principal: str, name: str) -> Permissions:
         """Return the rules of a session, of its agent and of the project."""
-        conversation = await self._find(principal, name)
-        manifest = self._services.authority_resolver.agents.get(conversation.agent)
+        session = await self._find(principal, name)
+        manifest = self._services.authority_resolver.agents.get(session.agent)
         return Permissions(
             session_id=name,
-            agent=conversation.agent,
-            rules=list(conversation.rules),
+            agent=session.agent,
+            rules=list(session.rules),
             project=list(self._services.authority_resolver.project.rules),
             manifest=list((manifest.layer.rules if manifest else None) or ()),
         )
 
     async def set_permissions(self, principal: str, name: str, update: PermissionsUpdate) -> Permissions:
         """Replace the session's rules. They apply from the next call on, also in a running turn."""
-        conversation = await self._find(principal, name)
-        now = conversation.next_timestamp(self._services.clock.now_ms())
+        session = await self._find(principal, name)
+        now = session.next_timestamp(self._services.clock.now_ms())
         rules = tuple(rule.to_rule(now) for rule in update.rules)
-        before, conversation.rules = conversation.rules, rules
+        before, session.rules = session.rules, rules
 
         def unit(connection: sqlite3.Connection, now: int) -> None:
-            if not rows.set_permissions(connection, conversation.id, rules, now):
+            if not rows.set_permissions(connection, session.id, rules, now):
                 raise unknown_session(name)  # its first message is not stored yet
 
         try:
-            await self._write(conversation, unit)
+            await self._write(session, unit)
         except Exception:  # cancelling the caller does not undo the write
-            if conversation.rules is rules:  # unchanged since then
-                conversation.rules = before
+            if session.rules is rules:  # unchanged since then
+                session.rules = before
             raise
         return await self.permissions(principal, name)
 
     async def archive(self, principal: str, name: str) -> SessionDetail:
         """Stop all turns of a session and archive it. An archived session stays as it is."""
-        conversation = await self._find(principal, name)
-        await archive_session(self._services, conversation)
-        return await self._detail(conversation, name)
+        session = await self._find(principal, name)
+        await archive_session(self._services, session)
+        return await self._detail(session, name)
 
     async def fork(self, principal: str, name: str, asked: ForkRequest) -> SessionDetail:
         """Create a session as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`."""
-        conversation = await self._find(principal, name)
-        branch = Branch(conversation.id, asked.message_id, asked.title, asked.metadata, asked.ephemeral)
-        with self._services.admission.hold(conversation):
+        session = await self._find(principal, name)
+        branch = Branch(session.id, asked.message_id, asked.title, asked.metadata, asked.ephemeral)
+        with self._services.admission.hold(session):
             child = await self._write(
-                conversation, lambda connection, now: branches.fork(connection, branch, self._services.ids.new, now)
+                session, lambda connection, now: branches.fork(connection, branch, self._services.ids.new, now)
             )
         return await self.get(principal, child)
 
     async def rewind(self, principal: str, name: str, message_id: str) -> RewindReply:
         """Hide a user message and all later ones. Raises Conflict, NotFound `unknown_message`, InvalidRequest."""
-        conversation = await self._find(principal, name)
-        with self._services.admission.hold(conversation):
+        session = await self._find(principal, name)
+        with self._services.admission.hold(session):
             done = await self._write(
-                conversation,
-                lambda connection, now: branches.rewind(connection, conversation.id, message_id, now),
+                session,
+                lambda connection, now: branches.rewind(connection, session.id, message_id, now),
             )
-            _discard_view(conversation)
+            _discard_view(session)
         message = done.message
         shown = UIMessage(id=message.id, role="user", metadata=message.metadata, parts=message.parts)
         return RewindReply(session_id=name, hidden=done.hidden, message=shown, snapshot_id=done.snapshot_id)
 
     async def unrewind(self, principal: str, name: str) -> UnrewindReply:
         """Undo the latest rewind. Raises Conflict `session_busy`, `nothing_to_unrewind`."""
-        conversation = await self._find(principal, name)
-        with self._services.admission.hold(conversation):
+        session = await self._find(principal, name)
+        with self._services.admission.hold(session):
             restored = await self._write(
-                conversation, lambda connection, now: branches.unrewind(connection, conversation.id, now)
+                session, lambda connection, now: branches.unrewind(connection, session.id, now)
             )
-            _discard_view(conversation)
+            _discard_view(session)
         return UnrewindReply(session_id=name, restored=restored)
 
     async def compact(self, principal: str, name: str) -> CompactReply:
         """Replace the whole conversation by a summary. Raises Conflict `session_busy`, `nothing_to_compact`,
         ModelError."""
-        conversation = await self._find(principal, name)
-        with self._services.admission.hold(conversation):
-            return await self._compaction.compact_on_request(conversation, name)
+        session = await self._find(principal, name)
+        with self._services.admission.hold(session):
+            return await self._compaction.compact_on_request(session, name)
 
     # -- export and import
 
     async def export(self, principal: str, name: str, *, whole: bool) -> BinaryIO:
         """Write the session as it is now to an anonymous file. The caller closes it."""
-        conversation = await self._find(principal, name)
+        session = await self._find(principal, name)
 
         def unit(connection: sqlite3.Connection) -> BinaryIO:
             file = tempfile.SpooledTemporaryFile(MAX_EXPORT_IN_MEMORY, dir=str(self._services.home.data_dir))  # noqa: SIM115
             try:
                 out = cast(BinaryIO, file)
-                transfer.export(connection, conversation.id, out, self._redactor, whole=whole)
+                transfer.export(connection, session.id, out, self._redactor, whole=whole)
                 file.seek(0)
             except BaseException as error:
                 file.close()

@@ -79,9 +79,9 @@ class Subagents:
 
     async def _admit(self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext) -> Turn:
         parent = (caller.session.id, self._recorded_turn(caller).message_id)
-        conversation = self._services.live_sessions.create(caller.session.principal, agent=manifest.name, parent=parent)
-        conversation.outside_text = caller.session.outside_text
-        turn = self._turn(request, manifest, caller, conversation)
+        session = self._services.live_sessions.create(caller.session.principal, agent=manifest.name, parent=parent)
+        session.outside_text = caller.session.outside_text
+        turn = self._turn(request, manifest, caller, session)
         turn.budget.egress.parent = context.egress
         turn.budget.recorded_separately = True
         await self._require_fit(turn)
@@ -91,7 +91,7 @@ class Subagents:
             turn.stop("caller")  # it may be admitted all the same, and then ends at once
             raise
         finally:
-            self._services.live_sessions.discard_unstored(conversation)
+            self._services.live_sessions.discard_unstored(session)
         return turn
 
     async def _wait_for_result(self, turn: Turn) -> Any:
@@ -165,15 +165,15 @@ class Subagents:
     async def _run_inline(
         self, request: SubagentRequest, manifest: Manifest, caller: Turn, context: ToolContext
     ) -> Output:
-        brief = self._services.live_sessions.draft(manifest, caller.session.principal)
-        conversation = LiveSession(
+        agent_prompt = self._services.live_sessions.draft(manifest, caller.session.principal)
+        session = LiveSession(
             id=caller.session.id,
             principal=caller.session.principal,
             agent=manifest.name,
             model=manifest.model or caller.model,
-            prompts={manifest.name: brief},
+            prompts={manifest.name: agent_prompt},
         )
-        turn = self._turn(request, manifest, caller, conversation)
+        turn = self._turn(request, manifest, caller, session)
         turn.notes = caller_notes(turn)
         await self._require_fit(turn)
         turn.budget.egress.parent = context.egress

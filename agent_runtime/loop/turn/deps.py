@@ -6,10 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent_common.protocol.authority import Authority
-
 from ...context import View
-from ...learnings import NoLearnings
 from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
 from ..core.turn_state import Turn
 from ..limits.session_cost import PriceCheck
@@ -19,39 +16,36 @@ from .resume_state import ResumeState
 from .turn_tools import TurnTools
 
 
-async def _no_call(_: str) -> bool:
-    return False
+class TurnServices(Protocol):
+    """What all turns share. `LoopServices` has it."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def parallel_tools(self) -> int: ...
+
+    @property
+    def learnings(self) -> Learnings: ...
+
+    @property
+    def price_check(self) -> PriceCheck | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDeps:
-    """What one run of a turn needs. Built by `TurnRunner` and `run_inline`."""
+class ReplyRecorder(Protocol):
+    """Saves the chunks that a turn has yielded."""
 
-    model: Model
-    tools: TurnTools
-    view: View
-    tool_context: ToolContext
-    """The context of every tool call, before the call's own id and authority are filled in."""
-    current_authority: Callable[[], Authority]
-    """Returns the authority that holds now."""
-    parallel_tools: int
-    prepare_scratch: Callable[[], object]
-    """Creates the scratch folder. Called before tools run, so that a turn without tools does not pay for it."""
-    save_durably: Callable[[], Awaitable[None]]
-    """Returns once every chunk yielded so far would survive a power cut."""
-    save: Callable[[], Awaitable[None]]
-    """Returns once every chunk yielded so far would survive a crash of this process."""
-    steering: Steering
-    resume_state: ResumeState = field(default_factory=ResumeState)
-    """What earlier runs of this turn have recorded."""
-    learnings: Learnings = field(default_factory=NoLearnings)
-    context_budget: ContextBudget = field(default_factory=NoCompaction)
-    side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
-    session_has_tool_call: Callable[[str], Awaitable[bool]] = _no_call
-    """Returns whether an earlier reply of the session has a tool call with that id."""
-    approval_codes: ApprovalCodes = field(default_factory=ApprovalCodes)
-    price_check: PriceCheck | None = None
-    """None: no model needs a known price."""
+    async def save(self, *, durable: bool = True) -> None:
+        """Return once every chunk yielded so far would survive a power cut, or without `durable` a crash of this
+        process."""
+        ...
+
+
+class NoRecorder:
+    """Implements ReplyRecorder for a turn without rows of its own."""
+
+    async def save(self, *, durable: bool = True) -> None:
+        return
 
 
 class Steering(Protocol):
@@ -74,3 +68,33 @@ class NoSteering:
 
     async def record_joined(self, messages: Sequence[Turn]) -> None:
         return
+
+
+def _no_scratch() -> None:
+    return
+
+
+async def _no_call(_: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDeps:
+    """What one run of a turn needs. Built by `TurnRunner`, and by `run_inline` with most defaults."""
+
+    services: TurnServices
+    tools: TurnTools
+    view: View
+    tool_context: ToolContext
+    """The context of every tool call, before the call's own id and authority are filled in."""
+    context_budget: ContextBudget = field(default_factory=NoCompaction)
+    recorder: ReplyRecorder = field(default_factory=NoRecorder)
+    prepare_scratch: Callable[[], object] = _no_scratch
+    """Creates the scratch folder. Called before tools run, so that a turn without tools does not pay for it."""
+    steering: Steering = field(default_factory=NoSteering)
+    resume_state: ResumeState = field(default_factory=ResumeState)
+    """What earlier runs of this turn have recorded."""
+    side_effect_gate: SideEffectGate = field(default_factory=OpenGate)
+    session_has_tool_call: Callable[[str], Awaitable[bool]] = _no_call
+    """Returns whether an earlier reply of the session has a tool call with that id."""
+    approval_codes: ApprovalCodes = field(default_factory=ApprovalCodes)

@@ -128,11 +128,11 @@ class ModelCall:
     async def _require_price(self) -> None:
         """Refuse a model without a known price if the turn has an explicit cost limit, and go on with no other that has
         answered in its place."""
-        if self.deps.price_check is None or not self.budget.price_needed:
+        if self.deps.services.price_check is None or not self.budget.price_needed:
             return
         try:
             for model in (self.turn.model, *(one["model"] for one in self.turn.fallbacks)):
-                await self.deps.price_check.require(model, self.budget)
+                await self.deps.services.price_check.require(model, self.budget)
         except InvalidRequest as error:
             raise LimitReached(TurnOutcome("failed", "error", error.code, error.message)) from error
         except MeshUnavailable as error:
@@ -155,7 +155,7 @@ class ModelCall:
         answer, request = _PartialAnswer(), self._request(tools_allowed=tools_allowed)
         messages_sent = len(request.messages)
         try:
-            async for event in self.deps.model.stream(request):
+            async for event in self.deps.services.model.stream(request):
                 if isinstance(event, Completion):
                     if event.usage_reported and event.fallback is None:  # another model counts otherwise
                         self.deps.context_budget.record_usage(messages_sent, event.usage)
@@ -178,7 +178,7 @@ class ModelCall:
 
     def _estimate(self, answer: _PartialAnswer) -> Usage:
         usage = Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters)
-        check = self.deps.price_check
+        check = self.deps.services.price_check
         return usage if check is None else with_cost(usage, check.model_cards.price(self.turn.model), reported=False)
 
     async def _unique_tool_call_id(self, call: CallStarted) -> str:
@@ -260,7 +260,7 @@ class ModelCall:
             return ToolCallRecord(call_id, call.name, arguments, kept=kept)
         if tools_allowed:
             invalid = ToolResult("error", error_text=arguments, metadata={"kind": "invalid"})
-            self.deps.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
+            self.deps.services.learnings.observe(call.name, {}, invalid, self.deps.tool_context)
         return ToolCallRecord(call_id, call.name, call.arguments, error_envelope(arguments), kept=kept)
 
     def _chunks_of_call(self, call: ToolCallRecord) -> list[c.Chunk]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,18 +12,17 @@ from agent_common.completions import mend_arguments
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import Usage, is_object
 from agent_common.protocol import chunks as c
-from agent_common.protocol.authority import Authority
 
 from ...context import Step, ToolCallRecord, error_envelope
-from ...ports import HumanRequest, Learnings, SideEffectGate, ToolCall, ToolContext, ToolResult
+from ...ports import HumanRequest, ToolCall, ToolResult
 from ...sessions import approval_id
+from ..core.turn_state import Turn
 from ..limits.egress_meter import TurnEgress
 from ..limits.model_meter import CallMeter
-from .approval_codes import ApprovalCodes
 from .chunk_writer import ChunkWriter
+from .deps import TurnDeps
 from .repeat_guard import RepeatGuard
 from .resume_state import EGRESS_KEY, MODEL_USAGE_KEY
-from .turn_tools import TurnTools
 
 CANCEL_SECONDS = 2.0
 """Maximum seconds to wait for a cancelled tool."""
@@ -39,22 +38,16 @@ _TOOL_CANCELLED_ITSELF = ToolResult("error", error_text="the tool stopped: an op
 class ToolCallRunner:
     """Runs calls with one turn's tools. A call that needs a person's approval or answer stays open."""
 
-    tools: TurnTools
-    repeat_guard: RepeatGuard
+    turn: Turn
+    deps: TurnDeps
     writer: ChunkWriter
-    context: ToolContext
-    authority: Callable[[], Authority]
-    side_effect_gate: SideEffectGate
-    max_parallel: int
-    learnings: Learnings
-    reply_id: str
-    approval_codes: ApprovalCodes
+    repeat_guard: RepeatGuard
 
     async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
         """Run `calls`, some of `step.calls`, and set their outputs."""
         if calls:
-            await self.tools.toolset.prepare()
-        semaphore = asyncio.Semaphore(self.max_parallel)
+            await self.deps.tools.toolset.prepare()
+        semaphore = asyncio.Semaphore(self.deps.services.parallel_tools)
         added_tools: dict[str, None] = {}
         running = {asyncio.create_task(self._run_one(call, semaphore)): call for call in calls}
         try:
@@ -70,29 +63,30 @@ class ToolCallRunner:
                         added_tools |= dict.fromkeys(result.added_tools)
                     for chunk in chunks:
                         yield chunk
-            self.tools.add(tuple(added_tools))
+            self.deps.tools.add(tuple(added_tools))
         finally:
             await _stop(list(running))
 
     async def _run_one(self, call: ToolCallRecord, semaphore: asyncio.Semaphore) -> ToolResult | HumanRequest:
         async with semaphore:
-            await self.side_effect_gate.wait_open()
-            egress = TurnEgress(parent=self.context.egress)
-            model_meter = CallMeter(self.context.model_meter) if self.context.model_meter is not None else None
+            await self.deps.side_effect_gate.wait_open()
+            for_all = self.deps.tool_context
+            egress = TurnEgress(parent=for_all.egress)
+            model_meter = CallMeter(for_all.model_meter) if for_all.model_meter is not None else None
             context = replace(
-                self.context,
+                for_all,
                 egress=egress,
                 model_meter=model_meter,
                 call_id=call.id,
                 approved=call.approved,
                 approved_for=call.approved_for,
-                authority=self.authority(),
+                authority=self.deps.tools.authority(),
             )
-            result = await self.tools.toolset.run(call.name, call.input, context)
+            result = await self.deps.tools.toolset.run(call.name, call.input, context)
         if not isinstance(result, ToolResult):
             return result
         if egress.sent_bytes or self._reads_outside(call.name):
-            self.context.outside_text.seen = True
+            self.deps.tool_context.outside_text.seen = True
         if egress.sent_bytes:
             result = replace(result, metadata={**result.metadata, EGRESS_KEY: egress.sent_bytes})
         if model_meter is not None and model_meter.usage != Usage():
@@ -101,26 +95,26 @@ class ToolCallRunner:
         return result
 
     def _reads_outside(self, name: str) -> bool:
-        spec = self.tools.spec(name)
+        spec = self.deps.tools.spec(name)
         return name in WEB_TOOL_NAMES or (spec is not None and spec.source != "builtin")
 
     async def _request_human(self, call: ToolCallRecord, request: HumanRequest) -> Iterable[c.Chunk]:
         """Return the chunks that ask for approval. A question needs none: its input shows it already."""
         if request.kind == "question":
             return ()
-        shown: dict[str, Any] = {"code": await self.approval_codes.new()}
+        shown: dict[str, Any] = {"code": await self.deps.approval_codes.new()}
         if request.reason or request.always or request.touches is not None:
             shown |= {"reason": request.reason, "always": [rule.model_dump() for rule in request.always]}
         if request.touches is not None:
             shown["touches"] = list(request.touches)
-        approval = approval_id(self.reply_id, call.id, call.name, call.input, shown)
+        approval = approval_id(self.turn.request.reply_id, call.id, call.name, call.input, shown)
         return self.writer.approval_wanted(call.id, approval, shown)
 
     def _finish_call(self, call: ToolCallRecord, result: ToolResult) -> Iterable[c.Chunk]:
         result = replace(result, metadata=dict(result.metadata))  # a copy, to which the warning is added
         if warning := self.repeat_guard.record(call.name, call.input, result):
             result.metadata["warning"] = warning
-        self.learnings.observe(call.name, call.input, result, self.context)
+        self.deps.services.learnings.observe(call.name, call.input, result, self.deps.tool_context)
         if result.type == "output":
             call.output = result.envelope()
             return self.writer.call_done(call.id, call.output)

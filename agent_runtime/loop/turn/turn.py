@@ -54,9 +54,9 @@ reads an error for each invalid call."""
 async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
     """Run the turn and yield its chunks. Sets `turn.end.outcome` before the terminal chunks.
 
-    The caller must record each chunk before it asks for the next one: `deps.save` and the like save what was yielded so
-    far. Raises CancelledError for a cancellation without a reason, and for a task that a shutdown stops: such a turn
-    stays open for the next process.
+    The caller must record each chunk before it asks for the next one: `deps.recorder` saves what was yielded so far.
+    Raises CancelledError for a cancellation without a reason, and for a task that a shutdown stops: such a turn stays
+    open for the next process.
     """
     loop = _Loop(turn, deps)
     if deps.resume_state.parts is None:  # the turn is new
@@ -88,18 +88,7 @@ class _Loop:
         self.turn, self.deps, self.budget = turn, deps, turn.budget
         self.writer = ChunkWriter(deps.tools.spec, deps.resume_state.recorded_parts)
         self._repeat_guard = RepeatGuard()
-        self._tool_call_runner = ToolCallRunner(
-            tools=deps.tools,
-            repeat_guard=self._repeat_guard,
-            writer=self.writer,
-            context=deps.tool_context,
-            authority=deps.current_authority,
-            side_effect_gate=deps.side_effect_gate,
-            max_parallel=deps.parallel_tools,
-            learnings=deps.learnings,
-            reply_id=turn.request.reply_id,
-            approval_codes=deps.approval_codes,
-        )
+        self._tool_call_runner = ToolCallRunner(turn, deps, self.writer, self._repeat_guard)
         self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
         self._answer_rejected = False
@@ -194,7 +183,7 @@ class _Loop:
         calls = step.open_calls
         self.budget.begin_calls(len(calls))
         if any(not self._may_repeat(call) for call in calls):
-            await self.deps.save_durably()
+            await self.deps.recorder.save()
         if calls:
             self.deps.prepare_scratch()
         async for chunk in self._tool_call_runner.run(step, calls):
@@ -214,7 +203,7 @@ class _Loop:
             yield c.DataChunk(type=NOTICE, data={"text": LAST_STEP_TEXT})
         for chunk in self.writer.end_step():
             yield chunk
-        await self.deps.save()
+        await self.deps.recorder.save(durable=False)
         self.deps.view.add_step(step)
 
     async def _join_steering(self, step: Step) -> AsyncIterator[c.Chunk]:

@@ -35,7 +35,9 @@ class TurnTools:
         authority: Callable[[], Authority],
         save_order: SaveOrder | None = None,
     ) -> None:
-        self._authority, self._save_order = authority, save_order
+        self.authority = authority
+        """Returns the authority that holds now."""
+        self._save_order = save_order
         self._order = tuple(order)
         self.toolset = toolset
         """The tools that the current step may call."""
@@ -50,7 +52,7 @@ class TurnTools:
         """Add these tools, in their current version, from the next step on."""
         if names:
             shown_before = tuple(spec.name for spec in self.toolset.specs)
-            self.toolset = self.toolset.with_tools(names, self._authority())
+            self.toolset = self.toolset.with_tools(names, self.authority())
             self.schemas = serialize_tools(self.toolset.specs)
             self._append_new(shown_before)
 

@@ -40,7 +40,7 @@ from agent_runtime.loop import (
     UsageBudget,
 )
 from agent_runtime.loop.core.turn_state import TurnEnd, TurnRequest
-from agent_runtime.loop.turn.deps import NoSteering, TurnDeps
+from agent_runtime.loop.turn.deps import TurnDeps
 from agent_runtime.loop.turn.turn import run_turn
 from agent_runtime.loop.turn.turn_tools import TurnTools
 from agent_runtime.ports import (
@@ -48,6 +48,7 @@ from agent_runtime.ports import (
     CallStarted,
     Completion,
     Learnings,
+    Model,
     ModelEvent,
     ModelRequest,
     NoteProvider,
@@ -195,8 +196,14 @@ def new_turn(**fields: Any) -> Turn:
 _PARTS = dataclasses.fields(TurnRequest), dataclasses.fields(TurnEnd)
 
 
-async def no_checkpoint() -> None:
-    """Nothing is recorded."""
+@dataclass(frozen=True)
+class BareServices:
+    """Fills TurnServices."""
+
+    model: Model
+    parallel_tools: int = 2
+    learnings: Learnings = field(default_factory=NoLearnings)
+    price_check: PriceCheck | None = None
 
 
 @dataclass
@@ -221,16 +228,10 @@ async def play(
     view.add_user(turn.request.parts)
     context = ToolContext("ses_1", "", Path(), Path())
     kit = TurnDeps(
-        model=model,
+        services=BareServices(model),
         tools=TurnTools((tools or FakeTools()).snapshot(), (), Authority),
         view=view,
         tool_context=context,
-        current_authority=Authority,
-        parallel_tools=2,
-        prepare_scratch=lambda: None,
-        save_durably=no_checkpoint,
-        save=no_checkpoint,
-        steering=NoSteering(),
         side_effect_gate=gate or OpenGate(),
     )
     said: list[chunks.Chunk] = []
