@@ -11,8 +11,10 @@ from .core.turn_state import ExternalWork, Turn, WorkRecorder
 from .core.turn_stream import StreamInterrupted, TurnStream
 from .execution.finalizer import TurnFinalizer
 from .execution.runner import TurnRunner
-from .limits.limits import ERROR_STATUSES, TurnLimits, TurnOutcome, UsageBudget
-from .limits.session_cost import PriceCheck
+from .limits.budget import UsageBudget
+from .limits.outcome import ERROR_STATUSES, TurnOutcome
+from .limits.price_check import PriceCheck
+from .limits.turn_limits import TurnLimits
 from .notes.memory import MemoryNotes
 from .notes.warnings import Warnings
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of

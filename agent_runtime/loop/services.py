@@ -16,7 +16,7 @@ from .core.counters import Counters
 from .core.events import EventBus
 from .core.live_sessions import LiveSessions
 from .core.turn_state import Turn
-from .limits.session_cost import PriceCheck
+from .limits.price_check import PriceCheck
 from .scheduling.admission import Admission
 
 

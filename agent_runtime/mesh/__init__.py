@@ -2,7 +2,7 @@
 
 from .catalog import ModelCatalog
 from .client import MeshClient
-from .greeting import MeshCheck
+from .health_check import MeshCheck
 from .model import ModelClient, RetryPolicy
 from .rooms import MeshRooms
 from .search import MeshSearch

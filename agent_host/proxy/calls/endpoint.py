@@ -36,11 +36,11 @@ from ..json_access import as_object
 from ..ledger.ledger import CallRecord, ModelCallLedger
 from ..ledger.lines import RefusalLog, log_call
 from ..providers import ProviderCall, Providers
-from .addresses import check_addresses
+from .answer_memory import HeldAnswers, send_in_pieces
 from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
-from .held import HeldAnswers, send_in_pieces
+from .media_addresses import check_addresses
 from .order import ModelCallOrder, reserve_of, wanted_output
 from .relay import ModelRefusal, Relay
 

@@ -28,8 +28,8 @@ from ..json_access import as_object
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
 from .answer_body import AnswerBody
+from .answer_memory import HeldAnswers
 from .fallbacks import Attempt
-from .held import HeldAnswers
 from .usage import find_usage, priced_usage, set_cost
 from .usage_filter import UsageFilter
 

@@ -17,7 +17,9 @@ from ..core.live_sessions import LiveSession
 from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
-from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.outcome import TurnOutcome
+from ..limits.turn_limits import TurnLimits
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
 from .summary_strategies import Summary

@@ -16,7 +16,9 @@ from ...context import sent_note
 from ...ports import Fallback, Note
 from ...sessions import FALLBACKS, note_fallback
 from ...store import Unit
-from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.outcome import TurnOutcome
+from ..limits.turn_limits import TurnLimits
 from .live_sessions import LiveSession
 from .pending_requests import PendingRequest
 from .turn_stream import TurnStream

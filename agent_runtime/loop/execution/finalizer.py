@@ -15,7 +15,7 @@ from ...sessions import Recorder, history, interrupt_turn, rows
 from ...store import Database
 from ..core.steering import SessionQueue
 from ..core.turn_state import Turn, TurnHook
-from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
+from ..limits.outcome import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 
 log = logger(__name__)
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0)

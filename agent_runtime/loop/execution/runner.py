@@ -24,8 +24,8 @@ from ..core.listed_requests import listed_requests
 from ..core.pending_requests import QUESTION_TOOL, pending_requests_of
 from ..core.steering import SessionQueue, SteeringInbox
 from ..core.turn_state import Turn
-from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..limits.model_meter import TurnMeter
+from ..limits.outcome import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 from ..notes.compose import compose_notes
 from ..notes.daily_log import DailyLog, NoDailyLog, log_turn
 from ..services import LoopServices

@@ -8,8 +8,9 @@ from agent_common.protocol import Usage
 
 from ...errors import InvalidRequest, ToolFailure
 from ...ports import ModelMeter
-from .limits import LimitReached, UsageBudget
-from .session_cost import PriceCheck
+from .budget import UsageBudget
+from .outcome import LimitReached
+from .price_check import PriceCheck
 
 
 @dataclass(frozen=True, slots=True)

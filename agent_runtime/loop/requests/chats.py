@@ -33,7 +33,8 @@ from ...sessions import (
 from ...store import Unit
 from ..core.live_sessions import MAIN_ALIAS, LiveSession
 from ..core.turn_state import ExternalWork, Turn, TurnRequest
-from ..limits.limits import TurnLimits, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.turn_limits import TurnLimits
 from ..services import LoopServices
 from ..sessions.session_service import close_session
 from .human_answers import HumanAnswers

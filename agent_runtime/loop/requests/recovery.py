@@ -17,12 +17,14 @@ from agent_common.telemetry import logger
 from ...context import notes_of
 from ...errors import BrokenRecord, NotFound
 from ...sessions import Message, TurnRow, history, interrupt_turn, reopen_turn, replay_parts, rows
-from ..core.parent_call import report_interrupted
 from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..execution.runner import waiting_end
-from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.outcome import TurnOutcome
+from ..limits.turn_limits import TurnLimits
 from ..services import LoopServices
+from ..subagents.parent_call import report_interrupted
 from . import task_result, tasks
 from .tasks import TaskService
 

@@ -16,7 +16,7 @@ from ...errors import InvalidRequest
 from ...sessions import text_of, tool_name
 from ...tools import check_answer_schema, check_arguments, load_schema_validator
 from ..core.turn_state import AnswerCheck
-from ..limits.limits import TurnOutcome
+from ..limits.outcome import TurnOutcome
 
 _ANSWER_LIMITS = JsonLimits(16 << 20)
 _RESULT_CONTRACT = """\

@@ -15,7 +15,9 @@ from ...errors import Conflict, NotFound
 from ...sessions import Message, NewTurn, history, rows
 from ...store import Migration, Unit
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
-from ..limits.limits import TurnLimits, TurnOutcome, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.outcome import TurnOutcome
+from ..limits.turn_limits import TurnLimits
 from ..services import LoopServices
 from .result_urls import TaskReports, check_result_url
 from .task_result import answer_check, finished_record, require_usable_schema, task_message

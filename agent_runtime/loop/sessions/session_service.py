@@ -34,9 +34,9 @@ from ...errors import Conflict, StoreError
 from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
 from ..compaction.service import CompactionService
 from ..core.live_sessions import LiveSession
-from ..limits.session_cost import cost_of
 from ..services import LoopServices
 from . import serializers
+from .cost import cost_of
 from .session_status import choose_sessions
 
 log = logger(__name__)

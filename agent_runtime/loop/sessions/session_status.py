@@ -13,7 +13,7 @@ from agent_common.protocol import SessionsQuery, SessionStatus
 
 from ...sessions import SessionChoice
 from ..core.turn_state import Turn
-from ..limits.limits import ERROR_STATUSES
+from ..limits.outcome import ERROR_STATUSES
 
 
 def compute_session_status(turn: Turn | None, last: Mapping[str, Any] | None) -> SessionStatus:

@@ -20,14 +20,15 @@ from ...store import Unit
 from ...tools import Output
 from ..core.authority import UnknownAgent
 from ..core.live_sessions import LiveSession
-from ..core.parent_call import ParentCall, fingerprint, report_to_parent
 from ..core.turn_state import Turn, TurnRequest
 from ..execution.inline_run import run_inline
-from ..limits.limits import TurnLimits, UsageBudget
+from ..limits.budget import UsageBudget
+from ..limits.turn_limits import TurnLimits
 from ..notes.compose import caller_notes
 from ..services import LoopServices
 from ..turn.context_budget import ContextBudgets
 from .agent_slots import AgentSlots
+from .parent_call import ParentCall, fingerprint, report_to_parent
 from .transcript import transcript
 
 MAX_DEPTH = 5

@@ -9,7 +9,7 @@ from typing import Protocol
 from ...context import View
 from ...ports import Learnings, Model, OpenGate, SideEffectGate, ToolContext
 from ..core.turn_state import Turn
-from ..limits.session_cost import PriceCheck
+from ..limits.price_check import PriceCheck
 from .approval_codes import ApprovalCodes
 from .context_budget import ContextBudget, NoCompaction
 from .resume_state import ResumeState

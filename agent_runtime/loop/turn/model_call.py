@@ -35,7 +35,7 @@ from ...ports import (
 from ...sessions import RETRY, STEP_COUNT
 from ..core.pending_requests import QUESTION_TOOL
 from ..core.turn_state import Turn
-from ..limits.limits import LimitReached, TurnOutcome
+from ..limits.outcome import LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
 from .tool_calls import parse_arguments

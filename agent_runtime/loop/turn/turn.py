@@ -24,7 +24,7 @@ from ...errors import BrokenRecord, ModelError, StoreError
 from ...sessions import CALL_ERROR, INVALID_RESULT, NOTICE, STEER, TURN_ERROR
 from ..core.authority import UnknownAgent
 from ..core.turn_state import Turn
-from ..limits.limits import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
+from ..limits.outcome import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
 from .model_call import ModelCall

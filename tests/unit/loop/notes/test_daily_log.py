@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_runtime.loop.limits.limits import TurnOutcome
+from agent_runtime.loop.limits.outcome import TurnOutcome
 from agent_runtime.loop.notes.daily_log import MAX_TEXT_CHARACTERS, log_turn
 from agent_runtime.ports import DailyLogEntry
 from tests.unit.loop.support import conversation, new_turn

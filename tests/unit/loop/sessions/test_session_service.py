@@ -21,7 +21,7 @@ from agent_common.protocol import (
 )
 from agent_runtime.errors import Conflict, ModelError
 from agent_runtime.loop import SessionService, compute_session_status
-from agent_runtime.loop.limits.session_cost import cost_of
+from agent_runtime.loop.sessions.cost import cost_of
 from agent_runtime.ports import Retrying
 from tests.unit.loop.people import slow_disk
 from tests.unit.loop.support import FakeModel, World, new_turn, say, until

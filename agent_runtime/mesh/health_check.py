@@ -27,7 +27,7 @@ class MeshCheck:
         self._asking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._asking = asyncio.create_task(self._ask(), name="mesh greeting")
+        self._asking = asyncio.create_task(self._ask(), name="mesh health check")
 
     async def close(self) -> None:
         if self._asking is not None:

@@ -1,111 +1,18 @@
-"""The limits of a turn, its usage so far, and the ways in which it can end."""
+"""The usage of a turn so far, checked against its limits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
 
 from agent_common.protocol import Usage
-from agent_common.protocol.chunks import FinishReason
 
 from .egress_meter import TurnEgress
+from .outcome import UNPRICED, LimitReached, TurnOutcome
+from .turn_limits import TurnLimits
 
-Status = Literal["complete", "failed", "timeout", "cancelled"]
-ERROR_STATUSES: tuple[Status, ...] = ("failed", "timeout")
-UNPRICED = "unpriced_model"
 DEFAULT_MAX_OUTPUT = 8192
 """Output tokens that nearly every model can give in one answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnLimits:
-    """The limits of a turn. Chats and tasks differ only here and in the result contract."""
-
-    steps: int
-    seconds: float
-    """Running time; time in the queue does not count."""
-    tokens: int | None = None
-    tokens_before: int = 0
-    """Tokens that were spent elsewhere and count against the budget."""
-    cost_usd: float | None = None
-    cost_before: float = 0.0
-    price_needed: bool = False
-    """The cost limit was set explicitly, so only models with a known price may be called."""
-    max_output: int | None = None
-    """The model's own maximum of output tokens per answer; None: unknown."""
-    answer_tokens: int | None = None
-    """Maximum output tokens per answer; None: the model's own maximum."""
-    retries: int = 0
-    """Further attempts after a transient failure that the model client's own retries did not overcome."""
-    attempts: int | None = None
-    """Attempts of the model client per model call; None: its default."""
-    calls: int | None = None
-    """Maximum tool calls; None: limited by the steps alone."""
-    egress: int | None = None
-    """Maximum bytes that tools may send out of the workspace; None: no limit."""
-
-    def within(
-        self,
-        *,
-        seconds: float | None = None,
-        tokens: int | None = None,
-        calls: int | None = None,
-        egress: int | None = None,
-    ) -> TurnLimits:
-        """Return a copy with each limit reduced to at most the given one. None leaves a limit as it is, except
-        `egress`, which is replaced."""
-        return replace(
-            self,
-            seconds=min(self.seconds, seconds) if seconds is not None else self.seconds,
-            tokens=tokens if self.tokens is None else min(self.tokens, tokens or self.tokens),
-            calls=calls if self.calls is None else min(self.calls, calls if calls is not None else self.calls),
-            egress=egress,
-        )
-
-    def at_most(self, steps: int | None) -> TurnLimits:
-        """Return a copy with at most that many steps. None: no change."""
-        return self if steps is None or steps >= self.steps else replace(self, steps=steps)
-
-
-@dataclass(frozen=True, slots=True)
-class TurnOutcome:
-    """The end of a turn (docs/protocols/task.md#how-it-ends)."""
-
-    status: Status
-    finish_reason: FinishReason | Literal["abort"]
-    error_code: str | None = None
-    error: str | None = None
-    limit: str | None = None
-    retry_after: float | None = None
-    """Seconds to wait, as the model's provider asked."""
-
-    @property
-    def in_error(self) -> bool:
-        """Whether the turn failed. The session's queue then pauses until the next message."""
-        return self.status in ERROR_STATUSES
-
-    def json(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-INTERNAL_FAILURE = TurnOutcome("failed", "error", "internal_error", "internal error in the runtime; see its log")
-"""The outcome after a bug in the runtime."""
-
-
-STORE_FAILURE = TurnOutcome(
-    "failed", "error", "store_unavailable", "the database cannot be written: the disk is full or broken"
-)
-"""The outcome of a turn that could not be recorded on disk."""
-
-
-class LimitReached(Exception):
-    """Raised inside the loop to end the turn; carries the outcome."""
-
-    def __init__(self, outcome: TurnOutcome) -> None:
-        super().__init__(outcome.error)
-        self.outcome = outcome
 
 
 @dataclass(slots=True)

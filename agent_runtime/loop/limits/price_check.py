@@ -1,16 +1,13 @@
-"""Sum up what sessions have cost, on request, and check which models a cost limit admits
-(docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
+"""Check which models a cost limit admits (docs/explanation/design.md#tokens-are-counted-in-five-buckets)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-from agent_common.protocol import Usage
 
 from ...errors import InvalidRequest, MeshUnavailable
 from ...ports import ModelCards
-from .limits import UNPRICED, UsageBudget
+from .budget import UsageBudget
+from .outcome import UNPRICED
 
 PRICE_SECONDS = 1.0
 """Maximum age of a price that admits a limit on the cost: the host may have restarted with another catalog."""
@@ -36,10 +33,3 @@ class PriceCheck:
                 code=UNPRICED,
                 faults=[("token_budget.max_cost_usd", "remove it or give the model a price in the mesh's catalog")],
             )
-
-
-def cost_of(usage_by_model: Mapping[str, Usage]) -> tuple[float | None, list[str]]:
-    """Return the recorded cost in US dollars, and the models of which some call has none. The cost is then None."""
-    used = {model: usage for model, usage in usage_by_model.items() if usage.total}
-    unpriced = [model for model, usage in used.items() if usage.cost_usd is None]
-    return (None if unpriced else sum((usage.cost_usd or 0.0 for usage in used.values()), 0.0)), unpriced

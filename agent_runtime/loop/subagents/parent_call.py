@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...sessions import TURN_ERROR, Ids, MessageRow, history, rows, text_of
-from .turn_state import Turn
+from ..core.turn_state import Turn
 
 MAX_REPORT_CHARACTERS = 20_000
 """Maximum characters of the answer in a report; the subagent's session has all of it."""
