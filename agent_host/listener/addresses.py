@@ -40,7 +40,8 @@ def is_reachable(endpoint: Endpoint) -> bool:
         family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
         where: object = (_ANY.get(endpoint.host, endpoint.host), endpoint.port)
     elif isinstance(endpoint, Unix):
-        family, where = socket.AF_UNIX, endpoint.path
+        family = socket.AF_UNIX
+        where = endpoint.path
     else:
         return True  # unknown: not every machine can connect to its own vsock address
     with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -62,8 +62,12 @@ class Listener:
         """`url`: the address that agents share; None if each workspace has its own. `bound`: a socket that is already
         bound to `url`. `owner`: runs the workspaces; None if they are run elsewhere. Raises InvalidRequest if `url` is
         malformed."""
-        clock, limits, owner = clock or SystemClock(), limits or ListenerLimits(), owner or NoOwner()
-        timers, metrics, writer = Timers(clock), Metrics(), LedgerWriter(database)
+        clock = clock or SystemClock()
+        limits = limits or ListenerLimits()
+        owner = owner or NoOwner()
+        timers = Timers(clock)
+        metrics = Metrics()
+        writer = LedgerWriter(database)
         audit_log = AuditLog(writer=writer, metrics=metrics, clock=clock, timers=timers, content=limits.audit_content)
         task_results = TaskResults(clock)
         ledger = WorkLedger(
@@ -110,10 +114,18 @@ class Listener:
             drain_timeout=limits.drain_timeout,
         )
         self._shared = parse_address(url, "MESH_LISTENER_URL") if url else None
-        self._acceptors, self._audit_log = acceptors, audit_log
-        self._bound, self._limits, self._dispatch, self._pending = bound, limits, dispatch, pending
-        self.clock, self.timers, self.metrics = clock, timers, metrics
-        self.channels, self.ledger, self.ledger_writer = channels, ledger, writer
+        self._acceptors = acceptors
+        self._audit_log = audit_log
+        self._bound = bound
+        self._limits = limits
+        self._dispatch = dispatch
+        self._pending = pending
+        self.clock = clock
+        self.timers = timers
+        self.metrics = metrics
+        self.channels = channels
+        self.ledger = ledger
+        self.ledger_writer = writer
         self.task_results = task_results
 
     # ---------------------------------------------------------------- open and close
@@ -223,7 +235,8 @@ class Listener:
         if self.channels.get(workspace).loose:
             check_loose_request(request)
         seconds = self._limits.expires_after if expires_in is None else expires_in
-        expires_ms, enqueue = round(seconds * 1000), self._dispatch.dispatcher.enqueue
+        expires_ms = round(seconds * 1000)
+        enqueue = self._dispatch.dispatcher.enqueue
         return await self.ledger.submit(workspace, request, pinned=pinned, expires_ms=expires_ms, enqueue=enqueue)
 
     async def get(self, request_id: str) -> LedgerRecord:

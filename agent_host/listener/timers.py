@@ -29,7 +29,8 @@ class Timer:
     def reschedule(self, seconds: float, call: Callable[[], None]) -> None:
         """Call `call` in `seconds` from now, in place of the previous call. Works on a timer that has fired, too."""
         self.cancel()
-        self._call, self._due = call, self._owner.clock.monotonic() + seconds
+        self._call = call
+        self._due = self._owner.clock.monotonic() + seconds
         self._scheduled = self._owner.clock.call_later(seconds, self._fire)
 
     def cancel(self) -> None:
@@ -44,9 +45,11 @@ class Timer:
     def freeze(self) -> None:
         """Stop the time until `thaw`."""
         if self._scheduled is not None:
-            left, call = self._due - self._owner.clock.monotonic(), self._call
+            left = self._due - self._owner.clock.monotonic()
+            call = self._call
             self.cancel()
-            self._seconds_left, self._call = left, call
+            self._seconds_left = left
+            self._call = call
 
     def thaw(self) -> None:
         """Continue with the time that was left."""
@@ -54,7 +57,9 @@ class Timer:
             self.reschedule(max(0.0, self._seconds_left), self._call)
 
     def _fire(self) -> None:
-        call, self._call, self._scheduled = self._call, None, None
+        call = self._call
+        self._call = None
+        self._scheduled = None
         if call is None or self._owner.closed:
             return
         try:

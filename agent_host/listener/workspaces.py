@@ -34,8 +34,13 @@ class WorkspaceOperations:
         clock: Clock,
         drain_timeout: float,
     ) -> None:
-        self._channels, self._acceptors, self._ledger, self._dispatch = channels, acceptors, ledger, dispatch
-        self._audit_log, self._clock, self._drain_timeout = audit_log, clock, drain_timeout
+        self._channels = channels
+        self._acceptors = acceptors
+        self._ledger = ledger
+        self._dispatch = dispatch
+        self._audit_log = audit_log
+        self._clock = clock
+        self._drain_timeout = drain_timeout
 
     # ---------------------------------------------------------------- channels
 
@@ -82,7 +87,8 @@ class WorkspaceOperations:
         """
         channel = self._channels.find(workspace)
         if channel is not None:
-            channel.fence, channel.fence_reason = "deleted", "the workspace is deleted"  # handshakes may be under way
+            channel.fence = "deleted"
+            channel.fence_reason = "the workspace is deleted"  # handshakes may be under way
             self.close_address(workspace)
             self._end_work(workspace)
             if channel.session is not None:
@@ -202,7 +208,8 @@ class WorkspaceOperations:
         if channel.fence is not None:
             await self._channels.fence(channel, None, None)
             if channel.constraints is not None:
-                channel.constraints.owed_seconds, channel.constraints.alerted = 0.0, False
+                channel.constraints.owed_seconds = 0.0
+                channel.constraints.alerted = False
         if channel.drained:
             await self._channels.set_drained(channel, False)
         self._dispatch.dispatcher.send_queued(channel)

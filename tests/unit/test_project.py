@@ -147,9 +147,57 @@ def functions() -> list[tuple[int, str]]:
     ]
 
 
+def code_lines(path: Path) -> int:
+    """How many lines of the file have code: not blank, not a comment alone, and not of a docstring."""
+    texts = {
+        line
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    return sum(number not in texts and line.strip() != "" and line.lstrip()[0] != "#" for number, line in lines)
+
+
 def test_files_are_small() -> None:
-    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    lengths = {str(path.relative_to(ROOT)): code_lines(path) for path in SOURCES}
     assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+
+
+UNPACKED = ("agent_host/listener", "agent_runtime/loop")
+"""Packages in which each value has a line of its own."""
+
+
+def packed_values(module: ast.Module) -> Iterator[ast.Assign]:
+    """Assignments of several values at once whose order does not matter: no value reads a target before it."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+            continue
+        target = node.targets[0]
+        if isinstance(target, ast.Tuple) and len(target.elts) == len(node.value.elts):
+            names = [ast.unparse(one) for one in target.elts]
+            reads = [
+                {ast.unparse(part) for part in ast.walk(one) if isinstance(part, ast.expr)} for one in node.value.elts
+            ]
+            if not any(name in later for at, name in enumerate(names) for later in reads[at + 1 :]):
+                yield node
+
+
+def test_each_value_has_a_line_of_its_own() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)[:60]}"
+        for path in SOURCES
+        if path.relative_to(ROOT).as_posix().startswith(UNPACKED)
+        for node in packed_values(parse(path))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("a, b = 1, 2", 1), ("self.a, b = x, y", 1), ("a, b = b, a", 0), ("a, b = c", 0)]
+)
+def test_packed_values_are_those_whose_order_does_not_matter(text: str, count: int) -> None:
+    assert len(list(packed_values(ast.parse(text)))) == count
 
 
 def test_functions_fit_a_screen() -> None:

@@ -45,7 +45,10 @@ class AuditLog:
 
     def __init__(self, *, writer: AuditWriter, metrics: Metrics, clock: Clock, timers: Timers, content: bool) -> None:
         """`content`: store the text of frames besides their hash."""
-        self._writer, self._metrics, self._clock, self._content = writer, metrics, clock, content
+        self._writer = writer
+        self._metrics = metrics
+        self._clock = clock
+        self._content = content
         self._shares = RowShares(timers, writer.append_audit)
         self._alarms: RepeatCounter[tuple[str, str | None], _Alarm] = RepeatCounter(timers, self._write_repeated)
 
@@ -62,7 +65,8 @@ class AuditLog:
         audit_ref: str | None = None,
     ) -> AuditRow:
         """Count a frame from (`in`) or to (`out`) an agent, and return its row for `write`. `line` has no line end."""
-        size, digest = len(line), hashlib.sha256(line).hexdigest()
+        size = len(line)
+        digest = hashlib.sha256(line).hexdigest()
         self._metrics.count_frame(direction, size + 1)
         content = _without_nul(line.decode("utf-8", "replace")) if self._content else None
         now = self._clock.now_ms()
@@ -87,7 +91,8 @@ class AuditLog:
         request_id: str | None = None,
     ) -> None:
         """Append a row for something that the host decides or notices."""
-        now, detail = self._clock.now_ms(), _without_nul(detail)[:_MOST_DETAIL] if detail else None
+        now = self._clock.now_ms()
+        detail = _without_nul(detail)[:_MOST_DETAIL] if detail else None
         row = (now, workspace, epoch, connection, "host", kind, request_id, None, 0, None, detail, None)
         if kind.startswith(BAD_LINE) or kind in AGENT_EVENTS:
             self._shares.add(row)

@@ -26,7 +26,8 @@ class RepeatCounter(Generic[K, V]):
     """
 
     def __init__(self, timers: Timers, report: Callable[[K, int, V], None]) -> None:
-        self._timers, self._report = timers, report
+        self._timers = timers
+        self._report = report
         self._counts: dict[K, _Count[V]] = {}
 
     def add(self, key: K, value: V) -> bool:
@@ -36,7 +37,8 @@ class RepeatCounter(Generic[K, V]):
             self._counts[key] = _Count(0, value)
             self._timers.call_later(WINDOW_SECONDS, lambda: self._end_window(key))
             return True
-        known.more, known.last = known.more + 1, value
+        known.more = known.more + 1
+        known.last = value
         return False
 
     def _end_window(self, key: K) -> None:
@@ -45,7 +47,8 @@ class RepeatCounter(Generic[K, V]):
         if not count.more:
             del self._counts[key]
             return
-        more, count.more = count.more, 0
+        more = count.more
+        count.more = 0
         self._timers.call_later(WINDOW_SECONDS, lambda: self._end_window(key))
         self._report(key, more, count.last)
 
@@ -53,5 +56,6 @@ class RepeatCounter(Generic[K, V]):
         """Report all counts now, before the process ends."""
         for key, count in self._counts.items():
             if count.more:
-                more, count.more = count.more, 0
+                more = count.more
+                count.more = 0
                 self._report(key, more, count.last)

@@ -25,7 +25,12 @@ MOST_BYTES = 2**31 - 1
 """That the column holds."""
 AuditRow = tuple[Any, ...]
 """The values of a row, in the column order of the table `work_audit`, without the id."""
-_AT, _WORKSPACE, _DIRECTION, _KIND, _BYTES, _DETAIL = 0, 1, 4, 5, 8, 10
+_AT = 0
+_WORKSPACE = 1
+_DIRECTION = 4
+_KIND = 5
+_BYTES = 8
+_DETAIL = 10
 
 
 @dataclass(slots=True)
@@ -51,12 +56,15 @@ class RowShares:
     """Writes rows or counts them. A crash loses the counts that are not written yet: at most a minute of them."""
 
     def __init__(self, timers: Timers, append: Callable[[AuditRow], None]) -> None:
-        self._timers, self._append = timers, append
+        self._timers = timers
+        self._append = append
         self._windows: dict[str | None, _Window] = {}
 
     def add(self, row: AuditRow) -> None:
         """Write a row that the workspace's agent has caused, or count it if the share of this minute is used up."""
-        workspace, direction, kind = row[_WORKSPACE], row[_DIRECTION], row[_KIND]
+        workspace = row[_WORKSPACE]
+        direction = row[_DIRECTION]
+        kind = row[_KIND]
         window = self._windows.get(workspace)
         if window is None:
             window = self._windows[workspace] = _Window()
@@ -93,7 +101,9 @@ def _count(known: dict[tuple[str, str], _Repeats], row: AuditRow) -> None:
     if repeats is None:
         known[key] = _Repeats(1, row[_AT], row[_BYTES], row)
     else:
-        repeats.number, repeats.size, repeats.last = repeats.number + 1, repeats.size + row[_BYTES], row
+        repeats.number = repeats.number + 1
+        repeats.size = repeats.size + row[_BYTES]
+        repeats.last = row
 
 
 def _summary(repeats: _Repeats) -> AuditRow:

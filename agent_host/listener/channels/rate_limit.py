@@ -9,7 +9,8 @@ from __future__ import annotations
 from agent_common.clock import Clock
 from agent_common.protocol.work import FrameFault
 
-BURST, RATE = 2000.0, 1000.0
+BURST = 2000.0
+RATE = 1000.0
 """The largest balance, and the units added each second. One unit is about the cost of a small frame."""
 MOST_DEBT = 10_000.0
 """The largest overdraft, so that no wait exceeds ten seconds."""
@@ -33,7 +34,8 @@ class FrameRateLimiter:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._left, self._at = BURST, clock.monotonic()
+        self._left = BURST
+        self._at = clock.monotonic()
 
     def spend(self, units: float) -> float:
         """Take units, and return the seconds until the allowance is no longer overdrawn (0 if it is not)."""
@@ -42,7 +44,8 @@ class FrameRateLimiter:
             return 0.0
         now = self._clock.monotonic()
         left = self._left + (now - self._at) * RATE
-        self._left, self._at = max(-MOST_DEBT, min(BURST, left)), now
+        self._left = max(-MOST_DEBT, min(BURST, left))
+        self._at = now
         return max(0.0, -self._left / RATE)
 
     def earn(self, units: float) -> None:

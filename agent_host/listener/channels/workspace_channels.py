@@ -34,7 +34,9 @@ class WorkspaceChannels:
     """All channels, by workspace."""
 
     def __init__(self, *, ledger_writer: LedgerWriter, clock: Clock, owner: WorkspaceOwner) -> None:
-        self._ledger_writer, self._clock, self._owner = ledger_writer, clock, owner
+        self._ledger_writer = ledger_writer
+        self._clock = clock
+        self._owner = owner
         self._all: dict[str, WorkspaceChannel] = {}
         self._detached = asyncio.Event()
         """Set each time an agent has detached."""
@@ -155,7 +157,8 @@ class WorkspaceChannels:
 
     async def delete(self, channel: WorkspaceChannel) -> None:
         """Delete the channel with its constraints, and remember its epochs, which are never given again."""
-        name, epoch = channel.workspace, max(channel.epoch, *channel.offered_epochs, 0)
+        name = channel.workspace
+        epoch = max(channel.epoch, *channel.offered_epochs, 0)
 
         def work(connection: Connection) -> None:
             row = {
@@ -177,7 +180,9 @@ class WorkspaceChannels:
     async def fence(self, channel: WorkspaceChannel, fence: Fence | None, reason: str | None) -> None:
         """Store the fence, then enforce it; None lifts it. A fenced workspace has no tokens."""
         await self._update(channel, fence=fence, fence_reason=reason)
-        before, channel.fence, channel.fence_reason = channel.fence, fence, reason
+        before = channel.fence
+        channel.fence = fence
+        channel.fence_reason = reason
         self.on_change(channel.workspace, fence or ("unquarantined" if before == "quarantined" else "resumed"))
         if fence is not None:
             self._owner.on_fenced(channel.workspace)
@@ -198,7 +203,8 @@ class WorkspaceChannels:
     async def set_result_target(self, channel: WorkspaceChannel, url: str | None, secret: str | None) -> None:
         """Store where results of its tasks are sent from now on, and the secret that signs them."""
         await self._update(channel, result_url=url, result_secret=secret)
-        channel.result_url, channel.result_secret = url, secret
+        channel.result_url = url
+        channel.result_secret = secret
 
     async def _update(self, channel: WorkspaceChannel, **values: Any) -> None:
         query = update(channels).where(channels.c.workspace == channel.workspace).values(values)
@@ -229,7 +235,8 @@ class WorkspaceChannels:
         if len(payload) > MOST_PAYLOAD:
             why = f"is larger than {MOST_PAYLOAD} bytes"
             raise InvalidRequest(f"payload {why}", faults=[("payload", why)])
-        digest, current = payload_hash(payload), channel.constraints
+        digest = payload_hash(payload)
+        current = channel.constraints
         if current is not None and current.version == version and current.hash == digest:
             return current, True
         if current is not None and version <= current.version:

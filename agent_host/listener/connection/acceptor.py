@@ -21,7 +21,9 @@ class Acceptor:
 
     def __init__(self, listening: ListeningSocket, *, backlog: int, connect: Callable[[], AgentConnection]) -> None:
         """`connect` returns the asyncio protocol for a new connection."""
-        self._listening, self._backlog, self._connect = listening, backlog, connect
+        self._listening = listening
+        self._backlog = backlog
+        self._connect = connect
         self._server: asyncio.Server | None = None
 
     @property
@@ -30,7 +32,8 @@ class Acceptor:
         return self._listening.endpoint
 
     async def open(self) -> None:
-        loop, bound = asyncio.get_running_loop(), self._listening.sock
+        loop = asyncio.get_running_loop()
+        bound = self._listening.sock
         if isinstance(self.address, Tcp):
             self._server = await loop.create_server(self._connect, sock=bound, backlog=self._backlog)
         else:
@@ -57,7 +60,8 @@ class Acceptors:
     """All listening addresses: one that agents share, and one for each workspace that has its own."""
 
     def __init__(self, pending: PendingConnections, *, backlog: int) -> None:
-        self._pending, self._backlog = pending, backlog
+        self._pending = pending
+        self._backlog = backlog
         self._by_workspace: dict[str | None, Acceptor] = {}
 
     @property

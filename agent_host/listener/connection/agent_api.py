@@ -42,7 +42,8 @@ class AgentApi:
 
     def __init__(self, session: AttachedAgent, sid: str | None) -> None:
         """`sid`: of the offer with which the agent has attached; None if it does not offer its API."""
-        self._session, self._sid = session, sid
+        self._session = session
+        self._sid = sid
         self._awaited: dict[str, _Awaited] = {}
         self._open: list[asyncio.Transport] = []
 
@@ -69,7 +70,8 @@ class AgentApi:
     def claim(self, frame: ApiOpened, connection: HandedOver) -> bool:
         """Hand the connection over to the protocol that waits for it. Returns False if the host has not asked for it,
         or if the agent has not proved who it is."""
-        channel, awaited = self._session.channel, self._awaited.get(frame.id)
+        channel = self._session.channel
+        awaited = self._awaited.get(frame.id)
         if awaited is None or not (channel.auth == "none" or self._is_proved(frame)):
             return False
         del self._awaited[frame.id]
@@ -91,7 +93,8 @@ class AgentApi:
 
     def close(self) -> None:
         """Cut all connections, and give up those that have not come."""
-        awaited, self._awaited = self._awaited, {}
+        awaited = self._awaited
+        self._awaited = {}
         for one in awaited.values():
             one.give_up(ConnectionError("the agent has detached"))
         for transport in self._open:

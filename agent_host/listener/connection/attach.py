@@ -28,7 +28,8 @@ class AttachRefused(Exception):
 
     def __init__(self, code: str, detail: str | None) -> None:
         super().__init__(code)
-        self.code, self.detail = code, detail
+        self.code = code
+        self.detail = detail
 
 
 @dataclass(slots=True)
@@ -74,7 +75,8 @@ class AttachClaim:
 
     def _proof(self) -> str | None:
         """Return the host's proof that it has the workspace's key, bound to the agent's connection."""
-        name, key = self.channel.workspace, self.channel.key
+        name = self.channel.workspace
+        key = self.channel.key
         if not key or self.offer is None:
             return None
         return compute_host_mac(key, challenge=self.challenge, sid=self.offer.sid, agent_id=name, epoch=self.epoch)
@@ -82,7 +84,8 @@ class AttachClaim:
     def verify(self, attach: Attach) -> None:
         """Check the answer to the challenge; there is only one try. Raises AttachRefused if it is wrong, or if the
         workspace has been fenced."""
-        challenge, self.challenge = self.challenge, None
+        challenge = self.challenge
+        self.challenge = None
         assert self.offer is not None  # noqa: S101  only an agent with an offer is challenged
         assert challenge is not None  # noqa: S101
         good = attach.sid == self.offer.sid and verify_mac(
@@ -112,7 +115,8 @@ class AttachClaim:
     def _is_older_copy(self) -> bool:
         """Whether this agent is an older copy (a fork, a restored snapshot) of the attached one: its offer names an
         epoch before the attached agent's."""
-        attached, known = self.channel.session, self.offer.epoch if self.offer is not None else 0
+        attached = self.channel.session
+        known = self.offer.epoch if self.offer is not None else 0
         return attached is not None and attached.confirmed and 0 < known < attached.epoch
 
     def start_session(

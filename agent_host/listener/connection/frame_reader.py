@@ -45,7 +45,9 @@ class FrameReader:
     __slots__ = ("_bad_lines", "_channel", "_connection", "_frame_task", "_pause_timer", "_services", "_session")
 
     def __init__(self, services: SessionServices, session: AttachedAgent, connection: AgentConnection) -> None:
-        self._services, self._session, self._connection = services, session, connection
+        self._services = services
+        self._session = session
+        self._connection = connection
         self._channel = session.channel
         self._bad_lines = BadLines(services.clock)
         self._pause_timer: Timer | None = None
@@ -94,7 +96,8 @@ class FrameReader:
             self._handle_frame(line, frame)
 
     def _handle_frame(self, line: bytes | FrameFault, frame: WorkFrame) -> None:
-        kind, session = kind_of(frame), self._session
+        kind = kind_of(frame)
+        session = self._session
         if kind not in ("ping", "pong"):
             request_id, audit_ref = refs_of(frame)
             audit_log = self._services.audit_log

@@ -66,7 +66,8 @@ class Handshake:
     ) -> None:
         """`channel`: the workspace that the agent dialled, None on the shared address. `number` names the connection in
         the audit trail. `on_finished` is called once, when the connection is attached, refused or lost."""
-        self._services, self._channel = services, channel
+        self._services = services
+        self._channel = channel
         self._on_finished = on_finished
         self._ack: ConstraintAck | None = None
         self._broken_before: str | None = None
@@ -78,7 +79,8 @@ class Handshake:
         self._audit_rows: list[AuditRow] = []
         """Rows for the audit trail, written once the agent is attached."""
         self._greeted = self._finished = False
-        limits, timers = services.limits, services.timers
+        limits = services.limits
+        timers = services.timers
         self._timer: Timer = timers.call_later(limits.first_line_timeout, lambda: self.refuse("no_first_line"))
         self.connection = AgentConnection(number, self, limits=limits, timers=timers, clock=services.clock)
 

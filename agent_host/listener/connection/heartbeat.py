@@ -25,8 +25,11 @@ class Heartbeat:
         clock: Clock,
         limits: ListenerLimits,
     ) -> None:
-        self._session, self._connection = session, connection
-        self._timers, self._clock, self._limits = timers, clock, limits
+        self._session = session
+        self._connection = connection
+        self._timers = timers
+        self._clock = clock
+        self._limits = limits
         self._pings = self._missed = 0
         self._pinged_at = clock.monotonic()
         self._timer: Timer = self._schedule()

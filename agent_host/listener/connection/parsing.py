@@ -93,7 +93,8 @@ class FrameParser:
     """Parses lines into frames, in the dialect of their workspace."""
 
     def __init__(self, *, ledger: WorkLedger, clock: Clock) -> None:
-        self._ledger, self._clock = ledger, clock
+        self._ledger = ledger
+        self._clock = clock
 
     def parse(self, channel: WorkspaceChannel | None, line: bytes | FrameFault) -> WorkFrame:
         """Parse a line. `channel` is None until the agent has sent `ready`. Raises FrameFault if it is not a frame."""

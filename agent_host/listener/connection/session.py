@@ -57,8 +57,12 @@ class AgentSession:
     ) -> None:
         """`offer`: the extensions that the agent offers, or None. `broken_before`: why its last connection broke, in
         its words, or None if it has not said."""
-        self._services, self.channel, self.connection = services, channel, connection
-        self.epoch, self.offer, self.broken_before = epoch, offer, broken_before
+        self._services = services
+        self.channel = channel
+        self.connection = connection
+        self.epoch = epoch
+        self.offer = offer
+        self.broken_before = broken_before
         self.negotiated = offer is not None
         self.window = min(offer.window, services.limits.window) if offer else 1
         self.peer_max_line = offer.max_line if offer else services.limits.max_line
@@ -79,7 +83,8 @@ class AgentSession:
         """Take over the connection. `ack`: the constraints that the agent says it has, or None."""
         self.acked = ack
         self.connection.handler = self.reader
-        limits, timers = self._services.limits, self._services.timers
+        limits = self._services.limits
+        timers = self._services.timers
         self.connection.set_max_line(limits.max_line)
         self.record_event("attached", str(self.offer) if self.offer else self.channel.dialect)
         self._services.metrics.count("attachments")
@@ -126,7 +131,8 @@ class AgentSession:
         """End the attachment; its work may be retried. Idempotent. `abruptly`: drop frames that are not written yet."""
         if self.state == "gone":
             return
-        drained, self.state = self.state == "draining", "gone"
+        drained = self.state == "draining"
+        self.state = "gone"
         if self._timer is not None:
             self._timer.cancel()
         if self._heartbeat is not None:
@@ -139,7 +145,8 @@ class AgentSession:
         self.record_event("detached", reason)
         if not drained:
             self._services.metrics.count("breaks", reason if reason.isidentifier() else "connection")
-        slots, self.slots = self.slots, {}
+        slots = self.slots
+        self.slots = {}
         self._services.dispatch.ack_timeouts.stop(self.channel)
         self._services.channels.on_detached()
         self._services.dispatch.retries.on_detached(self.channel, slots)

@@ -60,8 +60,11 @@ class AgentConnection(asyncio.Protocol):
     def __init__(
         self, number: int, handler: LineHandler, *, limits: ListenerLimits, timers: Timers, clock: Clock
     ) -> None:
-        self.number, self.handler = number, handler
-        self._limits, self._timers, self._clock = limits, timers, clock
+        self.number = number
+        self.handler = handler
+        self._limits = limits
+        self._timers = timers
+        self._clock = clock
         self._lines = Lines(limits.first_line_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox: deque[tuple[bytes, bool]] = deque()
@@ -167,7 +170,8 @@ class AgentConnection(asyncio.Protocol):
             self._flush()
             return
         kept = deque(entry for entry in self._outbox if not entry[1])
-        self._outbox, self._outbox_bytes = kept, sum(len(line) for line, _ in kept)
+        self._outbox = kept
+        self._outbox_bytes = sum(len(line) for line, _ in kept)
         if len(kept) > self._limits.queue_frames or self._outbox_bytes > self._limits.queue_bytes:
             self.abort("the peer does not read, and its queue is full")
 

@@ -31,8 +31,12 @@ class AckTimeouts:
         timers: Timers,
         clock: Clock,
     ) -> None:
-        self._channels, self._owner, self._audit_log = channels, owner, audit_log
-        self._tasks, self._timers, self._clock = tasks, timers, clock
+        self._channels = channels
+        self._owner = owner
+        self._audit_log = audit_log
+        self._tasks = tasks
+        self._timers = timers
+        self._clock = clock
 
     def start(self, session: AttachedAgent, constraints: ConstraintSet) -> None:
         """Start the deadlines, less the time that has counted already.
@@ -40,10 +44,12 @@ class AckTimeouts:
         No effect if they run, if the agent's machine is paused, or if the severity lets a busy agent finish its work
         first; `start_if_idle` starts them then.
         """
-        deadlines, channel = ACK_DEADLINES[constraints.severity], session.channel
+        deadlines = ACK_DEADLINES[constraints.severity]
+        channel = session.channel
         if channel.ack_timers or channel.paused or (session.slots and not deadlines.runs_while_busy):
             return
-        channel.ack_owed_since, channel.ack_owed_for = self._clock.monotonic(), constraints
+        channel.ack_owed_since = self._clock.monotonic()
+        channel.ack_owed_for = constraints
         until_halt = max(0.0, deadlines.halt - constraints.owed_seconds)
         channel.ack_timers = [
             self._timers.call_later(until_halt, lambda: self._tasks.spawn(self._halt(channel, constraints)))
@@ -105,7 +111,8 @@ class AckTimeouts:
         """
         reason = f"constraints {constraints.version} ({constraints.severity}) were not acknowledged"
         self._audit_log.alarm("halted", reason, workspace=channel.workspace)
-        channel.fence, channel.fence_reason = "halted", reason
+        channel.fence = "halted"
+        channel.fence_reason = reason
         if channel.session is not None:
             channel.session.end("halted", abruptly=True)
         self._owner.on_halt(channel.workspace)

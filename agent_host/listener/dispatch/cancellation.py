@@ -18,7 +18,10 @@ class WorkCanceller:
     def __init__(
         self, *, ledger: WorkLedger, channels: WorkspaceChannels, deadlines: WorkDeadlines, limits: ListenerLimits
     ) -> None:
-        self._ledger, self._channels, self._deadlines, self._limits = ledger, channels, deadlines, limits
+        self._ledger = ledger
+        self._channels = channels
+        self._deadlines = deadlines
+        self._limits = limits
 
     def cancel(self, work: OpenWork, reason: str) -> None:
         """Cancel the work. Idempotent.

@@ -31,8 +31,11 @@ class ConstraintEnforcer:
         audit_log: AuditLog,
         tasks: BackgroundTasks,
     ) -> None:
-        self._channels, self._dispatcher, self._ack_timeouts = channels, dispatcher, ack_timeouts
-        self._audit_log, self._tasks = audit_log, tasks
+        self._channels = channels
+        self._dispatcher = dispatcher
+        self._ack_timeouts = ack_timeouts
+        self._audit_log = audit_log
+        self._tasks = tasks
 
     def ensure_acknowledged(self, session: AttachedAgent) -> None:
         """Make the session ready if its agent has acknowledged the constraints in force; otherwise push them.
@@ -81,7 +84,8 @@ class ConstraintEnforcer:
             return
         if in_force.is_matched_by(ack):
             self._ack_timeouts.stop(session.channel)
-            in_force.owed_seconds, in_force.alerted = 0.0, False
+            in_force.owed_seconds = 0.0
+            in_force.alerted = False
             self._ack_timeouts.save_status(session.channel, in_force, "acked")
             self._make_ready(session)
         elif ack.version == in_force.version:
@@ -114,7 +118,8 @@ class ConstraintEnforcer:
 
         Nothing is sent if meanwhile the session has ended or newer constraints are in force.
         """
-        channel, is_inline = session.channel, in_force.payload_ref == "inline"
+        channel = session.channel
+        is_inline = in_force.payload_ref == "inline"
         try:
             payload = await self._channels.read_payload(channel, in_force.version) if session.negotiated else b""
         except RequestError:

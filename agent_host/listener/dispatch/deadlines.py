@@ -26,8 +26,11 @@ class WorkDeadlines:
     def __init__(
         self, *, ledger: WorkLedger, audit_log: AuditLog, timers: Timers, clock: Clock, limits: ListenerLimits
     ) -> None:
-        self._ledger, self._audit_log = ledger, audit_log
-        self._timers, self._clock, self._limits = timers, clock, limits
+        self._ledger = ledger
+        self._audit_log = audit_log
+        self._timers = timers
+        self._clock = clock
+        self._limits = limits
 
     def arm(self, work: OpenWork, seconds: float, on_passed: Callable[[], None]) -> None:
         """Set the deadline of the work, in place of the one that it has. `on_passed` is called when it passes."""

@@ -66,8 +66,11 @@ class Dispatcher:
         deadlines: WorkDeadlines,
         metrics: Metrics,
     ) -> None:
-        self._ledger, self._channels, self._gate = ledger, channels, gate
-        self._deadlines, self._metrics = deadlines, metrics
+        self._ledger = ledger
+        self._channels = channels
+        self._gate = gate
+        self._deadlines = deadlines
+        self._metrics = metrics
 
     # ---------------------------------------------------------------- queue
 
@@ -109,7 +112,8 @@ class Dispatcher:
 
         Work for a newer version waits for it. Work for an older one ends.
         """
-        in_force, named = channel.constraints, work.request.constraints_version
+        in_force = channel.constraints
+        named = work.request.constraints_version
         if not work.pinned or in_force is None or in_force.version == named:
             assert channel.session is not None  # noqa: S101  the gate is open, so an agent is attached
             self._dispatch(channel, channel.session, work)
@@ -123,12 +127,16 @@ class Dispatcher:
 
     def _dispatch(self, channel: WorkspaceChannel, session: AttachedAgent, work: OpenWork) -> None:
         """Give the work a slot and write its row. The request is sent when the row is durable."""
-        is_attempt, version_before = work.next_is_attempt, work.version
+        is_attempt = work.next_is_attempt
+        version_before = work.version
         if is_attempt:
             work.attempts += 1  # before the request is made, which names the attempt
-        work.next_is_attempt, work.begun, work.not_before = False, False, None
+        work.next_is_attempt = False
+        work.begun = False
+        work.not_before = None
         work.deliveries += 1
-        work.version, work.epoch = _version_to_send(channel, session, work), session.epoch
+        work.version = _version_to_send(channel, session, work)
+        work.epoch = session.epoch
         request = work.outgoing(work.version)
         line = encode(to_loose(request) if channel.loose else request)
         if len(line) > session.peer_max_line:
@@ -165,8 +173,10 @@ class Dispatcher:
         An agent may still report on an earlier delivery, so only work that was never sent is `queued` again.
         """
         del session.slots[work.id]
-        work.deliveries, work.version = delivery.number - 1, delivery.version_before
-        work.attempts, work.next_is_attempt = work.attempts - delivery.is_attempt, delivery.is_attempt
+        work.deliveries = delivery.number - 1
+        work.version = delivery.version_before
+        work.attempts = work.attempts - delivery.is_attempt
+        work.next_is_attempt = delivery.is_attempt
         self._ledger.change_status(work, "retry_wait" if work.deliveries else "queued")
         self._deadlines.arm_expiry(work)
         session.channel.queue.appendleft(work)

@@ -86,7 +86,8 @@ def _error_of(code: str) -> str:
 
 def _describe(channel: WorkspaceChannel, address: Endpoint | None, reachable: bool, code: str | None) -> str:
     """Return how the channel is declared, whether its address is reachable, and whether an agent is attached."""
-    required, target = str(channel.required).lower(), str(address or "none").removeprefix("tcp://")
+    required = str(channel.required).lower()
+    target = str(address or "none").removeprefix("tcp://")
     declaration = f"mediation required={required} failClosed={required} port={GUEST_PORT} target={target}"
     reachability = f"mediation target {'reachable' if reachable else 'unreachable'} at {target}"
     attachment = f"agent attached in epoch {channel.session.epoch}" if channel.session else "no agent attached"

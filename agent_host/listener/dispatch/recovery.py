@@ -27,8 +27,13 @@ class WorkRecovery:
         clock: Clock,
         limits: ListenerLimits,
     ) -> None:
-        self._ledger, self._channels, self._dispatcher, self._retries = ledger, channels, dispatcher, retries
-        self._deadlines, self._clock, self._limits = deadlines, clock, limits
+        self._ledger = ledger
+        self._channels = channels
+        self._dispatcher = dispatcher
+        self._retries = retries
+        self._deadlines = deadlines
+        self._clock = clock
+        self._limits = limits
 
     async def run(self) -> None:
         """Read the open work, and restore each request. Called before any agent can attach."""

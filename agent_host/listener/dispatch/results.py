@@ -35,8 +35,12 @@ class ResultHandler:
         metrics: Metrics,
         limits: ListenerLimits,
     ) -> None:
-        self._ledger, self._retries, self._deadlines, self._constraints = ledger, retries, deadlines, constraints
-        self._metrics, self._limits = metrics, limits
+        self._ledger = ledger
+        self._retries = retries
+        self._deadlines = deadlines
+        self._constraints = constraints
+        self._metrics = metrics
+        self._limits = limits
 
     def on_accepting(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
         """Record that the agent has started the request, and limit how long it may run."""

@@ -22,7 +22,10 @@ class ResumeHandler:
     def __init__(
         self, *, ledger: WorkLedger, retries: WorkRetries, deadlines: WorkDeadlines, limits: ListenerLimits
     ) -> None:
-        self._ledger, self._retries, self._deadlines, self._limits = ledger, retries, deadlines, limits
+        self._ledger = ledger
+        self._retries = retries
+        self._deadlines = deadlines
+        self._limits = limits
 
     def on_resume(self, session: AttachedAgent, resume: Resume) -> None:
         """Answer with a verdict for each request that the agent lists. Work that continues gets a slot in this session.
@@ -62,9 +65,11 @@ class ResumeHandler:
         if work is None or work.abandoned or work.cancel_reason is not None or work.status != "retry_wait":
             return "cancel"
         session.channel.lost.pop(request_id, None)
-        work.lost, work.begun = False, True
+        work.lost = False
+        work.begun = True
         work.next_is_attempt = False  # a retry that was planned does not take place
-        work.epoch, work.not_before = session.epoch, None
+        work.epoch = session.epoch
+        work.not_before = None
         session.slots[request_id] = work
         self._ledger.change_status(work, "accepted")
         self._deadlines.arm_run(session, work)

@@ -24,7 +24,8 @@ class RetryPauses:
     """Computes how long work waits before it is sent again."""
 
     def __init__(self, *, limits: ListenerLimits, draw: Draw) -> None:
-        self._limits, self._draw = limits, draw
+        self._limits = limits
+        self._draw = draw
         self._retry = Backoff(first=2.0, most=limits.retry_max)
         self._resend = Backoff(first=0.04, most=limits.resend_max, jitter=1.0, draw=draw)
 
@@ -59,8 +60,13 @@ class WorkRetries:
         metrics: Metrics,
         clock: Clock,
     ) -> None:
-        self._ledger, self._dispatcher, self._deadlines, self._pauses = ledger, dispatcher, deadlines, pauses
-        self._audit_log, self._metrics, self._clock = audit_log, metrics, clock
+        self._ledger = ledger
+        self._dispatcher = dispatcher
+        self._deadlines = deadlines
+        self._pauses = pauses
+        self._audit_log = audit_log
+        self._metrics = metrics
+        self._clock = clock
 
     # ---------------------------------------------------------------- attempts
 
@@ -92,7 +98,8 @@ class WorkRetries:
 
     def _schedule(self, work: OpenWork, seconds: float, why: str) -> None:
         """Let the work wait in no queue for `seconds`; then the dispatcher queues it."""
-        work.lost, work.not_before = False, self._clock.now_ms() + round(seconds * 1000)
+        work.lost = False
+        work.not_before = self._clock.now_ms() + round(seconds * 1000)
         if work.status == "retry_wait":
             self._ledger.writer.save_later(work)
         else:
@@ -129,7 +136,8 @@ class WorkRetries:
 
         Called after the verdicts of `resume`, which take listed work out of the channel's `lost`.
         """
-        lost, channel.lost = channel.lost, {}
+        lost = channel.lost
+        channel.lost = {}
         for work in lost.values():
             if work.status != "retry_wait" or not work.lost:
                 continue

@@ -16,7 +16,9 @@ class TaskReports:
     """Handles `task_result` frames. A report that comes again is acknowledged again, and changes nothing."""
 
     def __init__(self, *, ledger_writer: LedgerWriter, task_results: TaskResults, metrics: Metrics) -> None:
-        self._ledger_writer, self._task_results, self._metrics = ledger_writer, task_results, metrics
+        self._ledger_writer = ledger_writer
+        self._task_results = task_results
+        self._metrics = metrics
 
     def on_report(self, session: AttachedAgent, report: TaskReport) -> None:
         """Record the report. No further frame of the agent is read until it is durable, so that an agent with many

@@ -29,7 +29,8 @@ from .schemas import (
 from .sse import work_events
 
 router = APIRouter(dependencies=[Depends(require_operator)], route_class=JsonRoute)
-_CANCEL, _DRAIN = CancelWork(), DrainWorkspace()
+_CANCEL = CancelWork()
+_DRAIN = DrainWorkspace()
 _ANY: list[ShownStatus] = []
 _LAST_ROW = (1 << 63) - 1
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"

@@ -58,8 +58,11 @@ class WorkLedger:
         limits: ListenerLimits,
     ) -> None:
         self._task_results = task_results
-        self.writer, self._audit_log, self._metrics = writer, audit_log, metrics
-        self._clock, self._limits = clock, limits
+        self.writer = writer
+        self._audit_log = audit_log
+        self._metrics = metrics
+        self._clock = clock
+        self._limits = limits
         self.active: dict[str, OpenWork] = {}
         self._admissions: dict[str, asyncio.Future[Any]] = {}
         self._recent_owners: OrderedDict[str, str] = OrderedDict()
@@ -79,7 +82,8 @@ class WorkLedger:
             work = work_from_row(row)
             self._add(work)
             if work.status in SENT:
-                work.lost, work.begun = True, work.status == "accepted"
+                work.lost = True
+                work.begun = work.status == "accepted"
                 work.set_status("retry_wait", self._clock.now_ms())
             work.report_changes(self.on_change)
         return list(self.active.values())
@@ -217,7 +221,10 @@ class WorkLedger:
             return
         now = self._clock.now_ms()
         work.set_status(status, now)
-        work.result, work.error, work.finished_at, work.lost = result, error, now, False
+        work.result = result
+        work.error = error
+        work.finished_at = now
+        work.lost = False
         if status == "dead":
             self._metrics.count("dead", (error or "").split(":", 1)[0])
         if result is not None:

@@ -38,12 +38,14 @@ class LedgerWriter:
     def __init__(self, database: HostDatabase) -> None:
         self.promote: Promote = promote_nothing
         """Writes what results promote, on the writer's thread. The owner of the listener sets it."""
-        self._database, self._connection = database, database.open_connection()
+        self._database = database
+        self._connection = database.open_connection()
         self._thread = ThreadPoolExecutor(1, "work-journal")
         self._waiting = WaitingRows()
         self._task: asyncio.Task[None] | None = None
         """Commits while rows wait; None if none wait."""
-        self._urgent, self._closing = asyncio.Event(), asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._closing = asyncio.Event()
         self.failure: str | None = None
         """Why the last write failed; None if it did not."""
         self.commits = 0
@@ -169,10 +171,12 @@ class LedgerWriter:
 
     async def _commit(self) -> bool:
         """Write the waiting rows. Return False if the database fails."""
-        written, self._waiting = self._waiting, WaitingRows()
+        written = self._waiting
+        self._waiting = WaitingRows()
         loop = asyncio.get_running_loop()
         try:
-            batch, promote = written.to_batch(), self.promote
+            batch = written.to_batch()
+            promote = self.promote
             known = await loop.run_in_executor(self._thread, write_batch, self._connection.run, batch, promote)
         except Exception as error:  # noqa: BLE001
             self._on_failed(error, written)

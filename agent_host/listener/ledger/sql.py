@@ -43,7 +43,8 @@ class _Write:
     def __init__(self, statement: UpdateBase, names: Iterable[str], sqlite: str) -> None:
         """`names` are those of a row's values. `sqlite` is the statement for SQLite, with `{}` for the rows of VALUES;
         other databases write rows one by one, because columns of VALUES would need types."""
-        self._statement, self._names = statement, tuple(names)
+        self._statement = statement
+        self._names = tuple(names)
         blank = f"({', '.join('?' * len(self._names))})"
         self._texts = {rows: sqlite.format(", ".join([blank] * rows)) for rows in _CHUNK_SIZES}
 

@@ -71,7 +71,8 @@ async def follow(ledger: WorkLedger, request_id: str) -> AsyncGenerator[LedgerRe
         behind += size
         news.put_nowait(progress)
 
-    work, record = ledger.active.get(request_id), None
+    work = ledger.active.get(request_id)
+    record = None
     if work is not None:
         work.watchers.append(watch)
     try:

@@ -82,7 +82,8 @@ class OpenWork:
     def set_status(self, status: Status, now: int) -> None:
         """Set the status and disarm the deadline. Raises IllegalTransition."""
         check_transition(self.status, status)
-        self.status, self.updated_at = status, now
+        self.status = status
+        self.updated_at = now
         self.disarm()
 
     def disarm(self) -> None:
@@ -176,7 +177,8 @@ class LedgerRecord(NamedTuple):
 
 def check_loose_request(request: WorkRequest) -> None:
     """Raise InvalidRequest for limits that only the agent can enforce and the loose dialect has no field for."""
-    bounds, scope = request.bounds, request.principal.authorization_scope
+    bounds = request.bounds
+    scope = request.principal.authorization_scope
     names = [
         name for name in ("max_tokens", "max_tool_calls") if bounds is not None and getattr(bounds, name) is not None
     ]

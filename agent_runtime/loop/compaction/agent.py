@@ -90,19 +90,19 @@ class SummarizerAgent:
     ) -> None:
         """Choose a model. `needed_tokens` is the approximate size of the conversation; `max_tokens` limits the summary,
         as counted by the session's model. Raises ModelError if the compaction agent is missing."""
-        self._services, self._context_budgets = services, context_budgets
-        self._models, self._session, self._parent = models, session, parent
-        self._retries, self._max_tokens = retries, max_tokens
+        self._services = services
+        self._context_budgets = context_budgets
+        self._models = models
+        self._session = session
+        self._parent = parent
+        self._retries = retries
+        self._max_tokens = max_tokens
         self._manifest = models.manifest()
         price_needed = parent is not None and parent.budget.price_needed
-        self._session_model, self._model = (
-            session_model,
-            models.choose_model(session_model, needed_tokens, price_needed=price_needed),
-        )
-        self._session_calibration, self._calibration = (
-            models.windows.calibrations.for_model(session_model),
-            models.windows.calibrations.for_model(self._model),
-        )
+        self._session_model = session_model
+        self._model = models.choose_model(session_model, needed_tokens, price_needed=price_needed)
+        self._session_calibration = models.windows.calibrations.for_model(session_model)
+        self._calibration = models.windows.calibrations.for_model(self._model)
         self._temperature = self._manifest.temperature
         self._fell_back = False
         self._history = history
@@ -138,7 +138,9 @@ class SummarizerAgent:
             if error.code not in ("model_config", "model_auth", "unknown_model") or self._fell_back:
                 raise
         self._fell_back = True
-        self._model, self._calibration, self._temperature = self._session_model, self._session_calibration, None
+        self._model = self._session_model
+        self._calibration = self._session_calibration
+        self._temperature = None
         return await self._summarize_once(transcript)
 
     async def _summarize_once(self, transcript: str) -> Summary:
@@ -160,7 +162,10 @@ class SummarizerAgent:
         )
 
     def _turn(self, transcript: str) -> Turn:
-        model, manifest, session, ids = self._model, self._manifest, self._session, self._services.ids
+        model = self._model
+        manifest = self._manifest
+        session = self._session
+        ids = self._services.ids
         prompts = {manifest.name: AgentPrompt(manifest.prompt, digest(manifest.prompt), ())}
         agent_session = LiveSession(session.id, session.principal, manifest.name, model, prompts)
         message_id = ids.new("msg")
@@ -195,7 +200,8 @@ class SummarizerAgent:
         )
 
     def _context(self, turn: Turn) -> ToolContext:
-        home, session_id = self._services.home, self._session.id
+        home = self._services.home
+        session_id = self._session.id
         return ToolContext(
             session_id, "", home.workspace, home.scratch(session_id), turn.message_id, agent=turn.request.agent
         )

@@ -54,7 +54,8 @@ class CalibrationOnly:
     compacted = False
 
     def __init__(self, view: View, context_usage: ContextUsage) -> None:
-        self._view, self._context_usage = view, context_usage
+        self._view = view
+        self._context_usage = context_usage
 
     async def compact_if_needed(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         self._context_usage.occupancy(self._view.messages, tools)  # `record_usage` refers to the request measured last
@@ -93,7 +94,8 @@ class AutoCompaction:
     """Compacts one conversation when it outgrows the model's window."""
 
     def __init__(self, deps: CompactionDeps) -> None:
-        self._deps, self.compacted = deps, False
+        self._deps = deps
+        self.compacted = False
         self._overflows = 0
         self._max_tokens: int | None = None
         """Maximum tokens that this turn still sends, after a refusal that did not report the provider's limit."""
@@ -101,7 +103,8 @@ class AutoCompaction:
         """Tokens of the next call."""
 
     def record_usage(self, sent: int, usage: Usage) -> None:
-        input_tokens, history = _record_report(self._deps.context_usage, sent, usage), self._deps.history
+        input_tokens = _record_report(self._deps.context_usage, sent, usage)
+        history = self._deps.history
         if history.refused_tokens is not None and input_tokens > history.refused_tokens:
             history.refused_tokens = None  # a larger request was accepted
 
@@ -116,7 +119,8 @@ class AutoCompaction:
     async def require_fits(self, tools: bytes | None) -> None:
         if not self._deps.model_switched:
             return
-        context_usage, window = self._deps.context_usage, self._deps.configured_window()
+        context_usage = self._deps.context_usage
+        window = self._deps.configured_window()
         limit = window.limit
         if not window.known or self._used_tokens <= limit:
             return
@@ -133,7 +137,9 @@ class AutoCompaction:
 
     async def compact_if_needed(self, tools: bytes | None, *, forced: bool = False) -> AsyncIterator[c.Chunk]:
         self.compacted = False
-        context_usage, view, history = self._deps.context_usage, self._deps.view, self._deps.history
+        context_usage = self._deps.context_usage
+        view = self._deps.view
+        history = self._deps.history
         window = self._deps.configured_window().narrowed(
             context_usage.calibration.limit, history.refused_tokens, self._max_tokens
         )
@@ -164,7 +170,8 @@ class AutoCompaction:
     def _plan(self, window: ContextWindow, tools: bytes | None) -> Callable[[], Awaitable[tuple[str, Marker]]] | None:
         """Return the compaction that would make room: a summary, or else shortened results. None if neither is
         possible."""
-        view, policy = self._deps.view, self._deps.policy
+        view = self._deps.view
+        policy = self._deps.policy
         token_counts = self._deps.context_usage.costs(view.messages)
         available = self._available(window, tools)
         max_tail = available.tokens * policy.tail_budget_pct // 100 // (1 + self._overflows)  # less after each refusal
@@ -177,7 +184,8 @@ class AutoCompaction:
         return lambda: self._compact_with_summary(cut, max(MIN_SUMMARY, max_summary), target)
 
     def _available(self, window: ContextWindow, tools: bytes | None) -> _Available:
-        context_usage, messages = self._deps.context_usage, self._deps.view.messages
+        context_usage = self._deps.context_usage
+        messages = self._deps.view.messages
         conversation = sum(context_usage.costs(messages)[1:])  # without the system prompt
         fixed = max(0, context_usage.occupancy(messages, tools) - conversation)
         return _Available(fixed, max(0, window.usable - fixed))

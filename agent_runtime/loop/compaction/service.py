@@ -54,11 +54,13 @@ class CompactionService:
     # -- during a turn
 
     def open_budget(self, turn: Turn, view: View, recorder: Recorder, prompt: str) -> ContextBudget:
-        session, own = turn.session, CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
+        session = turn.session
+        own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=True)
 
         async def keep(marker: Marker, summary: Summary) -> tuple[str, View]:
             await self._save_facts(session, summary)
-            row, part_id = self._row(session, summary), self.services.ids.new("prt")
+            row = self._row(session, summary)
+            part_id = self.services.ids.new("prt")
             await recorder.save(lambda connection, _: markers.insert(connection, row, part_id, marker))
             after = await self._read(session, own)
             after.begin_with(prompt)
@@ -133,7 +135,8 @@ class CompactionService:
         except NoSummary as failure:
             raise ModelError(f"the conversation could not be compacted: {failure}") from failure
         await self._save_facts(session, summary)
-        row, part_id = self._row(session, summary), self.services.ids.new("prt")
+        row = self._row(session, summary)
+        part_id = self.services.ids.new("prt")
 
         def unit(connection: sqlite3.Connection) -> None:
             came = history.first_shown_after(connection, session.id, last)  # e.g. a background agent's report
@@ -147,7 +150,8 @@ class CompactionService:
         session.compaction_history.not_before = 0
         session.context_tokens = context_usage.occupancy(after.messages) + around
         counters = self.services.counters
-        counters.model, counters.context_tokens = session.model, session.context_tokens
+        counters.model = session.model
+        counters.context_tokens = session.context_tokens
         return CompactReply(
             session_id=name,
             message_id=row.id,
@@ -166,7 +170,8 @@ class CompactionService:
             await self.memory.save_facts(facts, principal=session.principal, session_id=session.id)
 
     async def _read(self, session: LiveSession, own: CurrentTurn | None = None) -> View:
-        prompt, agent = session.own_prompt.prompt, session.agent
+        prompt = session.own_prompt.prompt
+        agent = session.agent
         return await self.services.database.read(
             lambda connection: read_view(connection, session.id, prompt, agent, own)
         )

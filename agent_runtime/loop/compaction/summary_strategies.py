@@ -72,8 +72,10 @@ class FallbackSummarizer:
     """Tries one strategy after another until there is a summary."""
 
     def __init__(self, summarizer: Summarizer, policy: CompactionPolicy) -> None:
-        self._summarizer, self._recovery = summarizer, policy.smart_recovery
-        self._max_input_tokens, self._count_tokens = summarizer.max_input_tokens, summarizer.count_tokens
+        self._summarizer = summarizer
+        self._recovery = policy.smart_recovery
+        self._max_input_tokens = summarizer.max_input_tokens
+        self._count_tokens = summarizer.count_tokens
         self._calls = 0
 
     async def summarize(self, messages: Sequence[bytes]) -> Summary:
@@ -129,7 +131,8 @@ class FallbackSummarizer:
             elif len(pieces) > MAX_PIECES:
                 return None
             elif (shorter := await self._summarize_each_piece(pieces)) is not None:
-                before, texts = self._count_tokens(transcript.render(texts)), shorter
+                before = self._count_tokens(transcript.render(texts))
+                texts = shorter
                 if self._count_tokens(transcript.render(texts)) > before * 0.9:
                     return None
         return None
@@ -140,7 +143,8 @@ class FallbackSummarizer:
         """Replace each piece by its summary if that is shorter. None if a piece does not fit."""
         texts: list[transcript.TranscriptEntry] = []
         for number, piece in enumerate(pieces, 1):
-            which, text = f"part {number} of {len(pieces)}", transcript.render(piece)
+            which = f"part {number} of {len(pieces)}"
+            text = transcript.render(piece)
             cost = self._count_tokens(text)
             summary = await self._summarize_text(f"[This is {which}.]\n{text}", cost, longer=True)
             if summary is None:
@@ -176,7 +180,8 @@ class FallbackSummarizer:
         except ModelError as error:
             if error.code != "context_overflow":
                 raise NoSummary(error.message) from error
-            known, thought = self._summarizer.max_input_tokens, min(self._max_input_tokens, cost)
+            known = self._summarizer.max_input_tokens
+            thought = min(self._max_input_tokens, cost)
             self._max_input_tokens = known if known < thought else int(thought * OVERFLOW_SHRINK)
             log.warning("a piece of the conversation is too long for one summary", room=self._max_input_tokens)
             return None

@@ -46,5 +46,6 @@ class AuthorityResolver:
         return self._operator_authority().with_layer(replace(manifest.layer, rules=rules))
 
     def _operator_authority(self) -> Authority:
-        ceiling, host = Layer(self.project.ceiling), self.host_layer()
+        ceiling = Layer(self.project.ceiling)
+        host = self.host_layer()
         return Authority((ceiling,)) if host is None else Authority((ceiling, host))

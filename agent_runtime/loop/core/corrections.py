@@ -23,7 +23,8 @@ def detect_correction(turn: Turn, view: View | None, learnings: Learnings) -> No
     """
     if not turn.request.interactive or turn.has_run_before or turn.request.parent is not None:
         return
-    message, answered = user_text(turn.request.parts), view.last_answer if view is not None else ""
+    message = user_text(turn.request.parts)
+    answered = view.last_answer if view is not None else ""
     if answered is not None and is_correction(message, answered):
         learnings.record_correction(_correction(turn, message, "person (message)", answered))
 

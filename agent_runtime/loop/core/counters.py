@@ -28,7 +28,8 @@ class Counters:
     def update_model(self, turn: Turn) -> None:
         """Record the turn's model and the size of its context."""
         if turn.request.parent is None:
-            self.model, self.context_tokens = turn.model, turn.session.context_tokens
+            self.model = turn.model
+            self.context_tokens = turn.session.context_tokens
             self.fallback = turn.fallback
 
     def count_step(self, turn: Turn, now_ms: int) -> None:

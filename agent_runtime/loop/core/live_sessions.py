@@ -111,8 +111,12 @@ class LiveSessions:
     def __init__(
         self, database: Database, ids: Ids, clock: Clock, agents: AgentDirectory, model: str, draft: Draft
     ) -> None:
-        self._database, self._ids, self._clock = database, ids, clock
-        self.agents, self._model, self.draft = agents, model, draft
+        self._database = database
+        self._ids = ids
+        self._clock = clock
+        self.agents = agents
+        self._model = model
+        self.draft = draft
         self._known: OrderedDict[str, LiveSession] = OrderedDict()
         self._aliases: dict[tuple[str, str], str] = {}
         self._added_count = 0
@@ -146,9 +150,12 @@ class LiveSessions:
     ) -> LiveSession:
         """Create a session in memory. It is stored with its first message."""
         manifest = self.agents.get(agent) or self.agents.require_selectable(DEFAULT)
-        prompts, model = {manifest.name: self.draft(manifest, principal)}, manifest.model or self._model
+        prompts = {manifest.name: self.draft(manifest, principal)}
+        model = manifest.model or self._model
         session = LiveSession(self._ids.new("ses"), principal, manifest.name, model, prompts, aliases)
-        session.empty, session.parent, session.is_subagent = True, parent, parent is not None
+        session.empty = True
+        session.parent = parent
+        session.is_subagent = parent is not None
         self._add(session)
         return session
 
@@ -232,7 +239,9 @@ class LiveSessions:
         own = AgentPrompt(row.prompt, row.digest, row.tools, row.packages)
         prompts = {**row.agent_prompts, row.agent: own}
         session = LiveSession(row.id, row.principal, row.agent, row.model, prompts)
-        session.stored, session.archived, session.rules = True, row.archived, row.rules
+        session.stored = True
+        session.archived = row.archived
+        session.rules = row.rules
         session.is_subagent = row.is_subagent
         session.outside_text.seen = row.has_outside_text
         session.next_timestamp(row.last_ms + 1)  # the clock may have gone back since, and new ids with it

@@ -15,7 +15,8 @@ class ModelWindows:
     def __init__(self, configured: Callable[[str], ContextWindow], known_cards: Mapping[str, ModelCard]) -> None:
         """`configured` returns a model's window as far as settings and mesh tell; `known_cards` has the mesh's models
         as they are now, by name."""
-        self.configured, self.known_cards = configured, known_cards
+        self.configured = configured
+        self.known_cards = known_cards
         self.calibrations = TokenCalibrations(known_cards)
 
     def window(self, model: str) -> ContextWindow:

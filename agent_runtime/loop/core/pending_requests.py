@@ -67,9 +67,11 @@ def pending_requests_of(reply_id: str, parts: Sequence[dict[str, Any]]) -> dict[
 
 
 def _pending_request(reply_id: str, part: dict[str, Any], shown: dict[str, dict[str, Any]]) -> PendingRequest | None:
-    name, state = tool_name(part), part.get("state")
+    name = tool_name(part)
+    state = part.get("state")
     if name is not None and state == "approval-requested":
-        call_id, about = part["toolCallId"], shown.get(part["approval"]["id"], {})
+        call_id = part["toolCallId"]
+        about = shown.get(part["approval"]["id"], {})
         return PendingRequest(
             approval_id(reply_id, call_id, name, part["input"], about),
             "approval",

@@ -45,7 +45,8 @@ class SteeringInbox:
 
     async def record_joined(self, messages: Sequence[Turn]) -> None:
         def unit(connection: sqlite3.Connection, now: int) -> None:
-            at, into = self.turn.session.next_timestamp(now), (self.turn.message_id, self.turn.request.reply_id)
+            at = self.turn.session.next_timestamp(now)
+            into = (self.turn.message_id, self.turn.request.reply_id)
             for message in messages:
                 rows.steer_turn(connection, message.message_id, into, {"status": "steered"}, at)
 

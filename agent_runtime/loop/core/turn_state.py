@@ -212,7 +212,8 @@ class Turn:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.session, self.message_id = self.request.session, self.request.message_id
+        self.session = self.request.session
+        self.message_id = self.request.message_id
 
     def transition(self, state: State) -> None:
         """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have."""

@@ -79,7 +79,8 @@ class TurnStream:
         """Continue this stream with another turn's, because the message has joined that turn. For `since` and
         `first_chunk` see `follow`."""
         if not self._closed:
-            self._closed, self._redirect = True, (other, since, first_chunk)
+            self._closed = True
+            self._redirect = (other, since, first_chunk)
             self._wake()
 
     async def follow(
@@ -115,7 +116,8 @@ class TurnStream:
 
     def _piece(self, start: int) -> tuple[bytes, int]:
         """Return as many events as fit into a piece, at least one, and the position after them."""
-        size, end = 0, start
+        size = 0
+        end = start
         while end < len(self._log) and (size == 0 or size + len(self._log[end]) <= PIECE_BYTES):
             size += len(self._log[end])
             end += 1
@@ -135,7 +137,8 @@ class TurnStream:
                 self._waiters.remove(waiter)
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
+        waiters = self._waiters
+        self._waiters = []
         for waiter in waiters:
             _resolve(waiter, True)
 

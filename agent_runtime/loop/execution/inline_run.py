@@ -63,7 +63,8 @@ def _build_deps(
     context: ToolContext,
     parts: MessageParts | None,
 ) -> TurnDeps:
-    session, own = turn.session, turn.session.own_prompt
+    session = turn.session
+    own = turn.session.own_prompt
     notes = (sent_note(services.clock.now_ms()), *(turn.notes or ()))
 
     def seen(marker: Marker | None = None) -> View:

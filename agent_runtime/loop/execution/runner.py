@@ -58,7 +58,8 @@ class TurnRunner:
 
     async def run(self, turn: Turn, queue: SessionQueue) -> None:
         """Run the turn from its present state to its recorded end, or until it has to wait for a person."""
-        services, started = self.services, self._begin(turn)
+        services = self.services
+        started = self._begin(turn)
         try:
             resume_state = await self._load_resume_state(turn) if turn.has_run_before else ResumeState()
         except Exception:
@@ -128,16 +129,15 @@ class TurnRunner:
                 turn.request.on_start(connection, turn, started)
 
         if turn.has_run_before or turn.admission.queued:
-            turn.start.unrecorded, turn.start.write = unit, self.services.database.write(unit)
+            turn.start.write = self.services.database.write(unit)
+            turn.start.unrecorded = unit
             turn.start.write.add_done_callback(lambda written: _on_start_written(turn, written))
         return started
 
     async def _load_resume_state(self, turn: Turn) -> ResumeState:
         def unit(connection: sqlite3.Connection) -> tuple[Message | None, list[str], Usage]:
-            reply, ids = (
-                history.message(connection, turn.request.reply_id),
-                history.part_ids(connection, turn.request.reply_id),
-            )
+            reply = history.message(connection, turn.request.reply_id)
+            ids = history.part_ids(connection, turn.request.reply_id)
             return reply, ids, _separately_recorded_usage(connection, turn) if turn.request.task_id else Usage()
 
         reply, ids, helpers = await self._read_with_retries(unit)
@@ -172,7 +172,8 @@ class TurnRunner:
     async def _build_deps(
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
-        services, session = self.services, turn.session
+        services = self.services
+        session = turn.session
         agent_prompt = session.prompts[turn.request.agent]  # it was made when the turn was admitted
         if session.view is None:
             session.view = await self._read_view(turn)
@@ -269,7 +270,8 @@ class TurnRunner:
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
         """Record a failed end and publish it."""
-        turn.end.outcome, why = outcome, outcome.error or ""
+        turn.end.outcome = outcome
+        why = outcome.error or ""
         metadata = {"finish_reason": "error", "outcome": outcome.json()}
         parts = recorder.current_parts()
         closing = ChunkWriter(lambda _: None, parts).close(why) if any(map(_is_open, parts)) else ()

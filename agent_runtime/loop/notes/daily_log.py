@@ -21,7 +21,8 @@ def log_turn(turn: Turn, daily_log: DailyLog) -> None:
     """Log a turn of a person or a task. Subagents are not logged: their work shows in their caller's answer."""
     if turn.request.parent is not None or turn.end.outcome is None:
         return
-    session, outcome = turn.session, turn.end.outcome
+    session = turn.session
+    outcome = turn.end.outcome
     how = outcome.error_code or outcome.limit
     entry = DailyLogEntry(
         principal=session.principal,

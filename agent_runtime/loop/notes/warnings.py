@@ -41,7 +41,8 @@ class Warnings:
 
     def _window(self, context: NoteContext) -> dict[str, Note]:
         """Warn of a nearly full window. Above the usable size compaction makes room before the model reads this."""
-        used, usable = context.context_tokens, self.usable(context.model)
+        used = context.context_tokens
+        usable = self.usable(context.model)
         if not WARN_FILL_SHARE * usable <= used < usable:
             return {}
         full = 100 * used // usable

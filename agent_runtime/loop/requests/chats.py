@@ -84,7 +84,9 @@ class ChatService:
     """Admits user messages and answers repeated ones from the record."""
 
     def __init__(self, services: LoopServices, limits: Callable[[], TurnLimits]) -> None:
-        self._services, self._limits, self._answers = services, limits, HumanAnswers(services)
+        self._services = services
+        self._limits = limits
+        self._answers = HumanAnswers(services)
 
     async def send(self, incoming: IncomingMessage) -> Turn | CompletedTurn:
         """Admit the message. A known one returns the turn that it started. Raises Conflict, NotFound, Busy."""
@@ -116,7 +118,8 @@ class ChatService:
         require_same_agent_and_model(waiting_turn, agent=incoming.agent, model=incoming.model)
         answer = parse_plain_text_answer(waiting_turn, incoming.parts, incoming.sender)
         message = self._turn(replace(incoming, agent=waiting_turn.request.agent, model=waiting_turn.model), session)
-        admitted, since = self._unit(incoming, message), waiting_turn.stream.resume_position
+        admitted = self._unit(incoming, message)
+        since = waiting_turn.stream.resume_position
 
         def unit(connection: sqlite3.Connection) -> None:
             admitted(connection)
@@ -146,7 +149,8 @@ class ChatService:
         """Rewind to the message of this id and send it again, in one transaction."""
         with self._services.admission.hold(session):
             sent = await self._admit(replace(incoming, regenerate=True), session)
-            session.view, session.context_tokens = None, 0
+            session.view = None
+            session.context_tokens = 0
         return sent
 
     async def _admit(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
@@ -224,7 +228,8 @@ class ChatService:
         running = self._services.admission.queues.active_turn(session) if incoming.on_busy == "steer" else None
         named = incoming.agent or (running.request.agent if running is not None else session.agent)
         agent = self._services.live_sessions.add_agent(session, named)
-        limits, external_work = self._limits().at_most(agent.max_steps), incoming.external_work
+        limits = self._limits().at_most(agent.max_steps)
+        external_work = incoming.external_work
         of_agent = agent.model if agent.name != session.agent else None
         return Turn(
             TurnRequest(
@@ -308,7 +313,8 @@ def _metadata(turn: Turn) -> dict[str, Any]:
         "agent": turn.request.agent,
     }
     if turn.request.external_work is not None:
-        source, work_id = turn.request.external_work.source, turn.request.external_work.work_id
+        source = turn.request.external_work.source
+        work_id = turn.request.external_work.work_id
         about["trigger"] = {"source": source, "fired_at": turn.sent_ms, "delivery_id": work_id}
     if turn.request.sender is not None:
         about["sender"] = turn.request.sender

@@ -186,7 +186,8 @@ class HumanAnswers:
             if message is not None:
                 message(connection)
 
-        before, session.rules = session.rules, rules
+        before = session.rules
+        session.rules = rules
         try:
             await self._services.database.write(unit, durable=True)
         except BaseException:

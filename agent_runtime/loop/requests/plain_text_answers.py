@@ -21,7 +21,8 @@ def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]], sender:
     one question. Raises Conflict, with the open requests: `not_an_answer` if the text answers none of them, and
     `wrong_sender` if the member of a group who was asked did not send it."""
     _require_sender(turn, sender)
-    text, requests = user_text(parts).strip(), turn.human_wait.requests.values()
+    text = user_text(parts).strip()
+    requests = turn.human_wait.requests.values()
     if (decided := _decision(requests, text, sender)) is not None:
         return decided
     approvals = [request for request in requests if request.kind == "approval"]

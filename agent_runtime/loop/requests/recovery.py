@@ -222,6 +222,7 @@ def _resume(turn: Turn, row: TurnRow, reply: Message | None) -> None:
     turn.end.reply_parts = reply.parts
     if row.state == "waiting" and (waits := pending_requests_of(row.reply_id, reply.parts)):
         turn.transition("waiting")
-        turn.human_wait.requests, turn.human_wait.since_ms = waits, row.updated_at
+        turn.human_wait.requests = waits
+        turn.human_wait.since_ms = row.updated_at
         turn.stream.pause(waiting_end(turn))
         turn.paused_or_ended.set()

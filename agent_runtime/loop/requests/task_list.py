@@ -24,7 +24,8 @@ async def list_tasks(tasks: TaskService, user: str | None, asked: TasksQuery) ->
 
 def _select(connection: sqlite3.Connection, user: str | None, asked: TasksQuery) -> list[sqlite3.Row]:
     """Return a page of rows. The id of a task's message tells when the task came, as ids are made in order."""
-    conditions, values = ["1"], list[object]()
+    conditions = ["1"]
+    values = list[object]()
     if user is not None:
         conditions.append("principal = ?")
         values.append(user)

@@ -78,7 +78,9 @@ class TaskService:
         reports: TaskReports | None = None,
     ) -> None:
         """`reports`: reports the ends of tasks to a host; None if there is none."""
-        self._services, self._limits, self._reports = services, limits, reports
+        self._services = services
+        self._limits = limits
+        self._reports = reports
 
     async def assign(
         self,
@@ -233,7 +235,9 @@ class TaskService:
 
     def _unit(self, assignment: TaskAssignment, turn: Turn) -> Unit[None]:
         now = turn.sent_ms = turn.session.next_timestamp(self._services.clock.now_ms())
-        session, queued, task_id = turn.session, turn.admission.queued, assignment.task_id
+        session = turn.session
+        queued = turn.admission.queued
+        task_id = assignment.task_id
         record = TaskRecord(
             task_id=task_id,
             status="queued" if queued else "running",
@@ -307,7 +311,8 @@ def _parse_assignment_json(text: str) -> dict[str, Any]:
     """Parse a stored assignment, dropping a cost limit that is only the default. Rows from before the mark was
     introduced have an explicit limit if it differs from the default."""
     known: dict[str, Any] = json.loads(text)  # noqa: TID251  our own row
-    explicit, budget = known.pop(_EXPLICIT_COST_KEY, False), known.get("token_budget")
+    explicit = known.pop(_EXPLICIT_COST_KEY, False)
+    budget = known.get("token_budget")
     if budget and not explicit and budget.get("max_cost_usd") == TokenBudget().max_cost_usd:
         del budget["max_cost_usd"]
     return known

@@ -49,7 +49,8 @@ class Admission:
         queue_limit: int,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self._database, self._events = database, events
+        self._database = database
+        self._events = events
         self._run: RunTurn
         self._cancel: RunTurn
         self.slots = TurnSlots(slots, queue_limit)
@@ -60,7 +61,8 @@ class Admission:
 
     def start(self, run: RunTurn, cancel: RunTurn) -> None:
         """Set the functions that run a turn and that cancel one before it ran. Call this before the first `admit`."""
-        self._run, self._cancel = run, cancel
+        self._run = run
+        self._cancel = cancel
 
     # -- entry points
 
@@ -206,7 +208,8 @@ class Admission:
             turn.transition("running")
             self.queues.add(turn)
             return
-        principal, session = turn.session.principal, turn.session
+        principal = turn.session.principal
+        session = turn.session
         busy = self.queues.head_turn(session) is not None or session.id in self.queues.held
         if busy or self.slots.free <= 0:
             self._require_queue_space(principal)
@@ -339,7 +342,8 @@ class Admission:
     def _on_ended(self, turn: Turn) -> None:
         if turn.end.outcome is not None:
             log_end(turn)
-            failed, cancelled = turn.end.outcome.in_error, turn.end.outcome.status == "cancelled"
+            failed = turn.end.outcome.in_error
+            cancelled = turn.end.outcome.status == "cancelled"
             if failed:
                 self.queues.paused.add(turn.session.id)
             facts = {"reason": "abort" if cancelled else "error" if failed else "finish", "pending_approval": False}

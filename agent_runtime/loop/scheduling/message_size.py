@@ -27,7 +27,8 @@ class MessageSizeCheck:
         """Raise TooLarge for a message that would not fit even into an empty conversation. If the window is unknown, or
         prompt and tools alone do not fit, the message passes and the provider decides."""
         window = self.windows.window(turn.model)
-        limit, agent_prompt = window.limit, turn.session.prompts.get(turn.request.agent)
+        limit = window.limit
+        agent_prompt = turn.session.prompts.get(turn.request.agent)
         if (
             agent_prompt is None
             or not window.known

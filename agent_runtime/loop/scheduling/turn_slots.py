@@ -11,7 +11,8 @@ class TurnSlots:
 
     def __init__(self, slots: int, queue_limit: int) -> None:
         """`queue_limit`: how many turns of one principal may wait; those of all may be twice as many."""
-        self._running, self._queue_limit = ShareCounter(slots), queue_limit
+        self._running = ShareCounter(slots)
+        self._queue_limit = queue_limit
 
     @property
     def free(self) -> int:

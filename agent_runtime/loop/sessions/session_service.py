@@ -67,7 +67,8 @@ class SessionService:
         compaction: CompactionService,
         redactor: Redactor | None = None,
     ) -> None:
-        self._services, self._compaction = services, compaction
+        self._services = services
+        self._compaction = compaction
         self._redactor = redactor or Redactor()
         """Redacts every export."""
 
@@ -84,7 +85,8 @@ class SessionService:
             return listing.sessions(connection, principal, limit=query.limit, after=after, choice=choice)
 
         page = await self._services.database.read(unit)
-        shown, broken = list[SessionSummary](), page.broken
+        shown = list[SessionSummary]()
+        broken = page.broken
         for row in page.sessions:
             try:
                 shown.append(SessionSummary(**serializers.summary(row, row.id, turns.get(row.id))))
@@ -186,7 +188,8 @@ class SessionService:
         session = await self._find(principal, name)
         now = session.next_timestamp(self._services.clock.now_ms())
         rules = tuple(rule.to_rule(now) for rule in update.rules)
-        before, session.rules = session.rules, rules
+        before = session.rules
+        session.rules = rules
 
         def unit(connection: sqlite3.Connection, now: int) -> None:
             if not rows.set_permissions(connection, session.id, rules, now):
@@ -294,7 +297,8 @@ class SessionService:
         return found
 
     async def _detail(self, session: LiveSession, name: str) -> SessionDetail:
-        admission, session_id = self._services.admission, session.id
+        admission = self._services.admission
+        session_id = session.id
         turn = admission.queues.active_turn(session)  # read first: a turn's end is stored before it leaves the queue
 
         def unit(connection: sqlite3.Connection) -> tuple[StoredSession, Any, Any]:

@@ -18,7 +18,8 @@ class AgentSlots:
     free one goes to the principal that has the fewest, and among its calls to the one that waits longest."""
 
     def __init__(self, slots: int, monotonic: Callable[[], float]) -> None:
-        self._used, self._monotonic = ShareCounter(slots), monotonic
+        self._used = ShareCounter(slots)
+        self._monotonic = monotonic
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._refused: dict[str, float] = {}
         """Principals that were refused a slot, each with the time until which one is kept for it."""

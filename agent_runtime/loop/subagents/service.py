@@ -47,8 +47,11 @@ class Subagents:
         limits: TurnLimits,
     ) -> None:
         """`max_concurrent` agents may run at each depth: a caller never waits for the slot that it holds itself."""
-        self._services, self._context_budgets, self._agents = services, context_budgets, agents
-        self._max_concurrent, self._limits = max_concurrent, limits
+        self._services = services
+        self._context_budgets = context_budgets
+        self._agents = agents
+        self._max_concurrent = max_concurrent
+        self._limits = limits
         self._slots: dict[int, AgentSlots] = {}
         self._inline_turns: dict[str, Turn] = {}
         self._background: set[asyncio.Task[None]] = set()

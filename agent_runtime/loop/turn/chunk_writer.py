@@ -59,13 +59,15 @@ class ChunkWriter:
     def text(self, piece: str) -> list[c.Chunk]:
         if self._text is not None:
             return [c.TextDelta(id=self._text, delta=piece)]
-        closing, self._text = self.close_text(), self._new_id("text")
+        closing = self.close_text()
+        self._text = self._new_id("text")
         return [*closing, c.TextStart(id=self._text), c.TextDelta(id=self._text, delta=piece)]
 
     def reasoning(self, piece: str) -> list[c.Chunk]:
         if self._reasoning is not None:
             return [c.ReasoningDelta(id=self._reasoning, delta=piece)]
-        closing, self._reasoning = self.close_text(), self._new_id("reasoning")
+        closing = self.close_text()
+        self._reasoning = self._new_id("reasoning")
         return [*closing, c.ReasoningStart(id=self._reasoning), c.ReasoningDelta(id=self._reasoning, delta=piece)]
 
     def close_text(self, metadata: dict[str, Any] | None = None) -> list[c.Chunk]:
@@ -83,7 +85,8 @@ class ChunkWriter:
         approval's, so that a person's approval always means exactly one call."""
         if provider_id.startswith(APPROVAL_PREFIX) or not 0 < len(provider_id) <= MAX_ID_CHARACTERS:
             provider_id = f"call_{len(self._ids) + 1}"
-        call_id, number = provider_id, 1
+        call_id = provider_id
+        number = 1
         while call_id in self._ids:
             number += 1
             call_id = f"{provider_id}_{number}"

@@ -72,7 +72,10 @@ class ModelCall:
     """Calls the model for one turn."""
 
     def __init__(self, turn: Turn, deps: TurnDeps, writer: ChunkWriter) -> None:
-        self.turn, self.deps, self.budget, self.writer = turn, deps, turn.budget, writer
+        self.turn = turn
+        self.deps = deps
+        self.budget = turn.budget
+        self.writer = writer
         self.answer_end: Literal["stop", "length", "content-filter", "tool-calls", "other"] = "stop"
         """Why the last answer ended."""
         self._answer_began = False
@@ -152,14 +155,16 @@ class ModelCall:
                 yield chunk
 
     async def _stream(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
-        answer, request = _PartialAnswer(), self._request(tools_allowed=tools_allowed)
+        answer = _PartialAnswer()
+        request = self._request(tools_allowed=tools_allowed)
         messages_sent = len(request.messages)
         try:
             async for event in self.deps.services.model.stream(request):
                 if isinstance(event, Completion):
                     if event.usage_reported and event.fallback is None:  # another model counts otherwise
                         self.deps.context_budget.record_usage(messages_sent, event.usage)
-                    step.text, step.reasoning = "".join(answer.pieces), "".join(answer.reasoning)
+                    step.text = "".join(answer.pieces)
+                    step.reasoning = "".join(answer.reasoning)
                     async for chunk in self._finish_model_call(step, event, answer, tools_allowed=tools_allowed):
                         yield chunk
                 else:
@@ -272,7 +277,8 @@ class ModelCall:
     def _request(self, *, tools_allowed: bool) -> ModelRequest:
         """Return the request. Without tools allowed it still has the tool list, with `tool_choice` none, so that the
         prefix of the prompt stays the same."""
-        session, caller = self.turn.session, self.turn.request.parent
+        session = self.turn.session
+        caller = self.turn.request.parent
         return ModelRequest(
             model=self.turn.model,
             messages=self.deps.view.messages,
@@ -291,7 +297,8 @@ class ModelCall:
         )
 
     def _retrying(self, event: Retrying) -> c.Chunk:
-        self.turn.retry.reason, self.turn.retry.attempt = event.message, event.attempt
+        self.turn.retry.reason = event.message
+        self.turn.retry.attempt = event.attempt
         status = {"state": "retrying", "attempt": event.attempt, "message": event.message}
         return c.DataChunk(type="data-status", data=status, transient=True)
 

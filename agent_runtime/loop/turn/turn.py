@@ -85,7 +85,9 @@ class _Loop:
     """Runs the steps of one turn, and holds what is forgotten when the turn pauses."""
 
     def __init__(self, turn: Turn, deps: TurnDeps) -> None:
-        self.turn, self.deps, self.budget = turn, deps, turn.budget
+        self.turn = turn
+        self.deps = deps
+        self.budget = turn.budget
         self.writer = ChunkWriter(deps.tools.spec, deps.resume_state.recorded_parts)
         self._repeat_guard = RepeatGuard()
         self._tool_call_runner = ToolCallRunner(turn, deps, self.writer, self._repeat_guard)

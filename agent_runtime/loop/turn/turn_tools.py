@@ -75,7 +75,9 @@ async def open_turn_tools(
 ) -> TurnTools:
     """Return the tools of a turn that begins or resumes. Their order is saved with the session; if that fails, a later
     process may show them in another order."""
-    session, agent, at_start = turn.session, turn.request.agent, authority()
+    session = turn.session
+    agent = turn.request.agent
+    at_start = authority()
     await catalog.ready(at_start)
 
     def save_order(order: tuple[str, ...]) -> None:
