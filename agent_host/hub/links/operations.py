@@ -110,12 +110,14 @@ class _Sessions(_OfAgent):
 
 async def _register(caller: Caller, params: _Register) -> Any:
     caller.check_name(params.passport.name)
-    known = caller.hub.agents.find(params.passport.name)
-    supersede = caller.rights.identity is not None or (known is not None and known.has_key(params.key))
     agent = await caller.hub.registry.register(
-        params.passport, params.resume, params.rule, caller.endpoint, supersede=supersede
+        params.passport,
+        params.resume,
+        params.rule,
+        caller.endpoint,
+        supersede=caller.rights.identity is not None,
+        key=params.key,
     )
-    agent.key = params.key
     caller.agent_ids.add(agent.agent_id)
     return describe(caller.hub, agent)
 
@@ -134,6 +136,7 @@ async def _set_resume(caller: Caller, params: _SetResume) -> Any:
 
 
 async def _get_agent(caller: Caller, params: _GetAgent) -> Any:
+    await caller.hub.registry.know([params.name])
     return describe(caller.hub, caller.find(params.name))
 
 
@@ -145,6 +148,7 @@ async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
 async def _open(caller: Caller, params: _Open) -> Any:
     creator = caller.agent(params.agent_id)
     hub = caller.hub
+    await hub.registry.know(params.targets)
     for target in params.targets:
         caller.find(target)
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
@@ -246,5 +250,5 @@ def describe(hub: HubParts, agent: Agent) -> dict[str, Any]:
         "passport": agent.passport.model_dump(mode="json"),
         "resume": agent.resume.model_dump(mode="json"),
         "card": agent_card(agent.passport, agent.resume),
-        "connected": hub.delivery.endpoint(agent) is not None,
+        "connected": agent.is_elsewhere or hub.delivery.endpoint(agent) is not None,
     }
