@@ -63,7 +63,12 @@ class Hub(HubParts):
         sharing = store.sharing if isinstance(store, SqlStore) else None
         hub = cls(store, await store.newest_id(), clock or SystemClock(), limits or HubLimits(), types, sharing)
         hub._connections = WeakSet()
-        await hub._load()
+        try:
+            await hub._load()
+        except BaseException:
+            if hub.peers is not None:
+                await hub.peers.leave()
+            raise
         return hub
 
     async def _load(self) -> None:

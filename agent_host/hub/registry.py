@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 import structlog
@@ -26,10 +27,11 @@ from .audit import HubAudit
 from .delivery import Delivery, Endpoint
 from .limits import HubLimits
 from .sessions import Lifecycle, SessionTable
-from .store import AgentRemoval, AgentRow, HubStore, LeaseEnd, Row, Sharing, Submission
+from .store import AgentRemoval, AgentRow, Conflict, HubStore, LeaseEnd, Row, Sharing, Submission
 from .tasks import OwnedTasks
 
 _LOOK_SECONDS = 0.25
+_AGAIN_SECONDS = 1.0
 log = structlog.get_logger(__name__)
 
 
@@ -94,12 +96,11 @@ class Registry:
         if passport.name == HUB_ID:
             raise ProtocolError(f"passport.name: {HUB_ID} is the hub itself; choose another")
         agent = await self.find(passport.name)
-        if agent is None:
-            agent = self._add(passport, resume, rule)
-            await self._write_new(agent)
+        if agent is None and (agent := await self._register_new(passport, resume, rule)) is not None:
             await self._lease(agent, key, supersede=supersede)
             self._audit.record("agent_registered", agent_id=agent.agent_id, name=agent.name)
         else:
+            agent = agent or await self._registered_elsewhere(passport.name)
             connected = self._delivery.endpoint(agent)
             proven = supersede or agent.has_key(key)
             if connected is not None and connected is not endpoint and not proven:
@@ -111,6 +112,27 @@ class Registry:
         agent.key = key
         self._delivery.attach(agent, endpoint)
         self._tasks.start(self._load_sessions(agent))
+        return agent
+
+    async def _register_new(self, passport: Passport, resume: Resume, rule: Rule) -> Agent | None:
+        """Store a new agent. Returns None if another hub has just registered the name. Raises HubUnavailable."""
+        agent = self._add(passport, resume, rule)
+        try:
+            await self._write(agent.to_row())
+        except HubUnavailable as error:
+            self._agents.remove(agent)
+            if isinstance(error.__cause__, Conflict):
+                return None
+            raise
+        except BaseException:
+            self._agents.remove(agent)
+            raise
+        return agent
+
+    async def _registered_elsewhere(self, name: str) -> Agent:
+        agent = await self.find(name)
+        if agent is None:
+            raise HubUnavailable("the hub cannot store this now", retry_after=1.0)
         return agent
 
     async def find(self, name_or_id: str) -> Agent | None:
@@ -226,14 +248,6 @@ class Registry:
         finally:
             self._recounting.discard(agent.agent_id)
 
-    async def _write_new(self, agent: Agent) -> None:
-        """Store a new agent, or forget it. Raises HubUnavailable."""
-        try:
-            await self._write(agent.to_row())
-        except BaseException:
-            self._agents.remove(agent)
-            raise
-
     def _add(self, passport: Passport, resume: Resume, rule: Rule) -> Agent:
         row = AgentRow(
             agent_id=new_agent_id(),
@@ -312,8 +326,18 @@ class Registry:
             self._delivery.detach(agent)
             if agent.fence:
                 self._delivery.inboxes.save_all()
-                self._store.submit(Submission((LeaseEnd(agent.agent_id, agent.fence),)))
-                agent.fence = 0
+                row, agent.fence = LeaseEnd(agent.agent_id, agent.fence), 0
+                self._end_lease(agent, row)
+
+    def _end_lease(self, agent: Agent, row: LeaseEnd) -> None:
+        """Say that this hub does not deliver to an agent any more, again until it is written, unless it does again."""
+
+        def on_written(error: Exception | None) -> None:
+            if error is not None:
+                self._clock.call_later(_AGAIN_SECONDS, partial(self._end_lease, agent, row))
+
+        if not agent.is_held:
+            self._store.submit(Submission((row,), on_written))
 
     def list(self, query: AgentQuery) -> Sequence[Agent]:
         """Agents by name, a page at a time."""

@@ -21,6 +21,8 @@ from .shared_writer import record_changes
 MOST_PEERS = 256
 _KEPT_MS = 600_000
 """For which changes are kept; who has not read them for as long has lost its leases long ago."""
+_PRUNED_EVERY = 30
+"""Signs of life between two looks for changes that are not kept any more."""
 _PAGE = 1000
 
 
@@ -53,6 +55,7 @@ class Sharing:
     def __init__(self, database: HostDatabase) -> None:
         self._database = database
         self.peer_id = uuid4().hex
+        self._renewals = 0
 
     def doorbell(self) -> Doorbell:
         """Something that rings when another hub has written."""
@@ -73,6 +76,9 @@ class Sharing:
         if over or not known:
             lock_hubs(connection)
             ended = self._end_others(connection)
+        if self._renewals % _PRUNED_EVERY == 0:
+            connection.execute(delete(hub_changes).where(hub_changes.c.at < DATABASE_MS - _KEPT_MS))
+        self._renewals += 1
         renew = update(hub_peers).where(mine).values(expires_at=DATABASE_MS + lease_ms).returning(peers.slot)
         slot = connection.execute(renew).scalar()
         if slot is None:  # another hub has ended this one in between, or this is the first time
@@ -92,7 +98,6 @@ class Sharing:
             freed = update(hub_leases).where(leases.peer_id.in_(ended)).values(peer_id=null())
             found = connection.execute(freed.returning(leases.agent_id, leases.fence))
             record_changes(connection, self.peer_id, [Change("lease", agent, fence) for agent, fence in found])
-        connection.execute(delete(hub_changes).where(hub_changes.c.at < DATABASE_MS - _KEPT_MS))
         return ended
 
     async def leave(self) -> None:
@@ -163,7 +168,7 @@ class Sharing:
         is_mine = exists().where(and_(leases.agent_id == cursors.agent_id, leases.peer_id == self.peer_id))
         query = select(cursors.session_id).distinct()
         query = query.where(
-            and_(cursors.session_id.in_(session_ids), ~cursors.done, or_(is_mine, cursors.agent_id.in_(bounded)))
+            and_(cursors.session_id.in_(list(session_ids)), ~cursors.done, or_(is_mine, cursors.agent_id.in_(bounded)))
         )
         return await self._database.run(lambda connection: list(connection.execute(query).scalars()))
 
