@@ -123,10 +123,10 @@ class Sharing:
         fence, is_new = 1, True
         if found is not None:
             is_mine = found.peer_id == self.peer_id
-            is_held = not is_mine and found.expires_at is not None and found.expires_at >= found.now
+            until: int = found.expires_at or 0
             proven = supersede or (bool(key_hash) and found.key_hash == key_hash)
-            if is_held and not proven:
-                return Lease(0, renewed_to=found.expires_at)
+            if not is_mine and until >= found.now and not proven:
+                return Lease(0, renewed_to=until)
             fence, is_new = (found.fence, False) if is_mine else (found.fence + 1, True)
         new = postgresql.insert(hub_leases).values(
             agent_id=agent_id, peer_id=self.peer_id, fence=fence, key_hash=key_hash
