@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -31,31 +32,53 @@ _MOST_REASON = 4096
 
 
 class WebSocketLink:
-    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`."""
+    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`, or to any of several that share a database."""
 
     def __init__(
-        self, url: str, *, token: str | None = None, heartbeat: float = 15.0, tls: ssl.SSLContext | None = None
+        self,
+        url: str | Sequence[str],
+        *,
+        token: str | None = None,
+        heartbeat: float = 15.0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`token`: of an agent or of the operator. `heartbeat`: seconds between pings; a link on which none is answered
-        within as many has broken. `tls`: for wss, if not the system's. Raises ValueError for another kind of URL."""
-        if not url.startswith(("ws://", "wss://")):
-            raise ValueError(f"url: {url!r} must begin with ws:// or wss://, as in ws://127.0.0.1:8420/hub")
-        self._url, self._token, self._heartbeat, self._tls = url, token, heartbeat, tls
+        """`url`: of one hub, or of several; when one cannot be reached, the next one is tried. `token`: of an agent or
+        of the operator. `heartbeat`: seconds between pings; a link on which none is answered within as many has broken.
+        `tls`: for wss, if not the system's. Raises ValueError for another kind of URL."""
+        self._urls = (url,) if isinstance(url, str) else tuple(url)
+        for one in self._urls or ("",):
+            if not one.startswith(("ws://", "wss://")):
+                raise ValueError(f"url: {one!r} must begin with ws:// or wss://, as in ws://127.0.0.1:8420/hub")
+        self._token, self._heartbeat, self._tls = token, heartbeat, tls
 
     def client(self) -> WebSocketLinkClient:
-        return WebSocketLinkClient(self._url, self._token, self._heartbeat, self._tls)
+        return WebSocketLinkClient(self._urls, self._token, self._heartbeat, self._tls)
 
 
 class WebSocketLinkClient:
     """The client's end of one link. Each message is a frame."""
 
-    def __init__(self, url: str, token: str | None, heartbeat: float, tls: ssl.SSLContext | None) -> None:
-        self._url, self._heartbeat, self._tls = url, heartbeat, tls
+    def __init__(self, urls: Sequence[str], token: str | None, heartbeat: float, tls: ssl.SSLContext | None) -> None:
+        self._urls, self._heartbeat, self._tls = deque(urls), heartbeat, tls
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._socket: ClientConnection | None = None
 
     async def open(self) -> None:
         await self.close()
+        for attempts_left in range(len(self._urls) - 1, -1, -1):
+            try:
+                await self._connect()
+                return
+            except HubUnavailable:
+                self._urls.rotate(-1)
+                if not attempts_left:
+                    raise
+
+    @property
+    def _url(self) -> str:
+        return self._urls[0]
+
+    async def _connect(self) -> None:
         try:
             self._socket = await connect(
                 self._url,

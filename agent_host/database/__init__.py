@@ -3,6 +3,7 @@
 from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
+from .hub_peer_tables import hub_changes, hub_leases, hub_peers
 from .mesh_tables import (
     artifact_teams,
     artifact_versions,
@@ -59,9 +60,12 @@ __all__ = [
     "end_of_prefix",
     "hub_agents",
     "hub_audit",
+    "hub_changes",
     "hub_cursors",
     "hub_dead_letters",
     "hub_envelopes",
+    "hub_leases",
+    "hub_peers",
     "hub_sessions",
     "hub_turns",
     "lock_shared",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Condition
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -19,6 +21,7 @@ from ..errors import StartError
 from .migrate import migrate
 
 T = TypeVar("T")
+_CLOSE_SECONDS = 10.0
 # Without this, sqlite3 looks up an adapter for each None of each row, which takes longer than writing it.
 sqlite3.register_adapter(type(None), lambda none: none)
 
@@ -28,6 +31,7 @@ class HostDatabase:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._running, self._changed = 0, Condition()
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Run `work`, commit, and return its value. Roll back if it raises."""
@@ -35,14 +39,46 @@ class HostDatabase:
 
     def run_sync(self, work: Callable[[Connection], T]) -> T:
         """Do the same as `run` on the calling thread, for the command line."""
-        with self._engine.begin() as connection:
+        with self._counted(), self._engine.begin() as connection:
             return work(connection)
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        with self._changed:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several hosts may have it: it is on a PostgreSQL server."""
+        return self._engine.dialect.name == "postgresql"
 
     def open_connection(self) -> ConnectionQueue:
         """Return a connection for a writer that has its own thread."""
         return ConnectionQueue(self._engine)
 
+    def listen(self, channel: str) -> Any:
+        """Return a connection of its own to PostgreSQL, by psycopg, which hears what is notified on a channel."""
+        fairy = self._engine.raw_connection()
+        connection: Any = fairy.driver_connection
+        fairy.detach()
+        try:
+            connection.autocommit = True
+            connection.execute(f"LISTEN {channel}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def close(self) -> None:
+        """Let go of all connections. What still runs, because nobody waits for it any more, may end first."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, _CLOSE_SECONDS)
         self._engine.dispose()
 
 

@@ -46,6 +46,8 @@ class Agent:
         "agent_id",
         "bucket",
         "created",
+        "fence",
+        "is_elsewhere",
         "is_open_to_all",
         "key",
         "passport",
@@ -60,6 +62,10 @@ class Agent:
         self.resume = Resume.model_validate_json(row.resume)
         self.key = ""
         """Secret of its last registration, as long as this hub runs; empty: it has none."""
+        self.fence: int | None = None
+        """Number of this hub's lease of it; 0: the hub has none. None: the hub shares its database with no other."""
+        self.is_elsewhere = False
+        """Whether another hub delivers to it."""
         self.created = 0
         """Open sessions that it has created."""
         self.set_rule(Rule.model_validate_json(row.rule), clock)
@@ -73,6 +79,19 @@ class Agent:
     @property
     def name(self) -> str:
         return self.passport.name
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this hub is the one that may deliver to it."""
+        return self.fence is None or self.fence > 0
+
+    def take_over(self, row: AgentRow, clock: Clock) -> None:
+        """Become what another hub has written."""
+        self.passport = Passport.model_validate_json(row.passport)
+        self.resume = Resume.model_validate_json(row.resume)
+        rule = Rule.model_validate_json(row.rule)
+        if rule != self.rule:
+            self.set_rule(rule, clock)
 
     def has_key(self, key: str) -> bool:
         """Whether its last registration had this secret."""

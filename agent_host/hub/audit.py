@@ -23,10 +23,14 @@ class HubAudit:
 
     def record(self, kind: str, *, agent_id: str | None = None, session_id: str | None = None, **detail: Any) -> None:
         """Record something. It is written soon; nothing depends on when."""
+        self._store.submit(Submission((self.note(kind, agent_id=agent_id, session_id=session_id, **detail),)))
+
+    def note(self, kind: str, *, agent_id: str | None = None, session_id: str | None = None, **detail: Any) -> AuditRow:
+        """Tell those who listen. Returns the row, to be written with what happened."""
         row = AuditRow(self._clock.now_ms(), kind, agent_id, session_id, to_json(detail).decode())
-        self._store.submit(Submission((row,)))
         for listener in tuple(self._listeners):
             listener(row)
+        return row
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with each new row; return a function that ends it. It must not wait or raise."""

@@ -60,24 +60,28 @@ class Hub(HubParts):
         types: Mapping[str, SessionType[Any]] = SESSION_TYPES,
     ) -> Self:
         """Open a hub over a store, which it closes."""
-        hub = cls(store, await store.newest_id(), clock or SystemClock(), limits or HubLimits(), types)
+        sharing = store.sharing if isinstance(store, SqlStore) else None
+        hub = cls(store, await store.newest_id(), clock or SystemClock(), limits or HubLimits(), types, sharing)
         hub._connections = WeakSet()
-        await hub._load()
+        try:
+            await hub._load()
+        except BaseException:
+            if hub.peers is not None:
+                await hub.peers.leave()
+            raise
         return hub
 
     async def _load(self) -> None:
         """Read what the hub must know at once: agents, sessions whose log goes on after their snapshot, and when the
         others are due."""
+        if self.peers is not None:
+            await self.peers.join()
         await self.registry.load()
-        open_sessions = await self.store.open_sessions()
-        created = Counter(one.creator_id for one in open_sessions)
+        created = Counter(one.creator_id for one in await self.lifecycle.load_open())
         for agent in self.agents:
             agent.created = created[agent.agent_id]
-        for one in open_sessions:
-            if one.has_tail:
-                await self.table.get(one.session_id)
-            elif one.due_at is not None:
-                self.lifecycle.deadlines.schedule(one.session_id, one.due_at)
+        if self.peers is not None:
+            self.peers.start()
 
     def connect(
         self,
@@ -107,7 +111,7 @@ class Hub(HubParts):
 
     async def forget(self, name: str) -> None:
         """Take an agent off the hub whose name nobody may go on with. Nothing happens if there is none."""
-        agent = self.agents.find(name)
+        agent = await self.registry.find(name)
         if agent is not None:
             await self.registry.unregister(agent)
 
@@ -116,10 +120,14 @@ class Hub(HubParts):
         self.lifecycle.deadlines.close()
         for connection in tuple(self._connections):
             await connection.close()
+        if self.peers is not None:
+            await self.peers.stop()
         await self.tasks.close()
         for agent in self.agents:
             self.delivery.detach(agent)
         self.delivery.inboxes.save_all()
         await self.store.close()
+        if self.peers is not None:
+            await self.peers.leave()
         if self._database is not None:
             self._database.close()

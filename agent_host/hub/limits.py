@@ -19,6 +19,10 @@ class HubLimits:
     """Within which all who are invited must answer."""
     snapshot_every: int = 64
     """Envelopes between two snapshots of a session: a restart reads fewer than these."""
+    lease_seconds: float = 10.0
+    """Where hubs share a database: after which without a sign of life of a hub another one delivers to its agents."""
+    poll_seconds: float = 1.0
+    """Where hubs share a database: after which a hub looks for what the others have written, if nothing rings."""
     page: int = 64
     """Envelopes that are read from a log at once."""
     page_bytes: int = 512 << 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
@@ -18,7 +18,7 @@ from agent_common.protocol.hub import (
     overdue_times,
 )
 
-from .store import SessionRow, Submission
+from .store import Row, SessionRow, Submission
 
 OnPosted = Callable[[str | NetworkError], None]
 """Called with the id of the envelope once it is durable, or with why it is refused."""
@@ -30,10 +30,11 @@ _RECENT_BYTES = 4 << 20
 class Post:
     """An envelope on its way into the log."""
 
-    __slots__ = ("envelope", "on_posted", "recipients", "size", "submission")
+    __slots__ = ("also", "envelope", "on_posted", "recipients", "size", "submission")
 
-    def __init__(self, envelope: Envelope, on_posted: OnPosted | None) -> None:
-        self.envelope = envelope
+    def __init__(self, envelope: Envelope, on_posted: OnPosted | None, also: Sequence[Row] = ()) -> None:
+        self.envelope, self.also = envelope, also
+        """`also`: rows that are written with it or not at all."""
         self.on_posted: list[OnPosted] | None = [on_posted] if on_posted is not None else []
         """None once they were called."""
         self.recipients: list[str] = []
@@ -53,14 +54,16 @@ class LiveSession:
     """A session, folded up to its last envelope, whether that is durable or not."""
 
     __slots__ = (
-        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "keys_size", "on_decided", "queue",
-        "session_id", "shortest_ms", "snapshot_sequence", "type", "uncommitted",
+        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "keys_size", "known",
+        "on_decided", "queue", "session_id", "shortest_ms", "snapshot_sequence", "type", "uncommitted",
     )  # fmt: skip
 
     def __init__(self, session_type: SessionType[Any], folded: FoldedSession, fired: set[str]) -> None:
         self.session_id, self.type, self.folded = folded.info.session_id, session_type, folded
         self.committed = folded.sequence
         """The last sequence that is durable."""
+        self.known = folded.sequence
+        """The last sequence that the log is known to have; more than that is read from it."""
         self.snapshot_sequence = folded.sequence
         self.expectations = expectations_of(session_type, folded.info)
         self.shortest_ms = min((round(one.seconds * 1000) for one in self.expectations), default=None)

@@ -13,10 +13,11 @@ from .audit import HubAudit
 from .delivery import Delivery, Receipts
 from .envelope_ids import EnvelopeIds
 from .limits import HubLimits
+from .peers import Follower, Peers
 from .queries import Queries
 from .registry import Registry
 from .sessions import Lifecycle, Posting, SessionTable
-from .store import HubStore
+from .store import HubStore, Sharing
 from .tasks import OwnedTasks
 
 
@@ -30,13 +31,16 @@ class HubParts:
         clock: Clock,
         limits: HubLimits,
         types: Mapping[str, SessionType[Any]],
+        sharing: Sharing | None = None,
     ) -> None:
+        """`sharing`: if other hubs have the same store."""
         self.store, self.clock, self.limits = store, clock, limits
         self.tasks, self.agents = OwnedTasks(), Agents()
         self.audit = HubAudit(store, clock)
         self.delivery = Delivery(store, clock, limits, self.audit, self.tasks)
         self.receipts = Receipts(store, clock, limits, self.delivery, self.audit)
         self.table = SessionTable(store, self.agents, self.delivery, self.tasks, types)
+        self.ids = EnvelopeIds(clock, newest_id)
         self.posting = Posting(
             store=store,
             clock=clock,
@@ -44,7 +48,7 @@ class HubParts:
             agents=self.agents,
             delivery=self.delivery,
             table=self.table,
-            ids=EnvelopeIds(clock, newest_id),
+            ids=self.ids,
             tasks=self.tasks,
         )
         self.lifecycle = Lifecycle(
@@ -67,5 +71,33 @@ class HubParts:
             lifecycle=self.lifecycle,
             audit=self.audit,
             tasks=self.tasks,
+            sharing=sharing,
         )
+        if sharing is not None:
+            self.table.know_agents = self.registry.know
+            self.posting.on_full_elsewhere = self.registry.recount
+            self.lifecycle.is_shared = True
+        self.peers = self._peers(sharing) if sharing is not None else None
         self.queries = Queries(store, self.table, limits)
+
+    def _peers(self, sharing: Sharing) -> Peers:
+        follower = Follower(
+            store=self.store,
+            sharing=sharing,
+            agents=self.agents,
+            delivery=self.delivery,
+            table=self.table,
+            posting=self.posting,
+            registry=self.registry,
+        )
+        peers = Peers(
+            sharing=sharing,
+            follower=follower,
+            agents=self.agents,
+            delivery=self.delivery,
+            ids=self.ids,
+            clock=self.clock,
+            limits=self.limits,
+        )
+        peers.on_ended = self.lifecycle.load_open
+        return peers

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 
 import structlog
 
@@ -25,9 +27,11 @@ from .audit import HubAudit
 from .delivery import Delivery, Endpoint
 from .limits import HubLimits
 from .sessions import Lifecycle, SessionTable
-from .store import AgentRemoval, AgentRow, HubStore, Row, Submission
+from .store import AgentRemoval, AgentRow, Conflict, HubStore, LeaseEnd, Row, Sharing, Submission
 from .tasks import OwnedTasks
 
+_LOOK_SECONDS = 0.25
+_AGAIN_SECONDS = 1.0
 log = structlog.get_logger(__name__)
 
 
@@ -65,42 +69,184 @@ class Registry:
         lifecycle: Lifecycle,
         audit: HubAudit,
         tasks: OwnedTasks,
+        sharing: Sharing | None,
     ) -> None:
-        self._store, self._clock, self._limits = store, clock, limits
+        """`sharing`: if other hubs have the same store."""
+        self._store, self._clock, self._limits, self._sharing = store, clock, limits, sharing
         self._agents, self._delivery = agents, delivery
+        self._recounting: set[str] = set()
+        self.on_leased: Callable[[], None] = _ignore
+        """Called when this hub begins to deliver to an agent."""
         self._table, self._lifecycle, self._audit, self._tasks = table, lifecycle, audit, tasks
 
     async def register(
-        self, passport: Passport, resume: Resume, rule: Rule, endpoint: Endpoint, *, supersede: bool = False
+        self,
+        passport: Passport,
+        resume: Resume,
+        rule: Rule,
+        endpoint: Endpoint,
+        *,
+        supersede: bool = False,
+        key: str = "",
     ) -> Agent:
         """Register an agent, or resume it under the id that its name has, and deliver to it over a link.
 
-        `supersede`: an older link of it ends; else a name that is connected is refused. Returns once it is durable."""
+        `supersede`, or the `key` of its last registration: an older link of it ends; else a name that is connected is
+        refused. Returns once it is durable."""
         if passport.name == HUB_ID:
             raise ProtocolError(f"passport.name: {HUB_ID} is the hub itself; choose another")
-        agent = self._agents.find(passport.name)
-        if agent is None:
-            agent = self._add(passport, resume, rule)
-            await self._write_new(agent)
+        agent = await self.find(passport.name)
+        if agent is None and (agent := await self._register_new(passport, resume, rule)) is not None:
+            await self._lease(agent, key, supersede=supersede)
             self._audit.record("agent_registered", agent_id=agent.agent_id, name=agent.name)
         else:
+            agent = agent or await self._registered_elsewhere(passport.name)
             connected = self._delivery.endpoint(agent)
-            if connected is not None and connected is not endpoint and not supersede:
-                raise ProtocolError(f"passport.name: {passport.name} is registered and connected; choose another")
+            proven = supersede or agent.has_key(key)
+            if connected is not None and connected is not endpoint and not proven:
+                raise _connected(agent)
+            await self._lease(agent, key, supersede=supersede)
             agent.passport, agent.resume = passport, resume
             await self.set_rule(agent, rule)
             self._audit.record("agent_resumed", agent_id=agent.agent_id, name=agent.name)
+        agent.key = key
         self._delivery.attach(agent, endpoint)
         self._tasks.start(self._load_sessions(agent))
         return agent
 
-    async def _write_new(self, agent: Agent) -> None:
-        """Store a new agent, or forget it. Raises HubUnavailable."""
+    async def _register_new(self, passport: Passport, resume: Resume, rule: Rule) -> Agent | None:
+        """Store a new agent. Returns None if another hub has just registered the name. Raises HubUnavailable."""
+        agent = self._add(passport, resume, rule)
         try:
             await self._write(agent.to_row())
+        except HubUnavailable as error:
+            self._agents.remove(agent)
+            if isinstance(error.__cause__, Conflict):
+                return None
+            raise
         except BaseException:
             self._agents.remove(agent)
             raise
+        return agent
+
+    async def _registered_elsewhere(self, name: str) -> Agent:
+        agent = await self.find(name)
+        if agent is None:
+            raise HubUnavailable("the hub cannot store this now", retry_after=1.0)
+        return agent
+
+    async def find(self, name_or_id: str) -> Agent | None:
+        """The agent of that id or name, also one that another hub has just registered."""
+        agent = self._agents.find(name_or_id)
+        if agent is None and self._sharing is not None:
+            row = await self._sharing.agent(name_or_id)
+            agent = self._agents.find(name_or_id) or (self._know(row) if row is not None else None)
+        return agent
+
+    # ---------------------------------------------------------------- hubs that share a database
+
+    async def _lease(self, agent: Agent, key: str, *, supersede: bool) -> None:
+        """Be the hub that delivers to an agent. Raises ProtocolError if it is connected to another one."""
+        if self._sharing is None:
+            return
+        self._delivery.inboxes.save_all()
+        await self._store.flush()
+        hashed = sha256(key.encode()).hexdigest() if key else ""
+        lease = await self._sharing.take(agent.agent_id, hashed, supersede=supersede)
+        seen = lease.renewed_to
+        deadline = self._clock.monotonic() + self._limits.lease_seconds * 2
+        while not lease.fence:  # the other hub may have died: wait until it gives a sign of life, or its time is over
+            if lease.renewed_to != seen or self._clock.monotonic() > deadline:
+                raise _connected(agent)
+            await asyncio.sleep(_LOOK_SECONDS)
+            lease = await self._sharing.take(agent.agent_id, hashed, supersede=supersede)
+        if lease.is_new or agent.fence != lease.fence:
+            agent.fence = 0
+            missing = self._table.replace_cursors(agent, await self._sharing.cursors(agent.agent_id))
+            agent.created = await self._sharing.count_open(agent.agent_id)
+            for session_id in missing:
+                await self._read_session(session_id)
+            if missing:  # one that was being read before may be as of then
+                self._table.replace_cursors(agent, await self._sharing.cursors(agent.agent_id))
+            self.on_leased()
+            agent.fence, agent.is_elsewhere = lease.fence, False
+            if agent.rule.inbox.max_pending is not None:
+                await self._delivery.inboxes.recount(agent, self._limits.page)
+                self._delivery.inboxes.trim(self._delivery.inboxes.of(agent))
+
+    def lease_moved(self, agent_id: str, fence: int, *, is_held: bool) -> None:
+        """Another hub has taken the lease of an agent, or ended it."""
+        agent = self._agents.find(agent_id)
+        if agent is None or (agent.fence and fence < agent.fence):
+            return
+        agent.is_elsewhere = is_held
+        if not agent.fence:
+            return
+        endpoint, key = self._delivery.endpoint(agent), agent.key
+        self._delivery.detach(agent)
+        agent.fence, agent.key = 0, ""
+        if endpoint is not None and is_held:
+            endpoint.release(agent_id)
+        elif endpoint is not None:  # this hub gave no sign of life for a while, and nobody has come for the agent
+            self._tasks.start(self._take_back(agent, endpoint, key))
+
+    async def _take_back(self, agent: Agent, endpoint: Endpoint, key: str) -> None:
+        try:
+            await self._lease(agent, key, supersede=False)
+        except ProtocolError:
+            endpoint.release(agent.agent_id)
+            return
+        if self._delivery.endpoint(agent) is None:  # else it has come back by itself
+            agent.key = key
+            self._delivery.attach(agent, endpoint)
+
+    async def refresh(self, agent_id: str) -> None:
+        """Read an agent again that another hub has written."""
+        assert self._sharing is not None  # noqa: S101
+        row = await self._sharing.agent(agent_id)
+        if row is not None:
+            self._know(row)
+            return
+        agent = self._agents.find(agent_id)
+        if agent is not None:
+            endpoint = self._delivery.endpoint(agent)
+            self._delivery.detach(agent)
+            if endpoint is not None:
+                endpoint.release(agent_id)
+            self._delivery.inboxes.forget(agent)
+            self._agents.remove(agent)
+
+    def _know(self, row: AgentRow) -> Agent:
+        """The agent of a row that another hub has written."""
+        agent = self._agents.find(row.agent_id)
+        if agent is None:
+            agent = Agent(row, self._clock)
+            agent.fence = 0
+            self._agents.add(agent)
+        else:
+            agent.take_over(row, self._clock)
+        return agent
+
+    async def know(self, agent_ids: Collection[str]) -> None:
+        """Read agents that another hub has registered."""
+        for agent_id in agent_ids:
+            await self.find(agent_id)
+
+    def recount(self, agent: Agent) -> None:
+        """Count the inbox of an agent to which another hub delivers."""
+        if agent.agent_id not in self._recounting:
+            self._recounting.add(agent.agent_id)
+            self._tasks.start(self._count_elsewhere(agent))
+
+    async def _count_elsewhere(self, agent: Agent) -> None:
+        assert self._sharing is not None  # noqa: S101
+        try:
+            rows = await self._sharing.cursors(agent.agent_id)
+            if not agent.is_held:
+                self._table.replace_cursors(agent, rows)
+                await self._delivery.inboxes.recount(agent, self._limits.page)
+        finally:
+            self._recounting.discard(agent.agent_id)
 
     def _add(self, passport: Passport, resume: Resume, rule: Rule) -> Agent:
         row = AgentRow(
@@ -112,6 +258,7 @@ class Registry:
             registered_at=self._clock.now_ms(),
         )
         agent = Agent(row, self._clock)
+        agent.fence = None if self._sharing is None else 0
         self._agents.add(agent)
         return agent
 
@@ -120,16 +267,25 @@ class Registry:
         self._delivery.inboxes.save_all()
         await self._store.flush()
         for session_id in await self._store.undelivered(agent.agent_id):
-            if session_id not in self._table.live:
-                try:
-                    await self._table.get(session_id)
-                except NetworkError as error:  # the others must be loaded
-                    log.error("hub_session_unreadable", session=session_id, why=error.message)
+            await self._read_session(session_id)
+
+    async def _read_session(self, session_id: str) -> None:
+        if session_id not in self._table.live:
+            try:
+                await self._table.get(session_id)
+            except NetworkError as error:  # the others must be loaded
+                log.error("hub_session_unreadable", session=session_id, why=error.message)
 
     async def load(self) -> None:
         """Read the agents, at the start, and the inboxes of those that have a bound."""
         for row in await self._store.agents():
-            self._agents.add(Agent(row, self._clock))
+            if self._sharing is not None:
+                self._know(row)
+            else:
+                self._agents.add(Agent(row, self._clock))
+        for agent_id in await self._sharing.held_elsewhere() if self._sharing is not None else ():
+            if (agent := self._agents.find(agent_id)) is not None and not agent.fence:
+                agent.is_elsewhere = True
         for agent in tuple(self._agents):
             if agent.rule.inbox.max_pending is not None:
                 await self._load_sessions(agent)
@@ -168,6 +324,20 @@ class Registry:
         """The link of an agent has ended, unless it is connected over another one meanwhile."""
         if self._delivery.endpoint(agent) is endpoint:
             self._delivery.detach(agent)
+            if agent.fence:
+                self._delivery.inboxes.save_all()
+                row, agent.fence = LeaseEnd(agent.agent_id, agent.fence), 0
+                self._end_lease(agent, row)
+
+    def _end_lease(self, agent: Agent, row: LeaseEnd) -> None:
+        """Say that this hub does not deliver to an agent any more, again until it is written, unless it does again."""
+
+        def on_written(error: Exception | None) -> None:
+            if error is not None:
+                self._clock.call_later(_AGAIN_SECONDS, partial(self._end_lease, agent, row))
+
+        if not agent.is_held:
+            self._store.submit(Submission((row,), on_written))
 
     def list(self, query: AgentQuery) -> Sequence[Agent]:
         """Agents by name, a page at a time."""
@@ -192,6 +362,10 @@ class Registry:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
 
 
+def _connected(agent: Agent) -> ProtocolError:
+    return ProtocolError(f"passport.name: {agent.name} is registered and connected; choose another")
+
+
 def _fits(agent: Agent, query: AgentQuery) -> bool:
     resume = agent.resume
     if not query.is_visible(agent):
@@ -201,6 +375,10 @@ def _fits(agent: Agent, query: AgentQuery) -> bool:
     if query.capability is not None and query.capability not in resume.claimed_capabilities:
         return False
     return query.text is None or query.text.lower() in f"{agent.name}\n{resume.summary}".lower()
+
+
+def _ignore() -> None:
+    return
 
 
 def _name(agent: Agent) -> str:

@@ -28,6 +28,8 @@ class Delivery:
         self.watches: list[Watch] = []
         self.on_done: Callable[[LiveSession], None] = _ignore
         """Called when an agent has nothing left to get of a session that is over."""
+        self.may_deliver: Callable[[], bool] = _always
+        """Whether this hub still has its leases."""
 
     # ---------------------------------------------------------------- what is new
 
@@ -141,7 +143,7 @@ class Delivery:
         """Send an envelope that is in flight."""
         inbox, nacks = cursor.inbox, cursor.nacks.get(envelope.envelope_id, 0)
         attempt = nacks + 1 if nacks else 2 if envelope.sequence <= cursor.sent_before else 1
-        if inbox.endpoint is not None:
+        if inbox.endpoint is not None and self.may_deliver():
             inbox.endpoint.send(NotifyFrame(envelope=envelope, recipient_id=inbox.agent.agent_id, attempt=attempt))
 
     def finish(self, cursor: Cursor, envelope: Envelope) -> None:
@@ -165,6 +167,15 @@ class Delivery:
         if cursor.session.folded.info.is_over and cursor.is_done:
             self.inboxes.save(cursor)
             self.on_done(cursor.session)
+
+    def count(self, session: LiveSession, envelope: Envelope) -> None:
+        """Count an envelope that another hub has appended in the inboxes of its recipients, and drop what their rules
+        want dropped, if this hub delivers to them."""
+        for cursor in self.inboxes.cursors(session.session_id):
+            if cursor.is_for(envelope) and envelope.sequence not in cursor.above:
+                self.inboxes.count(cursor, envelope)
+                if cursor.inbox.agent.is_held:
+                    self.inboxes.trim(cursor.inbox)
 
     # ---------------------------------------------------------------- links and sessions
 
@@ -198,11 +209,6 @@ class Delivery:
         self.inboxes.add(cursor)
         self.resume(cursor)
 
-    def wake(self, session: LiveSession) -> None:
-        """Deliver what was appended to a session's log without `dispatch`."""
-        for cursor in self.inboxes.cursors(session.session_id):
-            self.resume(cursor)
-
     async def subscribe(self, session: LiveSession, subscription: Subscription) -> None:
         """Send what is in a session's log, and then what is appended."""
         self._subscriptions.setdefault(session.session_id, []).append(subscription)
@@ -220,6 +226,10 @@ class Delivery:
     def is_watched(self, session_id: str) -> bool:
         """Whether there is a subscription to a session."""
         return session_id in self._subscriptions
+
+
+def _always() -> bool:
+    return True
 
 
 def _ignore(_session: LiveSession) -> None:

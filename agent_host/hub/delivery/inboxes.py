@@ -7,7 +7,7 @@ from agent_common.protocol.hub import Envelope, is_protocol_event
 
 from ..agents import Agent
 from ..audit import HubAudit
-from ..store import HubStore, Submission
+from ..store import HubStore, Submission, fenced
 from .inbox import Cursor, Inbox
 
 _SAVE_SECONDS = 0.02
@@ -92,6 +92,22 @@ class Inboxes:
                 return True
         return False
 
+    def trim(self, inbox: Inbox) -> None:
+        """Drop what is too much in an inbox, if its rule says what to drop."""
+        rule = inbox.agent.rule.inbox
+        while rule.max_pending is not None and inbox.pending > rule.max_pending:
+            if rule.overflow == "reject" or not self._drop_one(inbox, oldest=rule.overflow == "drop_oldest"):
+                return
+
+    def _drop_one(self, inbox: Inbox, *, oldest: bool) -> bool:
+        if oldest:
+            return self.drop_oldest(inbox)
+        for cursor, envelope in reversed(inbox.waiting.values()):
+            if envelope.envelope_id not in cursor.in_flight:
+                self.drop(cursor, envelope)
+                return True
+        return False
+
     def drop(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not deliver an envelope that was not sent yet."""
         cursor.above.add(envelope.sequence)
@@ -132,4 +148,5 @@ class Inboxes:
             self._saving = None
         dirty, self._dirty = self._dirty, {}
         if dirty:
-            self._store.submit(Submission([cursor.to_row() for cursor in dirty]))
+            rows = [fenced(one.to_row(), one.inbox.agent.fence) for one in dirty if one.inbox.agent.is_held]
+            self._store.submit(Submission(rows))

@@ -10,7 +10,7 @@ from agent_common.protocol.hub import DEAD_LETTER, Envelope, ErrorFrame, Receipt
 from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
-from ..store import DeadLetterRow, HubStore, Submission, TurnRow
+from ..store import DeadLetterRow, HubStore, Submission, TurnRow, fenced
 from .delivery import Delivery
 from .inbox import Cursor
 
@@ -67,7 +67,7 @@ class Receipts:
             attempts=attempts,
             at=self._clock.now_ms(),
         )
-        self._store.submit(Submission((row,)))
+        self._store.submit(Submission((fenced(row, inbox.agent.fence),)))
         self._record_turn(cursor, envelope, "failed", reason)
         if inbox.endpoint is not None:
             message = f"given up after {attempts} attempts: {reason}"
@@ -77,7 +77,7 @@ class Receipts:
     def _record_turn(self, cursor: Cursor, envelope: Envelope, outcome: TurnOutcome, reason: str) -> None:
         agent_id, session_id = cursor.inbox.agent.agent_id, envelope.session_id
         row = TurnRow(session_id, agent_id, envelope.sequence, outcome, self._clock.now_ms())
-        self._store.submit(Submission((row,)))
+        self._store.submit(Submission((fenced(row, cursor.inbox.agent.fence),)))
         if outcome == "failed":
             self._audit.record(
                 "turn_failed", agent_id=agent_id, session_id=session_id, envelope_id=envelope.envelope_id, why=reason

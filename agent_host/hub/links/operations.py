@@ -30,7 +30,6 @@ from ..registry import AgentQuery
 from ..sessions import Opening
 from .caller import Caller
 
-
 MAX_OPENING = 64 << 10
 """Most bytes of what a session is opened with: it is kept as long as the session, and sent to each who is invited."""
 
@@ -119,12 +118,14 @@ class _Sessions(_OfAgent):
 async def _register(caller: Caller, params: _Register) -> Any:
     caller.check_name(params.passport.name)
     check_patterns(params.rule)
-    known = caller.hub.agents.find(params.passport.name)
-    supersede = caller.rights.identity is not None or (known is not None and known.has_key(params.key))
     agent = await caller.hub.registry.register(
-        params.passport, params.resume, params.rule, caller.endpoint, supersede=supersede
+        params.passport,
+        params.resume,
+        params.rule,
+        caller.endpoint,
+        supersede=caller.rights.identity is not None,
+        key=params.key,
     )
-    agent.key = params.key
     caller.agent_ids.add(agent.agent_id)
     return describe(caller.hub, agent)
 
@@ -144,6 +145,7 @@ async def _set_resume(caller: Caller, params: _SetResume) -> Any:
 
 
 async def _get_agent(caller: Caller, params: _GetAgent) -> Any:
+    await caller.hub.registry.know([params.name])
     return describe(caller.hub, caller.find(params.name))
 
 
@@ -157,6 +159,7 @@ async def _open(caller: Caller, params: _Open) -> Any:
     hub = caller.hub
     if (size := len(to_json([params.knobs, params.labels]))) > MAX_OPENING:
         raise ProtocolError(f"knobs: they and the labels may have {MAX_OPENING} bytes as JSON, and have {size}")
+    await hub.registry.know(params.targets)
     for target in params.targets:
         caller.find(target)
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
@@ -258,5 +261,5 @@ def describe(hub: HubParts, agent: Agent) -> dict[str, Any]:
         "passport": agent.passport.model_dump(mode="json"),
         "resume": agent.resume.model_dump(mode="json"),
         "card": agent_card(agent.passport, agent.resume),
-        "connected": hub.delivery.endpoint(agent) is not None,
+        "connected": agent.is_elsewhere or hub.delivery.endpoint(agent) is not None,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -32,10 +33,13 @@ from ..audit import HubAudit
 from ..delivery import Cursor, Delivery
 from ..limits import HubLimits
 from ..live_session import LiveSession
-from ..store import HubStore, Submission
+from ..store import Conflict, HubStore, OpenSession, Row, Submission, Violation
 from .deadlines import Deadlines
 from .posting import Posting
 from .table import SessionTable
+
+_AGAIN_MS = 1000
+"""After which what could not be written is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Lifecycle:
         self._table, self._posting, self._audit = table, posting, audit
         self._invite_ms = round(limits.invite_seconds * 1000)
         self.deadlines = Deadlines(clock, self._on_due)
+        self.is_shared = False
+        """Whether other hubs act on the same sessions: then what is overdue is claimed, so that one of them does."""
         posting.on_appended = table.on_loaded = self._follow_up
 
     # ---------------------------------------------------------------- open and close
@@ -156,9 +162,9 @@ class Lifecycle:
             self._posting.say(session, EV_EXPECTATION_VIOLATED, None, gone)
 
     def _end(self, session: LiveSession, reason: str, event_type: str = EV_SESSION_CLOSED) -> None:
-        self._posting.say(session, event_type, None, {"reason": reason})
         kind = "session_closed" if event_type == EV_SESSION_CLOSED else "session_expired"
-        self._audit.record(kind, session_id=session.session_id, reason=reason)
+        row = self._audit.note(kind, session_id=session.session_id, reason=reason)
+        self._posting.say(session, event_type, None, {"reason": reason}, also=(row,))
 
     # ---------------------------------------------------------------- what follows from the log
 
@@ -192,6 +198,20 @@ class Lifecycle:
 
     # ---------------------------------------------------------------- what is overdue
 
+    async def load_open(self) -> list[OpenSession]:
+        """Look after all sessions that are open: read those whose log goes on after their snapshot, do in those in
+        memory what their logs ask for, and remember when the others are due."""
+        found = await self._store.open_sessions()
+        for one in found:
+            live = self._table.live.get(one.session_id)
+            if live is not None:
+                self._follow_up(live)
+            elif one.has_tail:
+                await self._table.get(one.session_id)
+            elif one.due_at is not None:
+                self.deadlines.schedule(one.session_id, one.due_at)
+        return found
+
     def _on_due(self, session_id: str) -> None:
         self._table.use(session_id, self._check_due)
 
@@ -215,25 +235,42 @@ class Lifecycle:
 
     def _violated(self, session: LiveSession, overdue: Overdue) -> None:
         expectation = session.expectations[overdue.index]
+        action = expectation.on_violation
         session.fired.add(overdue.key)
-        if session.uncommitted:
-            session.snapshot_sequence = -1  # the next append takes the snapshot along
-        else:
-            self._store.submit(Submission((session.to_row(self._invite_ms),)))
-        self._audit.record(
+        row = self._audit.note(
             "expectation_violated",
             session_id=session.session_id,
             expectation=expectation.name,
             violators=overdue.violators,
-            action=expectation.on_violation,
+            action=action,
         )
-        action = expectation.on_violation
-        if action == "auto_close":
-            self._end(session, f"expectation:{expectation.name}")
-        elif action != "audit":
+        rows: list[Row] = [row]
+        if self.is_shared:
+            rows.append(Violation(session.session_id, overdue.key))
+        elif session.uncommitted or action != "audit":
+            session.snapshot_sequence = -1  # the next append takes the snapshot along
+        else:
+            rows.append(session.to_row(self._invite_ms))
+        forget = partial(self._forget_violation, session, overdue.key)
+        if action == "audit":
+            self._store.submit(Submission(rows, forget if self.is_shared else None))
+        elif action == "auto_close":
+            reason = {"reason": f"expectation:{expectation.name}"}
+            rows.append(self._audit.note("session_closed", session_id=session.session_id, **reason))
+            self._posting.say(session, EV_SESSION_CLOSED, None, reason, also=rows, on_posted=forget)
+        else:
             audience = overdue.violators if action == "warn" else None
             violation = {"expectation": expectation.name, "violators": list(overdue.violators), "action": action}
-            self._posting.say(session, EV_EXPECTATION_VIOLATED, audience, violation)
+            self._posting.say(session, EV_EXPECTATION_VIOLATED, audience, violation, also=rows, on_posted=forget)
+
+    def _forget_violation(self, session: LiveSession, key: str, result: object) -> None:
+        """What could not be acted upon is due again, unless another hub has done it."""
+        if not isinstance(result, Exception) or isinstance(result, Conflict):
+            return
+        session.fired.discard(key)
+        if not session.is_loading:  # else it is looked at when it has been read
+            session.due_at = self._clock.now_ms() + _AGAIN_MS
+            self.deadlines.schedule(session.session_id, session.due_at)
 
 
 def _session_id(creator: Agent, opening: Opening) -> str:

@@ -8,7 +8,7 @@ read again and what was not written is checked anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery, Inbox
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
-from ..live_session import LiveSession, OnPosted, Post
+from ..live_session import LiveSession, OnPosted, Post, read_fired
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from ..tasks import OwnedTasks
 from .table import SessionTable
@@ -45,6 +45,7 @@ from .table import SessionTable
 log = structlog.get_logger(__name__)
 _DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
 _INBOX_RETRY = 1.0
+_PAGE = 64
 _MOST_QUEUED = 1000
 """Posts that wait while a session is read again."""
 
@@ -69,6 +70,8 @@ class Posting:
         self._invite_ms = round(limits.invite_seconds * 1000)
         self.on_appended: Callable[[LiveSession], None] = _ignore
         """Called after each append, and after a session was read again."""
+        self.on_full_elsewhere: Callable[[Agent], None] = _ignore
+        """Called when an inbox seems full to which another hub delivers: this one does not see what is acknowledged."""
 
     def post(self, sender: Agent, envelope: Envelope, on_posted: OnPosted) -> None:
         """Append an agent's envelope, and call back once it is durable, or with why it is refused."""
@@ -88,9 +91,16 @@ class Posting:
             self.append(session, post)
 
     def say(
-        self, session: LiveSession, event_type: str, audience: tuple[str, ...] | None, data: dict[str, Any]
+        self,
+        session: LiveSession,
+        event_type: str,
+        audience: tuple[str, ...] | None,
+        data: dict[str, Any],
+        *,
+        also: Sequence[Row] = (),
+        on_posted: OnPosted | None = None,
     ) -> None:
-        """Append an envelope of the hub's own."""
+        """Append an envelope of the hub's own. `also`: rows that are written with it or not at all."""
         envelope = Envelope(
             session_id=session.session_id,
             sender_id=HUB_ID,
@@ -98,7 +108,7 @@ class Posting:
             event_data=data,
             audience=audience,
         )
-        self.append(session, Post(envelope, None))
+        self.append(session, Post(envelope, on_posted, also))
 
     def append(self, session: LiveSession, post: Post) -> None:
         """Append, or tell the post why not."""
@@ -127,7 +137,7 @@ class Posting:
         envelope = post.envelope = post.envelope.model_copy(
             update={
                 "sequence": before.sequence + 1,
-                "envelope_id": self._ids.next_id(),
+                "envelope_id": self._ids.next_id(before.last_id),
                 "created_at": self._clock.now_ms(),
             }
         )
@@ -143,7 +153,7 @@ class Posting:
             envelope.causation_id,
             body,
         )
-        rows: list[Row] = [row]
+        rows: list[Row] = [row, *post.also]
         if self._wants_snapshot(session, before):
             rows.append(session.to_row(self._invite_ms))
             session.snapshot_sequence = envelope.sequence
@@ -181,7 +191,7 @@ class Posting:
             agent = cursor.inbox.agent
             if sender is not None and not agent.accepts(sender):
                 raise AccessDeniedError(f"the rule of {agent.name} does not let {sender.name} send to it")
-            most = agent.rule.inbox.max_pending
+            most = agent.rule.inbox.max_pending if agent.is_held or agent.rule.inbox.overflow == "reject" else None
             if most is not None and cursor.inbox.pending >= most and envelope.sender_id != HUB_ID:
                 full.append(cursor)
         dropped = [cursor for cursor in full if not self._has_space(cursor.inbox)]
@@ -197,6 +207,8 @@ class Posting:
             return False
         if rule.overflow == "drop_oldest" and self._delivery.inboxes.drop_oldest(inbox):
             return True
+        if not inbox.agent.is_held:
+            self.on_full_elsewhere(inbox.agent)
         raise InboxFull(
             f"{inbox.agent.name} has {inbox.pending} unacknowledged envelopes, and its rule allows {rule.max_pending}",
             retry_after=_INBOX_RETRY,
@@ -208,10 +220,14 @@ class Posting:
         if error is not None:
             self._read_again(session, error)
             return
-        envelope = post.envelope
         session.uncommitted.popleft()
-        session.committed = envelope.sequence
-        post.finish(envelope.envelope_id)
+        session.committed = post.envelope.sequence
+        post.finish(post.envelope.envelope_id)
+        self._deliver(session, post.envelope)
+        if session.known > session.committed:
+            self.follow(session, session.known)
+
+    def _deliver(self, session: LiveSession, envelope: Envelope) -> None:
         self._delivery.dispatch(session, envelope)
         if envelope.event_type in _DECIDING:
             calls, session.on_decided = session.on_decided, []
@@ -229,34 +245,71 @@ class Posting:
             if post.submission is not None:
                 post.submission.is_withdrawn = True
             self._delivery.inboxes.uncount_for(post.recipients, post.envelope)
-        if not isinstance(error, Conflict):
-            for post in posts:
+        kept = [one for one in posts if isinstance(error, Conflict) and one.envelope.sender_id != HUB_ID]
+        for post in posts:
+            if post not in kept:
                 post.finish(HubUnavailable("the hub cannot store this now", retry_after=1.0))
-            posts = []
-        self._tasks.start(self._reload(session, [post for post in posts if post.envelope.sender_id != HUB_ID]))
+        self._tasks.start(self._reload(session, kept))
 
     async def _reload(self, session: LiveSession, posts: list[Post]) -> None:
         """Fold the session from its log, then append what was not written."""
         while True:
             try:
                 _, stored, folded = await self._table.read(session.session_id)
+                posts = [post for post in posts if not await self._finish_stored(post)]
                 break
             except Exception as error:  # noqa: BLE001
                 log.error("hub_session_unreadable", session=session.session_id, why=str(error))
                 await asyncio.sleep(1.0)
-        posts = [post for post in posts if not await self._finish_stored(post)]
         self._follow_creator(session.folded, folded)
-        session.folded, session.committed = folded, folded.sequence
-        session.snapshot_sequence = stored.row.snapshot_sequence
+        session.folded, session.snapshot_sequence = folded, stored.row.snapshot_sequence
+        session.fired |= read_fired(stored.row.fired)
+        await self._catch_up(session, posts)
+
+    def follow(self, session: LiveSession, sequence: int) -> None:
+        """The log goes on up to a sequence, by another hub: read it, and deliver what is new."""
+        session.known = max(session.known, sequence)
+        # What is on its way into the log meets the others there, and then the session is read again.
+        if session.known > session.committed and not session.is_loading and not session.uncommitted:
+            session.is_loading = True
+            self._tasks.start(self._catch_up(session, []))
+
+    async def _catch_up(self, session: LiveSession, posts: list[Post]) -> None:
+        """Take what is new from the log, then append what waits. The session is loading until then."""
+        while True:
+            known = session.known
+            try:
+                page = await self._store.log(session.session_id, session.committed, _PAGE)
+            except Exception as error:  # noqa: BLE001
+                log.error("hub_session_unreadable", session=session.session_id, why=str(error))
+                await asyncio.sleep(1.0)
+                continue
+            for envelope in page:
+                self._take_in(session, envelope)
+            if not page and session.known == known:
+                session.known = session.committed  # the rest was deleted, because it ended long ago
+                break
         session.is_loading = False
         queue = list(session.queue)
         session.queue.clear()
         for post in posts:
             self.append(session, post)
         self.on_appended(session)
-        self._delivery.wake(session)
         for call in queue:
             call()
+        self._table.drop_if_done(session)
+        self.follow(session, 0)
+
+    def _take_in(self, session: LiveSession, envelope: Envelope) -> None:
+        """Fold and deliver an envelope that this hub has not appended, as far as it knows."""
+        before = session.folded
+        if envelope.sequence > before.sequence:
+            session.folded = fold(session.type, before, envelope)
+            self._follow_creator(before, session.folded)
+        session.committed = envelope.sequence
+        session.known = max(session.known, session.committed)
+        self._delivery.count(session, envelope)
+        self._deliver(session, envelope)
 
     def _follow_creator(self, before: FoldedSession, after: FoldedSession) -> None:
         """Keep the number of open sessions of the creator."""
@@ -309,5 +362,5 @@ def _other_content() -> ProtocolError:
     return ProtocolError("idempotency_key: another envelope of yours in this session has it")
 
 
-def _ignore(_session: LiveSession) -> None:
+def _ignore(_what: object) -> None:
     return

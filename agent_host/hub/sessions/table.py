@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from agent_common.protocol.hub import (
@@ -17,7 +17,7 @@ from agent_common.protocol.hub import (
     load_session,
 )
 
-from ..agents import Agents
+from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery
 from ..live_session import LiveSession, read_fired
 from ..store import CursorRow, HubStore, SessionRow, StoredSession
@@ -43,6 +43,8 @@ class SessionTable:
         self._loading: dict[str, list[OnSession]] = {}
         self.on_loaded: Callable[[LiveSession], None] = _ignore
         """Called with each session that was read."""
+        self.know_agents: Callable[[Collection[str]], Awaitable[None]] = _nothing
+        """Makes agents known that another hub may have registered."""
         delivery.on_done = self.drop_if_done
 
     def use(self, session_id: str, on_session: OnSession) -> None:
@@ -80,13 +82,28 @@ class SessionTable:
         inboxes = self._delivery.inboxes
         for cursor in inboxes.cursors(session.session_id):
             inbox = cursor.inbox
-            waits = inbox.endpoint is not None or inbox.agent.rule.inbox.max_pending is not None
+            bounded = inbox.agent.is_held and inbox.agent.rule.inbox.max_pending is not None
+            waits = inbox.endpoint is not None or bounded
             if waits and not cursor.is_done:
                 return
         if not self._delivery.is_watched(session.session_id) and self.live.pop(session.session_id, None) is not None:
             inboxes.save_all()
             for cursor in inboxes.cursors(session.session_id):
                 inboxes.remove(cursor)
+
+    def replace_cursors(self, agent: Agent, rows: Iterable[CursorRow]) -> list[str]:
+        """Deliver to an agent from where another hub has come to. Returns the sessions that are not in memory."""
+        inboxes = self._delivery.inboxes
+        for cursor in tuple(inboxes.of(agent).cursors.values()):
+            inboxes.remove(cursor)
+        missing: list[str] = []
+        for row in rows:
+            session = self.live.get(row.session_id)
+            if session is not None:
+                self._delivery.add(Cursor(inboxes.of(agent), session, row))
+            else:
+                missing.append(row.session_id)
+        return missing
 
     async def read(self, session_id: str) -> tuple[SessionType[Any], StoredSession, FoldedSession]:
         """Read a session from its snapshot and the tail of its log. Raises NotFoundError."""
@@ -108,6 +125,7 @@ class SessionTable:
         result: LiveSession | NetworkError
         try:
             session_type, stored, folded = await self.read(session_id)
+            await self.know_agents([one.agent_id for one in stored.cursors])
             result = self._keep(session_type, stored.row, stored.cursors, folded)
         except NetworkError as error:
             result = error
@@ -133,6 +151,10 @@ class SessionTable:
                 self._delivery.add(Cursor(self._delivery.inboxes.of(agent), session, one))
         self.on_loaded(session)
         return session
+
+
+async def _nothing(_ids: Collection[str]) -> None:
+    return
 
 
 def _ignore(_session: LiveSession) -> None:

@@ -24,7 +24,8 @@ MOST_ROWS = 4000
 """Most rows of a commit, so that no commit takes long."""
 _OF_ONE_ROW = (IntegrityError, DataError, ValueError, TypeError, OverflowError)
 """Errors about what a row holds. It is one agent's, and must not fail what others wait for."""
-Write = Callable[[Connection, Sequence[Row]], None]
+Write = Callable[[Connection, Sequence[Sequence[Row]]], list[Exception | None]]
+"""Writes submissions within a transaction; what is wrong with each."""
 
 
 class GroupCommit:
@@ -114,8 +115,7 @@ class GroupCommit:
     def _write_batch(self, batch: list[Sequence[Row]]) -> list[Exception | None]:
         """Write all in one commit, else each in its own. The errors, on the writer's thread."""
         try:
-            self._connection.run(lambda connection: self._write(connection, [row for rows in batch for row in rows]))
-            return [None] * len(batch)
+            return self._connection.run(lambda connection: self._write(connection, batch))
         except _OF_ONE_ROW:
             return self._write_singly(batch)
         except Exception as error:  # noqa: BLE001
@@ -134,11 +134,10 @@ class GroupCommit:
 
     def _write_one(self, rows: Sequence[Row]) -> Exception | None:
         try:
-            self._connection.run(lambda connection: self._write(connection, rows))
+            return self._connection.run(lambda connection: self._write(connection, [rows]))[0]
         except IntegrityError as error:
             conflict = Conflict()
             conflict.__cause__ = error
             return conflict
         except Exception as error:  # noqa: BLE001
             return error
-        return None

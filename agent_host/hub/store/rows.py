@@ -96,7 +96,36 @@ class AuditRow(NamedTuple):
     detail: str
 
 
-Row = AgentRow | AgentRemoval | SessionRow | EnvelopeRow | CursorRow | TurnRow | DeadLetterRow | AuditRow
+class Violation(NamedTuple):
+    """An expectation that one of several hubs acts upon: the first one that says so."""
+
+    session_id: str
+    key: str
+
+
+class LeaseEnd(NamedTuple):
+    """An agent that a hub does not deliver to any more."""
+
+    agent_id: str
+    fence: int
+
+
+class Fenced(NamedTuple):
+    """A row that is written only while the hub has the lease of its agent."""
+
+    row: CursorRow | TurnRow | DeadLetterRow
+    fence: int
+
+
+def fenced(row: CursorRow | TurnRow | DeadLetterRow, fence: int | None) -> Row:
+    """The row as a hub writes it that has a lease of this number; None: it shares the database with no other."""
+    return row if fence is None else Fenced(row, fence)
+
+
+Row = (
+    Fenced | LeaseEnd | Violation | AgentRow | AgentRemoval | SessionRow | EnvelopeRow | CursorRow | TurnRow
+    | DeadLetterRow | AuditRow
+)  # fmt: skip
 
 
 class Conflict(Exception):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, and_, delete, exists, func, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import Insert
+from sqlalchemy import Connection, Table, and_, exists, func, select
 
 from agent_common.protocol.hub import Envelope
 
@@ -24,27 +21,20 @@ from ...database import (
 )
 from .group_commit import GroupCommit
 from .rows import (
-    AgentRemoval,
     AgentRow,
     AuditRow,
     CursorRow,
     DeadLetterRow,
-    EnvelopeRow,
     OpenSession,
-    Row,
     SessionRow,
     StoredSession,
     Submission,
-    TurnRow,
 )
+from .shared_writer import SharedWriter
+from .sharing import Sharing
+from .writing import write_each
 
 T = TypeVar("T")
-_INSERTED: dict[type[Row], Table] = {
-    EnvelopeRow: hub_envelopes, DeadLetterRow: hub_dead_letters, AuditRow: hub_audit
-}  # fmt: skip
-_UPSERTED: dict[type[Row], Table] = {
-    AgentRow: hub_agents, SessionRow: hub_sessions, CursorRow: hub_cursors, TurnRow: hub_turns
-}  # fmt: skip
 
 
 class SqlStore:
@@ -53,7 +43,11 @@ class SqlStore:
     def __init__(self, database: HostDatabase) -> None:
         self.envelopes_read = 0
         self._database = database
-        self._commits = GroupCommit(database, _write)
+        self.sharing = Sharing(database) if database.is_shared else None
+        """What it takes to share the database with other hubs; None: this is the only one."""
+        self._commits = GroupCommit(
+            database, write_each if self.sharing is None else SharedWriter(self.sharing.peer_id)
+        )
 
     @property
     def commits(self) -> int:
@@ -174,28 +168,3 @@ class SqlStore:
 def _columns(kind: Any, table: Table) -> list[Any]:
     fields: Sequence[str] = kind._fields
     return [table.c[name] for name in fields]
-
-
-def _write(connection: Connection, rows: Sequence[Row]) -> None:
-    """Write rows, in one statement for each kind. Of rows that replace each other only the last is written."""
-    by_kind: dict[type[Row], list[Row]] = {}
-    for row in rows:
-        by_kind.setdefault(type(row), []).append(row)
-    for kind, some in by_kind.items():
-        if kind is AgentRemoval:
-            names = [row.agent_id for row in some if isinstance(row, AgentRemoval)]
-            connection.execute(delete(hub_agents).where(hub_agents.c.agent_id.in_(names)))
-        elif (table := _INSERTED.get(kind)) is not None:
-            connection.execute(insert(table), [row._asdict() for row in some])
-        else:
-            table = _UPSERTED[kind]
-            latest = {tuple(getattr(row, column.name) for column in table.primary_key): row for row in some}
-            connection.execute(_upsert(connection.dialect.name, table), [row._asdict() for row in latest.values()])
-
-
-@cache
-def _upsert(dialect: str, table: Table) -> Insert:
-    statement = (sqlite if dialect == "sqlite" else postgresql).insert(table)
-    keys = [column.name for column in table.primary_key]
-    changed = {column.name: statement.excluded[column.name] for column in table.c if column.name not in keys}
-    return statement.on_conflict_do_update(index_elements=keys, set_=changed)

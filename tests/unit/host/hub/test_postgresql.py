@@ -22,10 +22,9 @@ def server() -> Generator[str]:
 async def test_two_hubs_on_one_server_lose_and_repeat_nothing(server: str) -> None:
     url = new_database(server, "hub")
     async with opened(url) as one, opened(url) as other:
-        alice, _ = await join(one, "alice"), await join(one, "bob")
+        alice, _ = await join(one, "alice"), await join(one, "bob", key="k")
         session = await open_session(alice, "bob")
-        await other.registry.load()
-        bob = await join(other, "bob")
+        bob = await join(other, "bob", key="k")
         sends = [
             link.start_send(session, event_data={"text": str(n)}, idempotency_key=str(n))
             for n in range(50)
