@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from agent_common.backoff import Backoff
-from agent_common.protocol.hub import (
+from ..backoff import Backoff
+from ..protocol.hub import (
     ALL_SESSIONS,
     AcceptFrame,
     Envelope,
@@ -27,8 +27,7 @@ from agent_common.protocol.hub import (
     SubscribeFrame,
     UnsubscribeFrame,
 )
-from agent_common.telemetry import logger
-
+from ..telemetry import logger
 from .links import LinkClient
 
 log = logger(__name__)

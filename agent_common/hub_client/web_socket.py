@@ -9,8 +9,8 @@ from functools import partial
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
-from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
-from agent_common.protocol.hub import (
+from ..json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from ..protocol.hub import (
     MAX_FRAME,
     AuthError,
     Frame,
@@ -20,7 +20,7 @@ from agent_common.protocol.hub import (
     encode_frame,
     frame_of,
 )
-from agent_common.telemetry import logger
+from ..telemetry import logger
 
 log = logger(__name__)
 _LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_values=400_000, refuse_ambiguous=False)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from agent_common.protocol.hub import (
+from ..protocol.hub import (
     Envelope,
     NotifyFrame,
     Passport,
@@ -21,7 +21,6 @@ from agent_common.protocol.hub import (
     ViewPolicy,
     load_info,
 )
-
 from .connection import Connection
 from .interfaces import NetworkAgent
 from .mailboxes import Mailboxes, handled

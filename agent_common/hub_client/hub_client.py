@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeGuard, cast
 from uuid import uuid4
 
-from agent_common.protocol.hub import (
+from ..protocol.hub import (
     SESSION_TYPES,
     AgentKind,
     Envelope,
@@ -20,7 +20,6 @@ from agent_common.protocol.hub import (
     ViewPolicy,
     load_info,
 )
-
 from .agent_client import AgentClient
 from .connection import Connection
 from .default_handler import default_handler
