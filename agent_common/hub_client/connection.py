@@ -18,6 +18,7 @@ from ..protocol.hub import (
     HelloFrame,
     HubUnavailable,
     NetworkError,
+    NotFoundError,
     NotifyFrame,
     PingFrame,
     PongFrame,
@@ -72,6 +73,7 @@ class Connection:
         self._is_open = asyncio.Event()
         self._end: NetworkError | None = None
         """Why there is no link any more; None: there is, or will be again."""
+        self._ended = asyncio.Event()
         self._failures = 0
         """Attempts to take up the link that have failed one after another."""
         self.on_notify: Callable[[NotifyFrame], None] = _ignore
@@ -93,10 +95,19 @@ class Connection:
         if self._end is not None:
             raise type(self._end)(self._end.message)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the link is there now."""
+        return self._is_open.is_set() and self._end is None
+
+    async def wait_ended(self) -> NetworkError:
+        """Wait until the link does not come back any more: it is closed or refused. Returns why."""
+        await self._ended.wait()
+        return self._end or HubUnavailable("this client is closed")
+
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
-        self._end = self._end or HubUnavailable("this client is closed")
-        self._is_open.set()  # wakes the callers that wait for it
+        self._give_up(HubUnavailable("this client is closed"))
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
@@ -188,8 +199,7 @@ class Connection:
                 continue
             except NetworkError as error:
                 log.error("hub_link_refused", why=error.message)
-                self._end = error
-                self._is_open.set()  # wakes the callers that wait for it
+                self._give_up(error)
                 self._fail(error)
                 return False
             return True
@@ -200,6 +210,12 @@ class Connection:
         waiting = [frame for frame, _ in self._pending.values() if frame is not None]
         try:
             await self.on_reconnect()
+        except NotFoundError as error:
+            log.error("hub_register_failed", why=error.message)
+            self._give_up(error)
+            self._fail(error)
+            await self._link.close()
+            return
         except (NetworkError, TimeoutError) as error:
             log.error("hub_register_failed", why=str(error))
             await self._link.close()  # and then it is opened again
@@ -250,6 +266,11 @@ class Connection:
             subscription.put(frame.to_error())
         else:
             log.warning("hub_refused_frame", code=frame.code, why=frame.message)
+
+    def _give_up(self, why: NetworkError) -> None:
+        self._end = self._end or why
+        self._ended.set()
+        self._is_open.set()  # wakes the callers that wait for it
 
     def _fail(self, error: NetworkError) -> None:
         for _, answer in self._pending.values():

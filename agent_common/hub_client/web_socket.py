@@ -1,15 +1,17 @@
-"""A link over a WebSocket, to the hub of a host."""
+"""A link over a WebSocket, to the hub of a host: over TCP, a unix socket or vsock."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
 from ..json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from ..net import Unix, Vsock, open_socket, parse_http_url
 from ..protocol.hub import (
     MAX_FRAME,
     AuthError,
@@ -31,42 +33,75 @@ _MOST_REASON = 4096
 
 
 class WebSocketLink:
-    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`."""
+    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`, `ws+unix://%2Frun%2Fmesh.sock/hub` or
+    `ws+vsock://2:8420/hub`."""
 
     def __init__(
-        self, url: str, *, token: str | None = None, heartbeat: float = 15.0, tls: ssl.SSLContext | None = None
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        heartbeat: float = 15.0,
+        tls: ssl.SSLContext | None = None,
+        direct: bool = False,
     ) -> None:
         """`token`: of an agent or of the operator. `heartbeat`: seconds between pings; a link on which none is answered
-        within as many has broken. `tls`: for wss, if not the system's. Raises ValueError for another kind of URL."""
-        if not url.startswith(("ws://", "wss://")):
+        within as many has broken. `tls`: for wss, if not the system's. `direct`: whatever proxy the environment names.
+
+        Raises ValueError for another kind of URL."""
+        if not url.startswith(("ws://", "wss://", "ws+unix://", "ws+vsock://")):
             raise ValueError(f"url: {url!r} must begin with ws:// or wss://, as in ws://127.0.0.1:8420/hub")
-        self._url, self._token, self._heartbeat, self._tls = url, token, heartbeat, tls
+        base = parse_http_url(f"http{url.removeprefix('ws')}")
+        self._url, self._token, self._heartbeat = url, token, heartbeat
+        self._options: dict[str, Any] = {"ssl": tls, **({"proxy": None} if direct else {})}
+        self._endpoint = base.endpoint if isinstance(base.endpoint, Unix | Vsock) else None
+        self._target = f"ws://{base.host}{base.path}" if self._endpoint else url
 
     def client(self) -> WebSocketLinkClient:
-        return WebSocketLinkClient(self._url, self._token, self._heartbeat, self._tls)
+        return WebSocketLinkClient(
+            self._url,
+            self._token,
+            heartbeat=self._heartbeat,
+            target=self._target,
+            endpoint=self._endpoint,
+            options=self._options,
+        )
 
 
 class WebSocketLinkClient:
     """The client's end of one link. Each message is a frame."""
 
-    def __init__(self, url: str, token: str | None, heartbeat: float, tls: ssl.SSLContext | None) -> None:
-        self._url, self._heartbeat, self._tls = url, heartbeat, tls
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        heartbeat: float,
+        target: str,
+        endpoint: Unix | Vsock | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._url, self._heartbeat = url, heartbeat
+        self._target, self._endpoint, self._options = target, endpoint, options
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._socket: ClientConnection | None = None
 
     async def open(self) -> None:
         await self.close()
         try:
+            options = self._options
+            if self._endpoint is not None:
+                options = {**options, "unix": True, "sock": await open_socket(self._endpoint, _OPEN_SECONDS)}
             self._socket = await connect(
-                self._url,
+                self._target,
                 additional_headers=self._headers,
-                ssl=self._tls,
                 compression=None,
                 max_size=MAX_FRAME,
                 open_timeout=_OPEN_SECONDS,
                 close_timeout=_CLOSE_SECONDS,
                 ping_interval=self._heartbeat,
                 ping_timeout=self._heartbeat,
+                **options,
             )
         except InvalidStatus as error:
             raise _refusal(self._url, error) from error
