@@ -1,5 +1,29 @@
 """Agents that talk to each other over a hub: `HubClient` registers them, `AgentClient` is one of them."""
 
+from agent_common.hub_client import (
+    AGENT_CLIENT_DEP,
+    HUB_DEP,
+    SESSION_DEP,
+    AgentClient,
+    HubClient,
+    Link,
+    LinkClient,
+    LocalHub,
+    LocalLink,
+    LocalLinkClient,
+    LocalLinkEndpoint,
+    MemoryStream,
+    NetworkAgent,
+    Session,
+    WebSocketLink,
+    WebSocketLinkClient,
+    accept_invitation,
+    answer,
+    default_handler,
+    read_wal_until,
+    resolve_view_policy,
+    stamp_dependencies,
+)
 from agent_common.protocol.hub import (
     ALL_SESSIONS,
     EV_CONTEXT_SET,
@@ -49,24 +73,7 @@ from agent_common.protocol.hub import (
     encode_frame,
 )
 
-from .agent_client import AgentClient
-from .default_handler import (
-    AGENT_CLIENT_DEP,
-    HUB_DEP,
-    SESSION_DEP,
-    accept_invitation,
-    answer,
-    default_handler,
-    read_wal_until,
-    resolve_view_policy,
-    stamp_dependencies,
-)
-from .hub_client import HubClient
-from .interfaces import MemoryStream, NetworkAgent
-from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
-from .session import Session
 from .watcher import HubWatcher
-from .web_socket import WebSocketLink, WebSocketLinkClient
 
 __all__ = [
     "AGENT_CLIENT_DEP",

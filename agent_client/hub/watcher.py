@@ -7,10 +7,8 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self
 
+from agent_common.hub_client import Connection, Link
 from agent_common.protocol.hub import ALL_SESSIONS, Envelope, NotFoundError
-
-from .connection import Connection
-from .links import Link
 
 _PAGE = 100
 _REMEMBERED = 10_000

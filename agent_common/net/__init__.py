@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         upgrade_to_tls,
     )
     from .egress.urls import Url, canonical_host, parse_url, resolve_location
-    from .endpoints.connect import connect, open_endpoint
+    from .endpoints.connect import connect, open_endpoint, open_socket
     from .proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, HostCheck, unix_socket_proxy
     from .shares import ConnectionLimit, ShareCounter, fair_share, fits_share, raise_file_limit
 
@@ -74,6 +74,7 @@ __all__ = [
     "http_url",
     "listen_at",
     "open_endpoint",
+    "open_socket",
     "parse_endpoint",
     "parse_endpoints",
     "parse_http_url",
@@ -108,7 +109,7 @@ _LAZY_EXPORTS = {
     "client.connection": ("HttpConnection",),
     "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
     "client.tls": ("NAMING_VARIABLES", "check_authorities", "public_tls", "trusting_tls"),
-    "endpoints.connect": ("connect", "open_endpoint"),
+    "endpoints.connect": ("connect", "open_endpoint", "open_socket"),
     "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url", "resolve_location"),
 }

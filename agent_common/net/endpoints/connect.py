@@ -46,20 +46,27 @@ async def connect(
     async with asyncio.timeout(seconds):
         if isinstance(endpoint, Tcp):
             return await loop.create_connection(factory, endpoint.host, endpoint.port, ssl=tls)
-        try:
-            opened = create_socket(endpoint)
-            if isinstance(endpoint, Vsock):
-                _set_connect_timeout(opened, seconds)
-            connected = await connect_socket(opened, socket_address(endpoint))
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise describe_error(error, endpoint) from error
+        connected = await open_socket(endpoint, seconds)
         try:
             return await loop.create_unix_connection(factory, sock=connected)
         except BaseException:
             connected.close()
             raise
+
+
+async def open_socket(endpoint: Unix | Vsock, seconds: float = CONNECT_SECONDS) -> socket.socket:
+    """Connect, and return the socket as AF_UNIX, for a caller that makes its transport itself. Raises OSError as
+    `connect` does."""
+    async with asyncio.timeout(seconds):
+        try:
+            opened = create_socket(endpoint)
+            if isinstance(endpoint, Vsock):
+                _set_connect_timeout(opened, seconds)
+            return await connect_socket(opened, socket_address(endpoint))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise describe_error(error, endpoint) from error
 
 
 async def open_endpoint(

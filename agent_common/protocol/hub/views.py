@@ -41,20 +41,23 @@ class ViewPolicy:
     def project(self, log: Sequence[Envelope], reader: str, names: Mapping[str, str]) -> list[ViewMessage]:
         """The messages that `reader` sees. `log` is a session's log, or its end, which must have one
         envelope more than the policy shows."""
-        visible = [one for one in log if one.is_visible_to(reader)]
-        shown = [(one, rendered) for one in visible if (rendered := self._render(one, reader, names))]
-        cut = 0 if self.recent is None else max(len(shown) - self.recent, 0)
-        messages: list[ViewMessage] = []
-        if cut:
-            left_out = f"[What was said before number {shown[cut][0].sequence} is left out.]"
-            messages.append(ViewMessage("user", (left_out,)))
-        for envelope, rendered in shown[cut:]:
+        shown, left_out = self.select(log, reader)
+        messages = [ViewMessage("user", (left_out,))] if left_out else []
+        for envelope in shown:
+            rendered = self._render(envelope, reader, names)
             role: Literal["user", "assistant"] = "assistant" if envelope.sender_id == reader else "user"
             if messages and messages[-1].role == role:
                 messages[-1] = ViewMessage(role, (*messages[-1].parts, rendered))
             else:
                 messages.append(ViewMessage(role, (rendered,)))
         return messages
+
+    def select(self, log: Sequence[Envelope], reader: str) -> tuple[list[Envelope], str]:
+        """The envelopes that `reader` sees, and the line that stands for those that are left out; empty: none are."""
+        shown = [one for one in log if one.is_visible_to(reader) and render(one)]
+        cut = 0 if self.recent is None else max(len(shown) - self.recent, 0)
+        left_out = f"[What was said before number {shown[cut].sequence} is left out.]" if cut else ""
+        return shown[cut:], left_out
 
     def _render(self, envelope: Envelope, reader: str, names: Mapping[str, str]) -> str:
         rendered = render(envelope)

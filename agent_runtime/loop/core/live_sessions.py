@@ -12,7 +12,7 @@ from agent_common.protocol import Rule
 from ...agents import DEFAULT, AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
-from ...ports import Clock, OutsideText
+from ...ports import HUB_PRINCIPAL, Clock, OutsideText
 from ...sessions import (
     AgentPrompt,
     Ids,
@@ -153,6 +153,7 @@ class LiveSessions:
         prompts = {manifest.name: self.draft(manifest, principal)}
         model = manifest.model or self._model
         session = LiveSession(self._ids.new("ses"), principal, manifest.name, model, prompts, aliases)
+        session.outside_text.seen = principal == HUB_PRINCIPAL
         session.empty = True
         session.parent = parent
         session.is_subagent = parent is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol.hub import MAX_ENVELOPE, EV_CONTEXT_SET, NetworkError, ProtocolError
+from agent_common.protocol.hub import EV_CONTEXT_SET, MAX_ENVELOPE, NetworkError, ProtocolError
 from agent_host.hub import Hub, LinkRights
 from agent_host.hub.links import SocketLink
 from agent_host.hub.links.connection import MOST_UNWRITTEN

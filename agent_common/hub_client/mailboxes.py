@@ -11,8 +11,8 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
-from agent_common.protocol.hub import Envelope, NotifyFrame, TurnOutcome
-from agent_common.telemetry import logger
+from ..protocol.hub import Envelope, NotifyFrame, TurnOutcome
+from ..telemetry import logger
 
 log = logger(__name__)
 Handle = Callable[[Envelope], Awaitable[TurnOutcome | None]]

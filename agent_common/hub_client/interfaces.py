@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_common.protocol.hub import Envelope, SessionInfo, ViewMessage, ViewPolicy
+from ..protocol.hub import Envelope, SessionInfo, ViewMessage, ViewPolicy
 
 
 @dataclass(frozen=True, slots=True)

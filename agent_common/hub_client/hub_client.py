@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any, TypeGuard, cast
 from uuid import uuid4
 
-from agent_common.protocol.hub import (
+from ..protocol.hub import (
     SESSION_TYPES,
     AgentKind,
     Envelope,
-    HubUnavailable,
+    NetworkError,
+    NotFoundError,
     NotifyFrame,
     Passport,
     Resume,
@@ -20,7 +21,6 @@ from agent_common.protocol.hub import (
     ViewPolicy,
     load_info,
 )
-
 from .agent_client import AgentClient
 from .connection import Connection
 from .default_handler import default_handler
@@ -98,6 +98,16 @@ class HubClient:
             await client.close()
         await self._connection.close()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the link is there now; one that has broken comes back by itself."""
+        return self._connection.is_open
+
+    async def wait_ended(self) -> NetworkError:
+        """Wait until the link does not come back any more, and return why: this client is closed, the hub does not let
+        it in, or has forgotten an agent of it."""
+        return await self._connection.wait_ended()
+
     # ---------------------------------------------------------------- what this process may see
 
     async def read_wal(self, session_id: str) -> list[Envelope]:
@@ -146,7 +156,7 @@ class HubClient:
             params = _registration(client.passport, client.resume, client.rule, client.key)
             found = await self._connection.ask("register", params, again=False)
             if found["agent_id"] != client.agent_id:
-                raise HubUnavailable(f"the hub has forgotten {client.passport.name}: it has another id now")
+                raise NotFoundError(f"the hub has forgotten {client.passport.name}: it has another id now")
 
 
 def _registration(passport: Passport, resume: Resume, rule: Rule, key: str) -> dict[str, Any]:

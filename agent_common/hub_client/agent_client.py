@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from agent_common.protocol.hub import (
+from ..protocol.hub import (
     Envelope,
     NotifyFrame,
     Passport,
@@ -21,7 +21,6 @@ from agent_common.protocol.hub import (
     ViewPolicy,
     load_info,
 )
-
 from .connection import Connection
 from .interfaces import NetworkAgent
 from .mailboxes import Mailboxes, handled
@@ -61,12 +60,16 @@ class AgentClient:
         knobs: dict[str, Any] | None = None,
         labels: dict[str, str] | None = None,
         ttl: float | None = None,
+        parent: str | None = None,
         timeout: float = 60.0,  # noqa: ASYNC109
     ) -> Session:
         """Open a session; return it once all who are invited have acknowledged. Raises NetworkError or TimeoutError.
 
-        Within a handler, those who wait for its turn cannot be invited."""
+        `parent`: the session within whose turn it is opened; None: that of the handler that runs, if there is one.
+        Those who wait for that turn cannot be invited."""
         frame = handled.get()
+        if parent is None and frame is not None:
+            parent = frame.envelope.session_id
         params = {
             "agent_id": self.agent_id,
             "type": type,
@@ -74,7 +77,7 @@ class AgentClient:
             "knobs": knobs or {},
             "labels": labels or {},
             "ttl": ttl,
-            "parent": frame.envelope.session_id if frame is not None else None,
+            "parent": parent,
             "key": uuid4().hex,
         }
         info = await self._connection.ask("open", params, deadline=timeout)
@@ -136,6 +139,17 @@ class AgentClient:
     async def can_send(self, session_id: str) -> bool:
         """Whether a text of it would be accepted now."""
         return await self._ask("can_send", session_id=session_id)
+
+    async def sessions(self, after: str = "", limit: int = 100) -> list[dict[str, str]]:
+        """Sessions that it takes part in, a page at a time in the order of their ids: id, type and state of each."""
+        return await self._ask("sessions", after=after, limit=limit)
+
+    async def list_agents(
+        self, *, capability: str | None = None, text: str | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """Agents of the hub by name: id, passport, resume and card of each. Raises NetworkError."""
+        params = {"capability": capability, "text": text, "limit": limit}
+        return await self._connection.ask("list_agents", params)
 
     async def read_log(self, session_id: str, after: int, limit: int) -> tuple[list[Envelope], int | None]:
         """A page of what it may read of a log, and the sequence after which the next one begins."""

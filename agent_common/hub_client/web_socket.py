@@ -1,17 +1,20 @@
-"""A link over a WebSocket, to the hub of a host."""
+"""A link over a WebSocket, to the hub of a host: over TCP, a unix socket or vsock."""
 
 from __future__ import annotations
 
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
-from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
-from agent_common.protocol.hub import (
+from ..json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from ..net import Unix, Vsock, open_socket, parse_http_url
+from ..protocol.hub import (
     MAX_FRAME,
     AuthError,
     Frame,
@@ -21,7 +24,7 @@ from agent_common.protocol.hub import (
     encode_frame,
     frame_of,
 )
-from agent_common.telemetry import logger
+from ..telemetry import logger
 
 log = logger(__name__)
 _LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_values=400_000, refuse_ambiguous=False)
@@ -31,8 +34,31 @@ _CLOSE_SECONDS = 2.0
 _MOST_REASON = 4096
 
 
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """Where a hub is reached."""
+
+    url: str
+    """As the caller has written it."""
+    target: str
+    """What is asked for in the handshake."""
+    endpoint: Unix | Vsock | None
+    """The socket to connect, if it is no TCP port."""
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Raises ValueError."""
+        if not url.startswith(("ws://", "wss://", "ws+unix://", "ws+vsock://")):
+            raise ValueError(f"url: {url!r} must begin with ws:// or wss://, as in ws://127.0.0.1:8420/hub")
+        base = parse_http_url(f"http{url.removeprefix('ws')}")
+        if not isinstance(base.endpoint, Unix | Vsock):
+            return cls(url, url, None)
+        return cls(url, f"ws://{base.host}{base.path}", base.endpoint)
+
+
 class WebSocketLink:
-    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`, or to any of several that share a database."""
+    """Links to a hub at a URL such as `ws://127.0.0.1:8420/hub`, `ws+unix://%2Frun%2Fmesh.sock/hub` or
+    `ws+vsock://2:8420/hub`, or to any of several that share a database."""
 
     def __init__(
         self,
@@ -41,60 +67,70 @@ class WebSocketLink:
         token: str | None = None,
         heartbeat: float = 15.0,
         tls: ssl.SSLContext | None = None,
+        direct: bool = False,
     ) -> None:
         """`url`: of one hub, or of several; when one cannot be reached, the next one is tried. `token`: of an agent or
         of the operator. `heartbeat`: seconds between pings; a link on which none is answered within as many has broken.
-        `tls`: for wss, if not the system's. Raises ValueError for another kind of URL."""
-        self._urls = (url,) if isinstance(url, str) else tuple(url)
-        for one in self._urls or ("",):
-            if not one.startswith(("ws://", "wss://")):
-                raise ValueError(f"url: {one!r} must begin with ws:// or wss://, as in ws://127.0.0.1:8420/hub")
-        self._token, self._heartbeat, self._tls = token, heartbeat, tls
+        `tls`: for wss, if not the system's. `direct`: whatever proxy the environment names.
+
+        Raises ValueError for another kind of URL."""
+        urls = (url,) if isinstance(url, str) else tuple(url)
+        self._addresses = [_Address.parse(one) for one in urls or ("",)]
+        self._token = token
+        self._heartbeat = heartbeat
+        self._options: dict[str, Any] = {"ssl": tls, **({"proxy": None} if direct else {})}
 
     def client(self) -> WebSocketLinkClient:
-        return WebSocketLinkClient(self._urls, self._token, self._heartbeat, self._tls)
+        return WebSocketLinkClient(self._addresses, self._token, heartbeat=self._heartbeat, options=self._options)
 
 
 class WebSocketLinkClient:
     """The client's end of one link. Each message is a frame."""
 
-    def __init__(self, urls: Sequence[str], token: str | None, heartbeat: float, tls: ssl.SSLContext | None) -> None:
-        self._urls, self._heartbeat, self._tls = deque(urls), heartbeat, tls
+    def __init__(
+        self, addresses: Sequence[_Address], token: str | None, *, heartbeat: float, options: dict[str, Any]
+    ) -> None:
+        self._addresses = deque(addresses)
+        self._heartbeat = heartbeat
+        self._options = options
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._socket: ClientConnection | None = None
 
     async def open(self) -> None:
         await self.close()
-        for attempts_left in range(len(self._urls) - 1, -1, -1):
+        for attempts_left in range(len(self._addresses) - 1, -1, -1):
             try:
-                await self._connect()
+                await self._connect(self._addresses[0])
                 return
             except HubUnavailable:
-                self._urls.rotate(-1)
+                self._addresses.rotate(-1)
                 if not attempts_left:
                     raise
 
     @property
     def _url(self) -> str:
-        return self._urls[0]
+        return self._addresses[0].url
 
-    async def _connect(self) -> None:
+    async def _connect(self, address: _Address) -> None:
         try:
+            options: dict[str, Any] = self._options
+            if address.endpoint is not None:
+                options = {**options, "unix": True, "sock": await open_socket(address.endpoint, _OPEN_SECONDS)}
             self._socket = await connect(
-                self._url,
+                address.target,
                 additional_headers=self._headers,
-                ssl=self._tls,
                 compression=None,
                 max_size=MAX_FRAME,
                 open_timeout=_OPEN_SECONDS,
                 close_timeout=_CLOSE_SECONDS,
                 ping_interval=self._heartbeat,
                 ping_timeout=self._heartbeat,
+                **options,
             )
         except InvalidStatus as error:
-            raise _refusal(self._url, error) from error
+            raise _refusal(address.url, error) from error
         except (OSError, TimeoutError, InvalidHandshake, InvalidMessage) as error:
-            raise HubUnavailable(f"{self._url} cannot be reached: {str(error) or type(error).__name__}") from error
+            raise HubUnavailable(f"{address.url} cannot be reached: {str(error) or type(error).__name__}") from error
 
     async def send_frame(self, frame: Frame) -> None:
         data = encode_frame(frame)

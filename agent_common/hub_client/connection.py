@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from agent_common.backoff import Backoff
-from agent_common.protocol.hub import (
+from ..backoff import Backoff
+from ..protocol.hub import (
     ALL_SESSIONS,
     AcceptFrame,
     Envelope,
@@ -18,6 +18,7 @@ from agent_common.protocol.hub import (
     HelloFrame,
     HubUnavailable,
     NetworkError,
+    NotFoundError,
     NotifyFrame,
     PingFrame,
     PongFrame,
@@ -27,8 +28,7 @@ from agent_common.protocol.hub import (
     SubscribeFrame,
     UnsubscribeFrame,
 )
-from agent_common.telemetry import logger
-
+from ..telemetry import logger
 from .links import LinkClient
 
 log = logger(__name__)
@@ -73,6 +73,7 @@ class Connection:
         self._is_open = asyncio.Event()
         self._end: NetworkError | None = None
         """Why there is no link any more; None: there is, or will be again."""
+        self._ended = asyncio.Event()
         self._failures = 0
         """Attempts to take up the link that have failed one after another."""
         self.on_notify: Callable[[NotifyFrame], None] = _ignore
@@ -94,17 +95,27 @@ class Connection:
         if self._end is not None:
             raise type(self._end)(self._end.message)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the link is there now."""
+        return self._is_open.is_set() and self._end is None
+
+    async def wait_ended(self) -> NetworkError:
+        """Wait until the link does not come back any more: it is closed or refused. Returns why."""
+        await self._ended.wait()
+        return self._end or HubUnavailable("this client is closed")
+
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
-        self._end = self._end or HubUnavailable("this client is closed")
-        self._is_open.set()  # wakes the callers that wait for it
+        closed = HubUnavailable("this client is closed")
+        self._give_up(closed)
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._fail(self._end)
+        self._fail(self._end or closed)
 
     # ---------------------------------------------------------------- asking
 
@@ -189,8 +200,7 @@ class Connection:
                 continue
             except NetworkError as error:
                 log.error("hub_link_refused", why=error.message)
-                self._end = error
-                self._is_open.set()  # wakes the callers that wait for it
+                self._give_up(error)
                 self._fail(error)
                 return False
             return True
@@ -201,6 +211,12 @@ class Connection:
         waiting = [frame for frame, _ in self._pending.values() if frame is not None]
         try:
             await self.on_reconnect()
+        except NotFoundError as error:
+            log.error("hub_register_failed", why=error.message)
+            self._give_up(error)
+            self._fail(error)
+            await self._link.close()
+            return
         except (NetworkError, TimeoutError) as error:
             log.error("hub_register_failed", why=str(error))
             await self._link.close()  # and then it is opened again
@@ -251,6 +267,11 @@ class Connection:
             subscription.put(frame.to_error())
         else:
             log.warning("hub_refused_frame", code=frame.code, why=frame.message)
+
+    def _give_up(self, why: NetworkError) -> None:
+        self._end = self._end or why
+        self._ended.set()
+        self._is_open.set()  # wakes the callers that wait for it
 
     def _fail(self, error: NetworkError) -> None:
         for _, answer in self._pending.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_common.protocol.hub import (
+from ..protocol.hub import (
     EV_HANDOFF,
     EV_SESSION_INVITE,
     EV_SESSION_INVITE_ACK,
@@ -20,7 +20,6 @@ from agent_common.protocol.hub import (
     ViewPolicy,
     render,
 )
-
 from .agent_client import AgentClient
 from .interfaces import MemoryStream
 from .mailboxes import handled
@@ -39,7 +38,7 @@ async def default_handler(client: AgentClient, envelope: Envelope) -> TurnOutcom
         return None
     if envelope.event_type not in (EV_TEXT, EV_HANDOFF) or client.agent is None:
         return None
-    outcome = await _earlier_outcome(client, envelope)
+    outcome = await earlier_outcome(client, envelope)
     if outcome is not None or not await client.can_send(envelope.session_id):
         return outcome
     return await answer(client, envelope)
@@ -125,7 +124,7 @@ def reply_text(reply: object) -> str:
     return "" if content is None else str(content).strip()
 
 
-async def _earlier_outcome(client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
+async def earlier_outcome(client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
     """How a turn over this envelope ended before, if it may have been delivered before."""
     frame = handled.get()
     if frame is None or frame.attempt == 1 or frame.envelope.envelope_id != envelope.envelope_id:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_common.protocol.hub import EV_TEXT, Envelope, SessionInfo, ViewPolicy, text_data
+from ..protocol.hub import EV_TEXT, Envelope, SessionInfo, ViewPolicy, text_data
 
 if TYPE_CHECKING:
     from .interfaces import SessionClient

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from agent_common.protocol.hub import Frame, HubUnavailable
+from ..protocol.hub import Frame, HubUnavailable
 
 
 class LinkClient(Protocol):

@@ -1,0 +1,51 @@
+"""The client's side of a hub, for programs and for runtimes: links that come back, agents, sessions and handlers.
+
+Programs import it from `agent_client.hub`. It is loaded only where somebody joins a hub.
+"""
+
+from .agent_client import AgentClient
+from .connection import Connection
+from .default_handler import (
+    AGENT_CLIENT_DEP,
+    HUB_DEP,
+    SESSION_DEP,
+    accept_invitation,
+    answer,
+    default_handler,
+    earlier_outcome,
+    read_wal_until,
+    resolve_view_policy,
+    stamp_dependencies,
+)
+from .hub_client import HubClient
+from .interfaces import MemoryStream, NetworkAgent
+from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
+from .session import Session
+from .web_socket import WebSocketLink, WebSocketLinkClient
+
+__all__ = [
+    "AGENT_CLIENT_DEP",
+    "HUB_DEP",
+    "SESSION_DEP",
+    "AgentClient",
+    "Connection",
+    "HubClient",
+    "Link",
+    "LinkClient",
+    "LocalHub",
+    "LocalLink",
+    "LocalLinkClient",
+    "LocalLinkEndpoint",
+    "MemoryStream",
+    "NetworkAgent",
+    "Session",
+    "WebSocketLink",
+    "WebSocketLinkClient",
+    "accept_invitation",
+    "answer",
+    "default_handler",
+    "earlier_outcome",
+    "read_wal_until",
+    "resolve_view_policy",
+    "stamp_dependencies",
+]
