@@ -53,8 +53,8 @@ class LiveSession:
     """A session, folded up to its last envelope, whether that is durable or not."""
 
     __slots__ = (
-        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "keys_size", "on_decided", "queue",
-        "session_id", "shortest_ms", "snapshot_sequence", "type", "uncommitted",
+        "committed", "due_at", "expectations", "fired", "folded", "is_loading", "keys", "keys_size", "on_decided",
+        "queue", "session_id", "shortest_ms", "snapshot_sequence", "type", "uncommitted",
     )  # fmt: skip
 
     def __init__(self, session_type: SessionType[Any], folded: FoldedSession, fired: set[str]) -> None:

@@ -16,7 +16,6 @@ The docstring of a class is its default message.
 
 from __future__ import annotations
 
-
 MAX_MESSAGE = 1000
 """Most characters of a message: it may quote what a client has sent."""
 

@@ -30,7 +30,6 @@ from ..registry import AgentQuery
 from ..sessions import Opening
 from .caller import Caller
 
-
 MAX_OPENING = 64 << 10
 """Most bytes of what a session is opened with: it is kept as long as the session, and sent to each who is invited."""
 

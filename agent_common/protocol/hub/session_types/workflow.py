@@ -30,7 +30,6 @@ from .graph import (
     check_graph,
 )
 
-
 MAX_CONTEXT = 256 << 10
 """Most bytes of the variables of a workflow as JSON, as each turn and each snapshot copies them."""
 
