@@ -20,6 +20,7 @@ from .whole_object import WholeObject
 MAX_CALLS = 256
 """Maximum tool calls in one answer."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_INDEX = re.compile("[0-9]{1,9}")
 _MARKS = re.compile(r"<\|.*|:\d+\Z", re.DOTALL)
 _PREFIX = re.compile(r"\A(?:functions|tools|default_api|tool)[.:]")
 _PLACEHOLDERS = ("{}", "null", '""', "[]")
@@ -218,4 +219,4 @@ def _number(value: object) -> int | None:
     """Return an index; some providers write it as text."""
     if type(value) is int:
         return value
-    return int(value) if isinstance(value, str) and value.isdigit() else None
+    return int(value) if isinstance(value, str) and _INDEX.fullmatch(value) else None

@@ -1,5 +1,5 @@
-"""What the operator names is not where the agent writes: a plugin that its `write` puts there would serve everybody, and
-a server that it names in mcp.json would run with the operator's secrets, both without a question."""
+"""What the operator names is not where the agent writes: a plugin that its `write` puts there would serve everybody,
+and a server that it names in mcp.json would run with the operator's secrets, both without a question."""
 
 from __future__ import annotations
 

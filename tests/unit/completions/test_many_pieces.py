@@ -50,6 +50,14 @@ def test_arguments_that_are_placeholders_again_and_again() -> None:
     assert [call.arguments for call in reader.calls] == ["{}"]
 
 
+@pytest.mark.parametrize("index", ["9" * 5000, "\u00b2", -1, 10**400, 1.5])
+def test_an_index_that_is_no_number_is_none(index: object) -> None:
+    reader = CompletionReader(1)
+    list(reader.feed(delta(tool_calls=[{"index": index, "id": "a", "function": {"name": "bash", "arguments": "{}"}}])))
+    list(reader.finish())
+    assert [call.name for call in reader.calls] == ["bash"]
+
+
 def test_reasoning_details_in_many_pieces_are_one_text() -> None:
     piece = {"type": "reasoning.text", "text": "abcdefgh"}
     reader = CompletionReader(1)
@@ -87,10 +95,9 @@ def test_an_event_of_many_lines(begin: bytes) -> None:
 def test_an_event_without_end_is_refused() -> None:
     splitter = EventSplitter()
     list(splitter.feed(b"event: x\ndata: [\n"))
-    line = b"data: " + b"1," * 2**19 + b"\n"
+    lines = (b"data: " + b"1," * 2**19 + b"\n") * 9
     with pytest.raises(ModelError, match="more than"):
-        for _ in range(9):
-            list(splitter.feed(line))
+        list(splitter.feed(lines))
 
 
 def test_an_event_of_several_lines_is_given_as_soon_as_it_is_whole() -> None:
