@@ -72,5 +72,5 @@ def builtin_tools(
         tool_search_tool(),
         *((learn_tool(learnings),) if learnings else ()),
         *(memory_tools(memory) if memory else ()),
-        *(mesh_tools(rooms) if rooms else ()),
+        *(mesh_tools(rooms, locks, space, backups) if rooms else ()),
     )
