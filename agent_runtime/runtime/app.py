@@ -103,7 +103,9 @@ class Runtime:
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         events = self.app_state.events
-        builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage, agents)
+        builder = AgentToolsBuilder(
+            settings, home, self.database, clock, events, confinement, own, storage, agents, gate
+        )
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)

@@ -57,7 +57,7 @@ def get_artifact_tool(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups
                 digest = await _receive(name, answer, incoming, size)
                 async with locks.async_lock(at.path):
                     authorize_path("write", KINDS, arguments["path"], context, (name,))
-                    done = await asyncio.to_thread(_put_in_place, at, incoming, context, locks, backups)
+                    done = await asyncio.to_thread(_replace_file, at, incoming, context, locks, backups)
         facts = {"name": name, "version": _version(answer), "size": size, "sha256": digest}
         kind = answer.headers.get("content-type", "")
         return Output({"path": at.shown, **done.data, **facts, "media_type": kind}, metadata=done.metadata)
@@ -140,7 +140,7 @@ async def _receive(name: str, answer: MeshStream, incoming: IncomingFile, size: 
     return digest.hexdigest()
 
 
-def _put_in_place(
+def _replace_file(
     at: SafePath, incoming: IncomingFile, context: ToolContext, locks: PathLocks, backups: FileBackups
 ) -> Output:
     with locks.thread_lock(at.path), backing_up(backups, at, None, context) as kept:

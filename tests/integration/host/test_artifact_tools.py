@@ -202,7 +202,7 @@ async def test_what_is_sent_is_counted_and_limited(rooms: MeshRooms, context: To
     assert listed["artifacts"][0]["version"] == 1
 
 
-async def test_there_must_be_room(rooms: MeshRooms, context: ToolContext) -> None:
+async def test_what_has_no_space_is_refused(rooms: MeshRooms, context: ToolContext) -> None:
     (context.workspace / "file").write_bytes(bytes(30 * MIB))
     await data(rooms, "save_artifact", context, path="file", name="tools/room")
     result = await run(rooms, "get_artifact", context, name="tools/room", path="copy")
