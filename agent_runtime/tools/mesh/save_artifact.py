@@ -36,7 +36,7 @@ PARAMETERS = object_schema(
     if_absent={"type": "boolean", "description": "Only if there is no such artifact"},
 )
 _UNKNOWN = "application/octet-stream"
-_MEDIA_TYPE = re.compile(r"[\x21-\x7e]+/[\x20-\x7e]+")
+_MEDIA_TYPE = re.compile(r"[\x21-\x2e\x30-\x7e]+/[\x20-\x7e]+")
 _BY_NAME = mimetypes.MimeTypes()
 """Of Python alone: those of the machine differ."""
 
