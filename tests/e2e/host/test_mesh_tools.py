@@ -28,7 +28,7 @@ GARDEN = {"beds": 3}
 class Member(Runtime):
     """An agent of a team."""
 
-    def envelope(self, name: str, **arguments: object) -> dict[str, Any]:
+    def envelope(self, name: str, /, **arguments: object) -> dict[str, Any]:
         """The envelope of one tool call, as the model sees it."""
         self.provider.script.replace([Call(name, arguments), Say("done")])
         reply = self.chat("go", session_id=fresh("s"))
@@ -36,7 +36,7 @@ class Member(Runtime):
         (output,) = reply.json()["tool_outputs"]
         return output["output"]
 
-    def data(self, name: str, **arguments: object) -> Any:
+    def data(self, name: str, /, **arguments: object) -> Any:
         envelope = self.envelope(name, **arguments)
         assert isinstance(envelope, dict), envelope
         return envelope["data"]

@@ -81,6 +81,7 @@ async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sen
     assert result.type == "output", result.error_text
     (request,) = rooms.asked
     headers = {name: value for name, value in request.headers.items() if name != "content-type"}
+    assert isinstance(request.body, bytes | None)
     body = None if request.body is None else json.loads(request.body)
     assert (request.method, request.path, body, headers) == sent
     assert (request.session_id, request.task_id) == (context.session_id, "t1")
