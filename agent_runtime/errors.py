@@ -13,6 +13,7 @@
     │   └── NoRoom              507
     ├── ModelError              the model call failed; the caller sees the code, the model never does
     ├── MeshUnavailable         the host does not offer what was asked for
+    │   └── MeshRefused         it, or a rule of the agent, refuses what a skill asks for
     ├── ToolFailure             the model sees the text as the tool's error
     ├── StoreError              the database refused
     │   └── BrokenRecord        what it holds cannot be read
@@ -23,6 +24,8 @@ message. `agent_runtime.api` maps the tree to HTTP in one place.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from agent_common.errors import (
     AgentRuntimeError,
@@ -43,6 +46,7 @@ __all__ = [
     "Busy",
     "Conflict",
     "InvalidRequest",
+    "MeshRefused",
     "MeshUnavailable",
     "ModelError",
     "ModelErrorCode",
@@ -104,6 +108,15 @@ class StorageFull(RequestError):
 
 class MeshUnavailable(AgentRuntimeError):
     """The mesh does not offer this."""
+
+
+class MeshRefused(MeshUnavailable):
+    """This is refused."""
+
+    def __init__(self, message: str | None = None, *, kind: Literal["invalid", "denied"] = "denied") -> None:
+        super().__init__(message)
+        self.kind = kind
+        """`invalid`: mend the arguments; `denied`: the agent may not do this."""
 
 
 class StoreError(AgentRuntimeError):

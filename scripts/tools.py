@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from agent_common.net import WebClient
 from agent_common.protocol import SearchHit
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import HubAccess, MeshReply, MeshRequest
+from agent_runtime.ports import HubAccess, MeshReply, MeshRequest, MeshStream
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
@@ -52,6 +53,9 @@ class Nobody:
         raise NotImplementedError
 
     async def request(self, request: MeshRequest) -> MeshReply:
+        raise NotImplementedError
+
+    def open(self, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:
         raise NotImplementedError
 
 

@@ -8,7 +8,7 @@ from .endpoints.listen import ListeningSocket, bind_other_loopback, bind_tcp_soc
 
 if TYPE_CHECKING:
     from .client.connection import HttpConnection
-    from .client.pool import HttpPool, HttpResponse, TransportFault
+    from .client.pool import HttpPool, HttpResponse, SizedStream, TransportFault
     from .client.tls import NAMING_VARIABLES, check_authorities, public_tls, trusting_tls
     from .egress.address_policy import ANY_ADDRESS, AddressPolicy
     from .egress.content_encoding import Inflater
@@ -54,6 +54,7 @@ __all__ = [
     "ProxyUpstream",
     "Resolver",
     "ShareCounter",
+    "SizedStream",
     "SystemResolver",
     "Tcp",
     "TransportFault",
@@ -107,7 +108,7 @@ _LAZY_EXPORTS = {
     "egress.http_request": ("HttpExchange",),
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
     "client.connection": ("HttpConnection",),
-    "client.pool": ("HttpPool", "HttpResponse", "TransportFault"),
+    "client.pool": ("HttpPool", "HttpResponse", "SizedStream", "TransportFault"),
     "client.tls": ("NAMING_VARIABLES", "check_authorities", "public_tls", "trusting_tls"),
     "endpoints.connect": ("connect", "open_endpoint", "open_socket"),
     "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),

@@ -1,16 +1,17 @@
-"""Requests to what the host keeps for a team: blackboard, topics and web services."""
+"""Requests to what the host keeps for a team: blackboard, topics, artifacts and web services."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
 
 from agent_common.completions import read_error_body
-from agent_common.net import HttpPool, TransportFault
+from agent_common.net import HttpPool, HttpResponse, TransportFault
 from agent_common.protocol import SESSION_HEADER, TASK_HEADER
 
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
-from ..ports import MESH_SECONDS, MeshReply, MeshRequest
+from ..ports import MESH_SECONDS, MeshReply, MeshRequest, MeshStream
 
 _KINDS: Mapping[int, ToolFailureKind] = {
     **dict.fromkeys((400, 404, 405, 409, 412, 413, 422), "invalid"),
@@ -32,26 +33,40 @@ class MeshRooms:
         )
 
     async def request(self, request: MeshRequest) -> MeshReply:
+        async with self._answer(request) as reply:
+            return await _whole(reply, request)
+
+    @asynccontextmanager
+    async def open(self, request: MeshRequest) -> AsyncGenerator[MeshStream]:
+        async with self._answer(request) as reply:
+            yield MeshStream(reply.status, reply.headers, reply.pieces)
+
+    @asynccontextmanager
+    async def _answer(self, request: MeshRequest) -> AsyncGenerator[HttpResponse]:
+        """Open an answer that the request accepts. Raises MeshUnavailable and ToolFailure, also within the block."""
         headers = {**request.headers, **dict(_cause(request))}
         try:
             async with (
                 asyncio.timeout(request.seconds),
                 self._http.request(
-                    request.method, request.path, request.body, headers=headers, read_timeout=request.seconds
+                    request.method, request.path, request.body, headers=headers, read_timeout=request.silent_seconds
                 ) as reply,
             ):
-                answer = MeshReply(reply.status, reply.headers, await reply.body(request.max_bytes + 1))
+                marker = request.accepted_header
+                if marker not in reply.headers if marker else reply.status not in request.accepted:
+                    raise _refused(await _whole(reply, request))
+                yield reply
         except TimeoutError as error:
             raise _unanswered(request, f"no answer within {request.seconds:g} s") from error
         except TransportFault as fault:
             raise _unanswered(request, fault.message) from fault
-        marker = request.accepted_header
-        if marker not in answer.headers if marker else answer.status not in request.accepted:
-            raise _refused(answer)
-        return answer
 
     async def close(self) -> None:
         await self._http.close()
+
+
+async def _whole(reply: HttpResponse, request: MeshRequest) -> MeshReply:
+    return MeshReply(reply.status, reply.headers, await reply.body(request.max_bytes + 1))
 
 
 def _cause(request: MeshRequest) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from .model import (
     Retrying,
     Search,
 )
-from .rooms import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms
+from .rooms import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, MeshStream, Rooms
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
     DeferredTools,
@@ -63,6 +63,7 @@ __all__ = [
     "Mesh",
     "MeshReply",
     "MeshRequest",
+    "MeshStream",
     "Model",
     "ModelCards",
     "ModelEvent",

@@ -1,10 +1,14 @@
-"""The interface to what the host keeps for the agents of a team: blackboard, topics and web services."""
+"""The interface to what the host keeps for the agents of a team: blackboard, topics, artifacts and web services."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent_common.net import SizedStream
 
 MESH_SECONDS = 15.0
 """Seconds that a request may take, unless it says otherwise."""
@@ -19,7 +23,7 @@ class MeshRequest:
     method: str
     path: str
     """With its query; percent-encoded."""
-    body: bytes | None = None
+    body: bytes | SizedStream | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Beside the token and the headers that name the cause."""
     session_id: str = ""
@@ -31,7 +35,14 @@ class MeshRequest:
     accepted_header: str = ""
     """Instead: a header by which an answer of any status is one; empty: none."""
     seconds: float = MESH_SECONDS
+    """Seconds that it may take as a whole."""
+    silence: float | None = None
+    """Seconds without a byte; None: `seconds`."""
     max_bytes: int = MAX_MESH_BYTES
+
+    @property
+    def silent_seconds(self) -> float:
+        return self.seconds if self.silence is None else self.silence
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +56,24 @@ class MeshReply:
     """At most about `max_bytes` of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class MeshStream:
+    """The host's answer as it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+    """Raises MeshUnavailable if it breaks off."""
+
+
 class Rooms(Protocol):
     """What the host keeps. Nothing is queued: a request is answered now, or it fails."""
 
     async def request(self, request: MeshRequest) -> MeshReply:
         """Return an answer with an accepted status. Raises MeshUnavailable if there is no host or it does not offer
         this, and ToolFailure if it refuses the request."""
+        ...
+
+    def open(self, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:
+        """Open an answer whose body is read while it comes, within the request's `seconds`. Raises the same."""
         ...

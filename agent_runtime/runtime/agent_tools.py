@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from ..agents import AgentDirectory
 from ..connectors import ConnectorManager
-from ..ports import Clock, Events, HubAccess, Mesh
+from ..ports import Clock, Events, HubAccess, Mesh, SideEffectGate
 from ..sandbox import Confinement, SandboxLimits
 from ..settings import Settings
 from ..skills import (
     Environments,
+    MeshTools,
     PackageIndex,
     PluginVersions,
     SkillLibrary,
     SkillManager,
-    SkillSearch,
     Staging,
     WorkerSetup,
     authoring_tools,
@@ -28,7 +28,7 @@ from ..tools import QuotaCheck, Tool, ToolGate, ToolRegistry, builtin_tools, cho
 from ..workspace import Home
 from .mcp_servers import connector_deps, named_servers, sandbox_limits
 from .secrets import bearer_headers, mesh_token, skill_grants, skill_index
-from .skill_search import skill_search
+from .skill_mesh import SkillMesh
 from .storage_services import RegisterClosable, StorageServices
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class AgentToolsBuilder:
     register_closable: RegisterClosable
     storage: StorageServices
     agents: AgentDirectory
+    side_effects: SideEffectGate
     hub: HubAccess | None
 
     async def build(self, mesh: Mesh) -> AgentTools:
@@ -70,7 +71,7 @@ class AgentToolsBuilder:
         own = self._own_tools(library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
         gate = ToolGate(timeout=settings.tool_timeout, watchdog=watchdog, authors=self.storage.authors)
-        skills = self._skills(mesh, skill_search(gate, own))
+        skills = self._skills(mesh, SkillMesh(gate, own, self.side_effects))
         await skills.start()
         tools = ToolRegistry((*own, *authoring_tools(skills)), connectors, skills, gate=gate)
         return AgentTools(tools, library, connectors)
@@ -100,14 +101,14 @@ class AgentToolsBuilder:
             backups=self.storage.backups,
         )
 
-    def _skills(self, mesh: Mesh, search: SkillSearch) -> SkillManager:
+    def _skills(self, mesh: Mesh, mesh_tools: MeshTools) -> SkillManager:
         settings, workspace = self.settings, self.home.workspace
         limits = replace(self._sandbox_limits, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
         upstream = self._upstream if settings.egress_url else None
         return self.register_closable(
             SkillManager(
                 settings.skills_path,
-                WorkerSetup(self.confinement, mesh, workspace, limits, upstream=upstream, search=search),
+                WorkerSetup(self.confinement, mesh, workspace, limits, upstream=upstream, mesh_tools=mesh_tools),
                 Staging(self.home.staged),
                 self._environments(),
                 skill_grants(settings),

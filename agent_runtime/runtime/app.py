@@ -108,7 +108,7 @@ class Runtime:
         events = self.app_state.events
         hub = own(HubSetup(settings))
         builder = AgentToolsBuilder(
-            settings, home, self.database, clock, events, confinement, own, storage, agents, hub.access
+            settings, home, self.database, clock, events, confinement, own, storage, agents, gate, hub.access
         )
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())

@@ -5,7 +5,7 @@ A plugin imports this package inside its worker, so the server's side is loaded 
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MeshUnavailable
+from ..errors import MeshRefused, MeshUnavailable
 from .worker.plugin import skill
 
 if TYPE_CHECKING:
@@ -19,20 +19,24 @@ if TYPE_CHECKING:
     from .sources.staging import Staging
     from .sources.versions import MIGRATIONS, PluginVersions
     from .validation.validator import SkillValidator, SmokeTest
-    from .workers.caller import SkillSearch
+    from .worker.mesh_proxy import AsyncMesh, BlockingMesh
+    from .workers.caller import MeshTools
     from .workers.process import WorkerSetup
 
 __all__ = [
     "MIGRATIONS",
+    "AsyncMesh",
+    "BlockingMesh",
     "Environments",
     "Grants",
+    "MeshRefused",
+    "MeshTools",
     "MeshUnavailable",
     "PackageIndex",
     "PluginSource",
     "PluginVersions",
     "SkillLibrary",
     "SkillManager",
-    "SkillSearch",
     "SkillValidator",
     "SmokeTest",
     "Staging",
@@ -44,6 +48,9 @@ __all__ = [
 ]
 
 _LATER = {
+    "AsyncMesh": "worker.mesh_proxy",
+    "BlockingMesh": "worker.mesh_proxy",
+    "MeshTools": "workers.caller",
     "MIGRATIONS": "sources.versions",
     "Environments": "dependencies",
     "Grants": "sources.grants",
@@ -51,7 +58,6 @@ _LATER = {
     "WorkerSetup": "workers.process",
     "SkillManager": "manager",
     "SkillLibrary": "library",
-    "SkillSearch": "workers.caller",
     "SmokeTest": "validation.validator",
     "SkillValidator": "validation.validator",
     "PluginSource": "sources.source",

@@ -22,7 +22,7 @@ from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
 from .prompt_files.package_walk import PACKAGE_FILE, package_files
-from .safe_path import SafePath, create_output_file, write_atomically
+from .safe_path import IncomingFile, SafePath, create_output_file, write_atomically
 
 __all__ = [
     "MAX_BACKUP_BYTES",
@@ -40,6 +40,7 @@ __all__ = [
     "FileBackups",
     "FileService",
     "Home",
+    "IncomingFile",
     "Instructions",
     "OpenedFile",
     "PathLocks",

@@ -13,9 +13,10 @@ import itertools
 import os
 import secrets
 import stat
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +29,15 @@ FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NOT_REPLACEABLE = frozenset({errno.EBUSY, errno.EROFS, errno.EACCES, errno.EPERM})
 """Errors of replacing a file after which it can perhaps be written all the same."""
 MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingFile:
+    """A file that is being written."""
+
+    file: BinaryIO
+    commit: Callable[[], bool]
+    """Puts it in its place, durably. Returns True if there was no file before. Raises ToolFailure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +114,60 @@ class SafePath:
                 _fsync_folder(folder)
         return old is None
 
+    @contextmanager
+    def incoming(self) -> Generator[IncomingFile]:
+        """Make a file beside this one, for content that comes in pieces. Unless it takes this one's place by `commit`
+        it is deleted at the end of the block."""
+        with self._os_errors_explained(), self._open_parent(make=True) as folder:
+            temporary, file = _create_temporary(folder)
+            try:
+                with file:
+                    yield IncomingFile(file, partial(self._commit, folder, temporary, file))
+            finally:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+
+    def _commit(self, folder: int, temporary: str, file: BinaryIO) -> bool:
+        """Put a whole file in the place of the old one. Returns True if there was none."""
+        with self._os_errors_explained():
+            old = self._stat(folder)
+            if old is not None:
+                self._require_file(old)
+            self._publish(folder, temporary, file, old, None, durable=True)
+            _fsync_folder(folder)
+            return old is None
+
     def _replace(
         self, folder: int, data: bytes, old: os.stat_result | None, mode: int | None, *, durable: bool
     ) -> None:
         """Write a new file and put it in place of the old one."""
-        temporary = f".tmp-{secrets.token_hex(8)}"
-        file = os.fdopen(os.open(temporary, CREATE, 0o600, dir_fd=folder), "wb")
+        temporary, file = _create_temporary(folder)
         try:
             with file:
                 file.write(data)
-                file.flush()
-                inherited = stat.S_IMODE(old.st_mode) & 0o777 if old else MODE
-                _set_mode_and_owner(file.fileno(), old or os.fstat(folder), inherited if mode is None else mode)
-                if durable:
-                    os.fsync(file.fileno())
-            os.rename(temporary, self.path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                self._publish(folder, temporary, file, old, mode, durable=durable)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise
+
+    def _publish(
+        self,
+        folder: int,
+        temporary: str,
+        file: BinaryIO,
+        old: os.stat_result | None,
+        mode: int | None,
+        *,
+        durable: bool,
+    ) -> None:
+        """Give a written file its mode and owner, and its name."""
+        file.flush()
+        inherited = stat.S_IMODE(old.st_mode) & 0o777 if old else MODE
+        _set_mode_and_owner(file.fileno(), old or os.fstat(folder), inherited if mode is None else mode)
+        if durable:
+            os.fsync(file.fileno())
+        os.rename(temporary, self.path.name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _overwrite(self, folder: int, data: bytes, *, durable: bool) -> None:
         """Write into the file that is there, which keeps its mode and owner. A reader may see half of the content."""
@@ -276,6 +321,12 @@ def create_output_file(folder: Path, suffix: str) -> BinaryIO:
     _set_mode_and_owner(descriptor, folder.stat(), MODE)
     # Opened with its path so that the file object has it as name; the path itself is not opened again.
     return open(path, "wb", opener=lambda _name, _flags: descriptor)
+
+
+def _create_temporary(folder: int) -> tuple[str, BinaryIO]:
+    """Create a file that only the server reads until it is whole. Returns its name and the file."""
+    name = f".tmp-{secrets.token_hex(8)}"
+    return name, os.fdopen(os.open(name, CREATE, 0o600, dir_fd=folder), "wb")
 
 
 def _open_subfolder(folder: int, name: str, *, make: bool) -> int:

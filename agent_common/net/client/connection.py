@@ -7,6 +7,7 @@ Pieces of a body that have arrived together are returned together.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import cast
 
 from ...errors import AgentRuntimeError
@@ -34,17 +35,34 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
         """The event loop's time since when the connection is idle, set by the pool."""
         self._waiter: asyncio.Future[None] | None = None
         self._open = False
+        self._is_cut_off = False
+        """Whether a request was not sent to its end."""
         self._writable: asyncio.Future[None] | None = None
         self._fault = "the connection was lost"
 
     @property
     def reusable(self) -> bool:
         """Whether the last exchange is complete and the server has not closed the connection."""
-        return self._open and self.done and self.keep_alive
+        return self._open and self.done and self.keep_alive and not self._is_cut_off
 
     async def send(self, data: bytes, seconds: float) -> None:
         """Write a whole request and read the head of the reply. Never sends it twice. Raises TransportFault."""
         self.begin(data)
+        await self.read_head(seconds)
+
+    async def send_stream(self, head: bytes, pieces: AsyncIterator[bytes], seconds: float) -> None:
+        """Write a request whose body comes in pieces, and read the head of the reply. A server that answers before the
+        end of the body does not get the rest, and the connection is not used again. Raises TransportFault."""
+        self.begin(head)
+        try:
+            async for piece in pieces:
+                if self.status or not self._open:
+                    self._is_cut_off = True
+                    break
+                await self.write(piece, seconds)
+        except BaseException:
+            self.close()
+            raise
         await self.read_head(seconds)
 
     def begin(self, data: bytes) -> None:

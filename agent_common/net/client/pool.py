@@ -40,6 +40,15 @@ class HttpResponse:
         return bytes(held)
 
 
+@dataclass(frozen=True, slots=True)
+class SizedStream:
+    """The body of a request, sent as it comes."""
+
+    size: int
+    """Bytes of all pieces together."""
+    pieces: AsyncIterator[bytes]
+
+
 class HttpPool:
     """Sends requests to one base URL over TCP, with or without TLS, a unix socket or vsock. Times are in seconds."""
 
@@ -68,7 +77,7 @@ class HttpPool:
         self,
         method: str,
         path: str,
-        body: bytes | None = None,
+        body: bytes | SizedStream | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         read_timeout: float | None = None,
@@ -79,21 +88,33 @@ class HttpPool:
         longer by that factor.
         """
         factor = max(1.0, (read_timeout or 0.0) / self._idle_seconds)
-        length = b"" if body is None else b"content-length: %d\r\n" % len(body)
+        stream = body if isinstance(body, SizedStream) else None
+        whole = b"" if body is None or isinstance(body, SizedStream) else body
+        size = stream.size if stream else len(whole)
+        length = b"" if body is None else b"content-length: %d\r\n" % size
         more = _header_lines(headers) if headers else b""
         head = f"{method} {self._path}{path} HTTP/1.1\r\n".encode("ascii") + self._head + more + length + b"\r\n"
-        return self.request_raw(head + (body or b""), self._idle_seconds * factor, self._first_seconds * factor)
+        times = self._idle_seconds * factor, self._first_seconds * factor
+        return self.request_raw(head + whole, *times, stream=stream)
 
     @asynccontextmanager
     async def request_raw(
-        self, request: bytes, read_timeout: float, first_timeout: float | None = None
+        self,
+        request: bytes,
+        read_timeout: float,
+        first_timeout: float | None = None,
+        *,
+        stream: SizedStream | None = None,
     ) -> AsyncGenerator[HttpResponse]:
         """Send a serialized request. `read_timeout`: the longest time without a byte; `first_timeout`: the same before
-        the first byte. Otherwise like `request`."""
+        the first byte. `stream`: the body, if `request` is only the head. Otherwise like `request`."""
         connection = self._pop_idle() or await self._connect()
         first = read_timeout if first_timeout is None else first_timeout
         try:
-            await connection.send(request, first)
+            if stream is None:
+                await connection.send(request, first)
+            else:
+                await connection.send_stream(request, stream.pieces, first)
             yield HttpResponse(connection.status, connection.headers, _pieces(connection, read_timeout, first))
         finally:
             self._release(connection)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...errors import MeshUnavailable
+from ...errors import MeshRefused, MeshUnavailable
 from ..workers.protocol import BrokenProtocol, Message, end_of_log, pack_answer, unpack
 from .builtins_guard import BuiltinsGuard, Tampered
 from .loading import Loaded, Unloadable, explain_error, load_plugin
@@ -97,6 +97,8 @@ class SkillWorker:
             _end_log(number)
             self._write(_pack_error(number, str(error), spent=True))
             os._exit(1)  # it may have replaced more
+        except MeshRefused as error:
+            line = _pack_error(number, explain_error(error, self._folder), spent=self._is_spent())
         except MeshUnavailable as error:
             line = _pack_error(number, str(error), kind="unavailable", spent=self._is_spent())
         except BaseException as error:  # noqa: BLE001 - also sys.exit in a plugin is an answer

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from ...errors import MeshUnavailable
 from ...ports import EgressMeter, Mesh, ModelMeter, ToolContext
 
-SkillSearch = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
-"""Answers a web search with the rights of the agent of the context. Raises MeshUnavailable."""
+
+class MeshTools(Protocol):
+    """Answers the other methods of `mesh_client` with the rights of the agent of the context."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The methods that are offered."""
+        ...
+
+    async def run(self, what: str, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        """Answer one of these. Raises MeshUnavailable, and MeshRefused if it is not allowed."""
+        ...
 
 
 class CallOrigin:
     """The call that a worker is carrying out; a worker has at most one."""
 
-    def __init__(self, mesh: Mesh, search: SkillSearch | None) -> None:
-        self._mesh, self._search = mesh, search
+    def __init__(self, mesh: Mesh, tools: MeshTools | None) -> None:
+        self._mesh, self._tools = mesh, tools
         self._context: ToolContext | None = None
         self._egress: EgressMeter | None = None
         self._model_calls: ModelMeter | None = None
@@ -50,11 +60,18 @@ class CallOrigin:
         """Answer a request of `mesh_client.openai()`. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.request(path, body, self._model_calls)
 
-    async def search(self, **arguments: Any) -> Any:
-        """Answer `mesh_client.search`. Raises MeshUnavailable."""
-        if self._search is None or self._context is None:
-            raise MeshUnavailable("search is offered to the calls of an agent alone, and this is a trial")
-        return await self._search(arguments, self._context)
+    async def answer(self, what: Any, arguments: Mapping[str, Any]) -> Any:
+        """Answer any method of `mesh_client`. Raises MeshUnavailable and ToolFailure."""
+        models: Mapping[str, Any] = {"chat": self.chat, "embed": self.embed, "openai": self.openai}
+        if isinstance(what, str) and what in models:
+            return await models[what](**arguments)
+        names = self._tools.names if self._tools is not None else ()
+        if self._tools is None or what not in names:
+            offered = ", ".join(sorted((*models, *names)))
+            raise MeshUnavailable(f"this host does not offer {what}; there are: {offered}")
+        if self._context is None:
+            raise MeshUnavailable(f"{what} is offered to the calls of an agent alone, and this is a trial")
+        return await self._tools.run(what, arguments, self._context)
 
     def count_egress(self, size: int) -> None:
         """Count bytes that are about to be sent. Raises ToolFailure when the limit is reached."""

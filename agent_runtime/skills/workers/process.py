@@ -19,11 +19,11 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_
 from agent_common.protocol import is_object
 from agent_common.telemetry import logger
 
-from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
+from ...errors import AgentRuntimeError, MeshRefused, ToolFailure
 from ...ports import Mesh, ToolContext
 from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
 from ..sources.staging import StagedBuild
-from .caller import CallOrigin, SkillSearch
+from .caller import CallOrigin, MeshTools
 from .idle_workers import IdleWorkers
 from .network import open_network
 from .output_log import TAIL_BYTES, OutputLog
@@ -65,8 +65,8 @@ class WorkerSetup:
     idle: IdleWorkers[WorkerProcess] = field(default_factory=IdleWorkers["WorkerProcess"])
     upstream: Upstream | None = None
     """Connects plugins that may reach hosts; None: directly."""
-    search: SkillSearch | None = None
-    """Answers `mesh_client.search`; None: search is not offered."""
+    mesh_tools: MeshTools | None = None
+    """Answers what `mesh_client` offers beside models; None: nothing is."""
     linger_seconds: float = LINGER_SECONDS
     """How long more than one idle worker of a build is kept: parallel calls tend to come again."""
 
@@ -75,7 +75,7 @@ class WorkerSetup:
         started."""
         packages = (staged.environment,) if staged.environment is not None else ()
         async with AsyncExitStack() as stack:
-            caller = CallOrigin(self.mesh, self.search)
+            caller = CallOrigin(self.mesh, self.mesh_tools)
             caller.set_meters(context)
             network = await open_network(staged, self.confinement, self.upstream, stack, caller.count_egress)
             child = await self.confinement.spawn(
@@ -266,21 +266,16 @@ class WorkerProcess:
         """Carry out a mesh request. The skill gets an answer in every case."""
         head: Message = {"type": "reply", "id": ask.get("id")}
         try:
-            line = pack({**head, "value": await self._call_mesh(ask.get("what"), ask.get("arguments"))})
+            arguments: Any = ask.get("arguments")
+            line = pack({**head, "value": await self._caller.answer(ask.get("what"), arguments)})
+        except MeshRefused as error:
+            line = pack({**head, "error": error.message, "refused": error.kind})
         except AgentRuntimeError as error:
             line = pack({**head, "error": error.message})
         except Exception as error:
             log.exception("mesh call of a skill failed")
             line = pack({**head, "error": f"the mesh call failed ({type(error).__name__})"})
         await self._write(line)
-
-    async def _call_mesh(self, what: Any, arguments: Any) -> Any:
-        caller = self._caller
-        offers = {"chat": caller.chat, "embed": caller.embed, "openai": caller.openai, "search": caller.search}
-        offer: Any = offers.get(what) if isinstance(what, str) else None
-        if offer is None:
-            raise MeshUnavailable(f"this host does not offer {what}; there are: {', '.join(offers)}")
-        return await offer(**arguments)
 
 
 def _parse_message(line: bytes) -> Message:

@@ -4,7 +4,7 @@
                                               ready                     once, before any code of the plugin
     load    trial                             loaded  skills            once
     call    id, name, arguments               failed  error             once, in its place
-    reply   id, value or error                ask     id, what, arguments
+    reply   id, value or error, refused       ask     id, what, arguments
                                               result  id, value, spent
                                               error   id, error, kind, spent
 

@@ -74,6 +74,6 @@ def builtin_tools(
         tool_search_tool(),
         *((learn_tool(learnings),) if learnings else ()),
         *(memory_tools(memory) if memory else ()),
-        *(mesh_tools(rooms) if rooms else ()),
+        *(mesh_tools(rooms, locks, space, backups) if rooms else ()),
         *(hub_tools(hub) if hub else ()),
     )

@@ -108,19 +108,46 @@ def has_hidden_part(path: str, context: ToolContext) -> bool:
     return any(part.startswith(".") and part not in {".", ".."} for part in path.split("/"))
 
 
-def authorize_path(tool: str, kinds: Sequence[Kind], path: str, context: ToolContext) -> SafePath:
+def authorize_path(
+    tool: str, kinds: Sequence[Kind], path: str, context: ToolContext, more: tuple[str, ...] = ()
+) -> SafePath:
     """The place at the moment of its use: a link that was put in its way since the gate looked leads nowhere that the
-    agent may not go. Raises ToolFailure."""
+    agent may not go. `more`: what else a person has approved with it. Raises ToolFailure."""
     at = resolve_path(path, context)
     _check_protected(at, kinds, context)
-    capabilities = tuple(f"fs.{kind}" for kind in kinds)
-    wanted = RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
-    access = Access(tool, (), capabilities, (), (at.shown,), (path_aliases(str(at.path), context),))
-    action = context.authority.decide(access).action
-    refused = action == "deny" or (action == "ask" and not context.is_approved_for((at.shown,)))
-    if refused or context.authority.missing_grant(wanted, context.variables) is not None:
-        raise ToolFailure(f"{at.shown}: agent {context.agent} may not {' or '.join(kinds)} it", kind="denied")
+    action = context.authority.decide(_path_access(tool, kinds, at, context)).action
+    refused = action == "deny" or (action == "ask" and not context.is_approved_for((*more, at.shown)))
+    if refused or context.authority.missing_grant(_folders(kinds, at), context.variables) is not None:
+        raise _refusal(kinds, at, context)
     return at
+
+
+def question_about_file(tool: str, kinds: Sequence[Kind], at: SafePath, context: ToolContext) -> str:
+    """Return why a person is asked before another tool reads or writes a file as `tool` does; empty if nobody is. Text
+    that it writes is from outside. Raises ToolFailure if `tool` may not."""
+    _check_protected(at, kinds, context)
+    action = context.authority.decide(_path_access(tool, kinds, at, context)).action
+    if action == "deny":
+        raise _refusal(kinds, at, context)
+    if action == "ask":
+        return f"{at.shown}: no rule allows {tool} to {' or '.join(kinds)} it unasked"
+    below = at.path.parts[len(context.workspace.parts) :]
+    if "write" in kinds and at.root == context.workspace and is_instructions(below):
+        return f"{at.shown}: all sessions are told what it says, and this is text from outside"
+    return ""
+
+
+def _path_access(tool: str, kinds: Sequence[Kind], at: SafePath, context: ToolContext) -> Access:
+    capabilities = tuple(f"fs.{kind}" for kind in kinds)
+    return Access(tool, (), capabilities, (), (at.shown,), (path_aliases(str(at.path), context),))
+
+
+def _folders(kinds: Sequence[Kind], at: SafePath) -> RequirementSet:
+    return RequirementSet(fs=Folders(**{kind: [str(at.path)] for kind in kinds}))
+
+
+def _refusal(kinds: Sequence[Kind], at: SafePath, context: ToolContext) -> ToolFailure:
+    return ToolFailure(f"{at.shown}: agent {context.agent} may not {' or '.join(kinds)} it", kind="denied")
 
 
 def denies_reading(path: str, context: ToolContext) -> bool:
@@ -131,9 +158,9 @@ def denies_reading(path: str, context: ToolContext) -> bool:
 
 
 def backing_up(
-    backups: FileBackups, safe_path: SafePath, data: bytes, context: ToolContext
+    backups: FileBackups, safe_path: SafePath, data: bytes | None, context: ToolContext
 ) -> AbstractContextManager[BackupCopy]:
-    """Backs up what the block replaces by `data`. Scratch is for what nobody will miss."""
+    """Backs up what the block replaces, by `data` if that is known. Scratch is for what nobody will miss."""
     return backups.backing_up(safe_path, data) if safe_path.root == context.workspace else nullcontext(BackupCopy())
 
 

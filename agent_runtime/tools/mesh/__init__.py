@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from ...ports import Rooms
+from ...workspace import FileBackups, PathLocks
 from ..core.contract import Tool
+from ..files.quota import QuotaCheck
 from .blackboard import list_blackboard_tool, read_blackboard_tool, write_blackboard_tool
 from .claim import claim_tool
+from .get_artifact import get_artifact_tool, list_artifacts_tool
 from .publish import publish_event_tool
+from .save_artifact import save_artifact_tool
 from .service import call_service_tool
 
 __all__ = ["mesh_tools"]
 
 
-def mesh_tools(rooms: Rooms) -> tuple[Tool, ...]:
+def mesh_tools(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> tuple[Tool, ...]:
     return (
         read_blackboard_tool(rooms),
         list_blackboard_tool(rooms),
         write_blackboard_tool(rooms),
         claim_tool(rooms),
         publish_event_tool(rooms),
+        save_artifact_tool(rooms),
+        get_artifact_tool(rooms, locks, quota, backups),
+        list_artifacts_tool(rooms),
         call_service_tool(rooms),
     )

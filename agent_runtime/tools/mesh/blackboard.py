@@ -8,10 +8,23 @@ from urllib.parse import urlencode
 
 from agent_common.protocol import MAX_KEY, MAX_TTL_SECONDS, MAX_VALUE_BYTES
 
-from ...errors import ToolFailure
 from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import KEY, MESH_DEADLINE, READ, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
+from .exchange import (
+    KEY,
+    MESH_DEADLINE,
+    READ,
+    VERSION,
+    WRITE,
+    condition,
+    json_bytes,
+    key_path,
+    object_schema,
+    page_limit,
+    read_object,
+    sender,
+    touches,
+)
 
 MAX_LISTED, DEFAULT_LISTED = 100, 20
 MAX_LISTED_VALUE = 2000
@@ -29,7 +42,6 @@ WRITE_DESCRIPTION = (
     "otherwise written is false and you get the present value and version. Not for secrets, and not for files (write)."
 )
 _HEADERS = {"content-type": "application/json"}
-_VERSION = {"type": "integer", "minimum": 1, "description": "The version that you have read"}
 
 
 def read_blackboard_tool(rooms: Rooms) -> Tool:
@@ -63,12 +75,7 @@ def list_blackboard_tool(rooms: Rooms) -> Tool:
     parameters = object_schema(
         prefix={**text, "description": "Only keys that begin so"},
         after={**text, "description": "`next` of the page before"},
-        limit={
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LISTED,
-            "description": f"Most entries; default: {DEFAULT_LISTED}",
-        },
+        limit=page_limit(MAX_LISTED, DEFAULT_LISTED),
     )
     spec = ToolSpec("list_blackboard", LIST_DESCRIPTION, parameters, "mesh", read_only=True, idempotent=True)
     return Tool(
@@ -97,7 +104,7 @@ def write_blackboard_tool(rooms: Rooms) -> Tool:
             "PUT",
             key_path(arguments["key"]),
             json_bytes("value", body, MAX_VALUE_BYTES + 1024),
-            {**_HEADERS, **_condition(arguments)},
+            {**_HEADERS, **condition(arguments)},
             context.session_id,
             context.task_id,
             frozenset({200, 201, 412}),
@@ -120,7 +127,7 @@ def write_blackboard_tool(rooms: Rooms) -> Tool:
             "maximum": MAX_TTL_SECONDS,
             "description": "Seconds after which the entry is gone; default: never",
         },
-        if_version=_VERSION,
+        if_version=VERSION,
         if_absent={"type": "boolean", "description": "Only if there is no such entry"},
     )
     return Tool(
@@ -132,12 +139,3 @@ def write_blackboard_tool(rooms: Rooms) -> Tool:
         result_doc="`written`, `version?`, `expires_at?`; else `conflict`, `present` of `value`, `version`",
         limits_doc=f"values of {MAX_VALUE_BYTES // 1024} KiB ([page](blackboard.md#for-agents))",
     )
-
-
-def _condition(arguments: Mapping[str, Any]) -> dict[str, str]:
-    version, absent = arguments.get("if_version"), arguments.get("if_absent", False)
-    if version is not None and absent:
-        raise ToolFailure("if_version: must be left out with if_absent; an absent entry has none", kind="invalid")
-    if absent:
-        return {"if-none-match": "*"}
-    return {} if version is None else {"if-match": f'"{version}"'}

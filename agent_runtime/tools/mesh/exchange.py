@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import MAX_KEY, MAX_VALUE_BYTES, RequirementSet, is_object
 
 from ...errors import ToolFailure
-from ...ports import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, Rooms, ToolContext
+from ...ports import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, MeshStream, Rooms, ToolContext
 from ..core.contract import AccessRequest, DescribeAccess
 
 MESH_DEADLINE = MESH_SECONDS + 2
@@ -26,6 +27,7 @@ KEY: Mapping[str, Any] = {
     "maxLength": MAX_KEY,
     "description": "Such as plans/garden",
 }
+VERSION: Mapping[str, Any] = {"type": "integer", "minimum": 1, "description": "The version that you have read"}
 _ROUTES = ("claim", "history")
 _LIMITS = JsonLimits(MAX_MESH_BYTES)
 Send = Callable[[MeshRequest], Awaitable[MeshReply]]
@@ -36,11 +38,23 @@ def sender(rooms: Rooms, context: ToolContext) -> Send:
 
     async def send(request: MeshRequest) -> MeshReply:
         if context.egress is not None:
-            texts = (request.path, *request.headers.values())
-            context.egress.count_sent(sum(map(len, texts)) + len(request.body or b""))
+            context.egress.count_sent(_size(request))
         return await rooms.request(request)
 
     return send
+
+
+def opened(rooms: Rooms, context: ToolContext, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:
+    """Open an answer in the name of a call, as `sender` would send its request."""
+    if context.egress is not None:
+        context.egress.count_sent(_size(request))
+    return rooms.open(request)
+
+
+def _size(request: MeshRequest) -> int:
+    body = request.body
+    texts = (request.path, *request.headers.values())
+    return sum(map(len, texts)) + (len(body or b"") if isinstance(body, bytes | None) else body.size)
 
 
 async def read_object(reply: MeshReply) -> dict[str, Any]:
@@ -82,6 +96,21 @@ def touches(argument: str) -> DescribeAccess:
         return AccessRequest((arguments.get(argument, ""),), suggested_patterns=("*",))
 
     return describe
+
+
+def condition(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the header that `if_version` or `if_absent` stands for. Raises ToolFailure for both."""
+    version, absent = arguments.get("if_version"), arguments.get("if_absent", False)
+    if version is not None and absent:
+        raise ToolFailure("if_version: must be left out with if_absent, which no version fits", kind="invalid")
+    if absent:
+        return {"if-none-match": "*"}
+    return {} if version is None else {"if-match": f'"{version}"'}
+
+
+def page_limit(most: int, default: int) -> dict[str, Any]:
+    """Return the schema of `limit` of a list."""
+    return {"type": "integer", "minimum": 1, "maximum": most, "description": f"Most entries; default: {default}"}
 
 
 def object_schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ GARDEN = {"beds": 3}
 class Member(Runtime):
     """An agent of a team."""
 
-    def envelope(self, name: str, **arguments: object) -> dict[str, Any]:
+    def envelope(self, name: str, /, **arguments: object) -> dict[str, Any]:
         """The envelope of one tool call, as the model sees it."""
         self.provider.script.replace([Call(name, arguments), Say("done")])
         reply = self.chat("go", session_id=fresh("s"))
@@ -36,7 +36,7 @@ class Member(Runtime):
         (output,) = reply.json()["tool_outputs"]
         return output["output"]
 
-    def data(self, name: str, **arguments: object) -> Any:
+    def data(self, name: str, /, **arguments: object) -> Any:
         envelope = self.envelope(name, **arguments)
         assert isinstance(envelope, dict), envelope
         return envelope["data"]
@@ -97,6 +97,20 @@ def test_events_and_services(world: tuple[Host, dict[str, Member]]) -> None:
     assert (answer["status"], answer["json"]["method"]) == (200, "GET")
     assert "path" in str(members["bob"].envelope("call_service", service="echo", path="/other"))
     assert "no service" in str(members["eve"].envelope("call_service", service="echo", path="/open")).lower()
+
+
+def test_a_team_shares_files(world: tuple[Host, dict[str, Member]]) -> None:
+    _, members = world
+    ann, bob, eve = members["ann"], members["bob"], members["eve"]
+    assert ann.data("write", path="may.csv", content="a,b\n")["created"]
+    saved = ann.data("save_artifact", path="may.csv", name="reports/may.csv")
+    got = bob.data("get_artifact", name="reports/may.csv", path="in/may.csv")
+    assert (got["version"], got["sha256"], got["media_type"]) == (1, saved["sha256"], "text/csv")
+    assert bob.data("read", path="in/may.csv")["content"] == "a,b\n"
+    (listed,) = bob.data("list_artifacts", prefix="reports/")["artifacts"]
+    assert (listed["updated_by"], listed["cause"]["session"][:4]) == ("ann", "ses_")
+    assert "there is no artifact" in str(eve.envelope("get_artifact", name="reports/may.csv", path="x")).lower()
+    assert eve.data("list_artifacts")["artifacts"] == []
 
 
 def test_without_its_host_a_call_fails_at_once(world: tuple[Host, dict[str, Member]]) -> None:

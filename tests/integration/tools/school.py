@@ -18,6 +18,7 @@ from agent_runtime.skills import (
     MIGRATIONS,
     Environments,
     Grants,
+    MeshTools,
     PackageIndex,
     PluginVersions,
     SkillManager,
@@ -90,7 +91,9 @@ class School:
         self.house, self.mesh = house, Mesh()
         self.host: SkillManager | None = None
         self.events: list[dict[str, Any]] = []
+        self.mesh_tools: MeshTools | None = None
         self.linger_seconds = 30.0
+        self.timeout = 10.0
         self.index: str | None = None
         self.environment: dict[str, str] = {}
         self.dependencies: Literal["off", "people", "all"] = "people"
@@ -125,7 +128,13 @@ class School:
         self.host = SkillManager(
             home.skills,
             WorkerSetup(
-                confinement, self.mesh, home.workspace, limits, load_seconds, linger_seconds=self.linger_seconds
+                confinement,
+                self.mesh,
+                home.workspace,
+                limits,
+                load_seconds,
+                mesh_tools=self.mesh_tools,
+                linger_seconds=self.linger_seconds,
             ),
             Staging(home.staged),
             Environments(home.skill_environments, confinement, self.dependencies, PackageIndex(self.index)),
@@ -134,7 +143,7 @@ class School:
             self,
         )
         await self.host.start()
-        self.registry = ToolRegistry(authoring_tools(self.host), self.host, gate=ToolGate(timeout=10))
+        self.registry = ToolRegistry(authoring_tools(self.host), self.host, gate=ToolGate(timeout=self.timeout))
         self.look()
         return self.host
 

@@ -148,7 +148,7 @@ async def test_the_mesh_is_reached_through_the_server_and_not_too_often_at_once(
     assert await school.value("embed") == ["MeshUnavailable", "no embeddings here"]
     for name, told in [
         ("broken", "the mesh call failed (ZeroDivisionError)"),
-        ("raw", "this host does not offer models; there are: chat, embed, openai, search"),
+        ("raw", "this host does not offer models; there are: chat, embed, openai"),
         ("no_arguments", "the mesh call failed (TypeError)"),
     ]:
         result = await school.call(name)

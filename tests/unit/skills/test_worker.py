@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.skills.worker.main import SkillWorker
+from agent_runtime.skills.worker.mesh_proxy import METHODS
 from agent_runtime.skills.workers.protocol import MESSAGE_LIMIT, BrokenProtocol, Message, pack, unpack
 
 PLUGIN = """
@@ -32,13 +33,13 @@ async def talk(*, mesh_client):
 def talk_plainly(*, mesh_client):
     return [mesh_client.chat([])["content"], mesh_client.embed(["a"], model="e")]
 
-@skill(name="publish", description="d")
-async def publish(*, mesh_client):
-    await mesh_client.publish("topic", "x")
+@skill(name="subscribe", description="d")
+async def subscribe(*, mesh_client):
+    await mesh_client.subscribe("topic")
 
-@skill(name="publish_plainly", description="d")
-def publish_plainly(*, mesh_client):
-    mesh_client.publish("topic", "x")
+@skill(name="subscribe_plainly", description="d")
+def subscribe_plainly(*, mesh_client):
+    mesh_client.subscribe("topic")
 
 @skill(name="poke", description="d")
 def poke(*, mesh_client):
@@ -154,8 +155,8 @@ def test_what_the_mesh_refuses_reaches_the_skill(line: Line, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "told"),
     [
-        ("publish", "unavailable", "this host does not offer publish; there are: chat, embed, openai, search"),
-        ("publish_plainly", "unavailable", "this host does not offer publish; there are: chat, embed, openai, search"),
+        ("subscribe", "unavailable", f"mesh_client has no subscribe; it has: {', '.join(METHODS)}"),
+        ("subscribe_plainly", "unavailable", f"mesh_client has no subscribe; it has: {', '.join(METHODS)}"),
         ("poke", "backend", "plug_in.py line 29 in poke: AttributeError: _token"),
         ("poke_async", "backend", "plug_in.py line 33 in poke_async: AttributeError: _token"),
         ("fail", "backend", "plug_in.py line 37 in fail: KeyError: 'name'"),

@@ -68,7 +68,7 @@ def test_the_examples_are_skills(tmp_path: Path) -> None:
     for number, code in enumerate(examples):
         (tmp_path / f"example{number}.py").write_text(code)
         names += [one.name for one in load_plugin(tmp_path / f"example{number}.py").skills]
-    assert names == ["word_count", "your_tool", "summarise", "titles", "area"]
+    assert names == ["word_count", "your_tool", "summarise", "note_price", "titles", "area"]
     assert {4: "four"}[MAX_WORKERS] in SKILLS
     assert {16: "sixteen"}[MAX_IDLE] in SKILLS
     assert {30.0: "half a minute"}[LINGER_SECONDS] in SKILLS

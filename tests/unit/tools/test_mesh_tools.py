@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent_common.protocol import Folders, RequirementSet
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.agents import AgentDirectory
 from agent_runtime.errors import MeshUnavailable
-from agent_runtime.ports import HumanRequest, MeshReply, MeshRequest, ToolContext, ToolResult
+from agent_runtime.ports import HumanRequest, MeshReply, MeshRequest, MeshStream, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import MESH_TOOL_NAMES, RESERVED_TOOL_NAMES, ToolRegistry, builtin_tools
 
@@ -37,6 +38,9 @@ class Kept:
         if self.away:
             raise MeshUnavailable("the host gave no answer")
         return MeshReply(self.status, self.headers, json.dumps(self.body).encode())
+
+    def open(self, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:
+        raise NotImplementedError
 
 
 def registry(rooms: Kept) -> ToolRegistry:
@@ -77,6 +81,7 @@ async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sen
     assert result.type == "output", result.error_text
     (request,) = rooms.asked
     headers = {name: value for name, value in request.headers.items() if name != "content-type"}
+    assert isinstance(request.body, bytes | None)
     body = None if request.body is None else json.loads(request.body)
     assert (request.method, request.path, body, headers) == sent
     assert (request.session_id, request.task_id) == (context.session_id, "t1")
