@@ -32,7 +32,7 @@ _OPEN_SECONDS = 35.0
 """A little more than the hub gives those who are invited."""
 _LINGER_SECONDS = 60.0
 _ANSWERS = (EV_TEXT, EV_FINISH)
-_ENDS = (EV_SESSION_CLOSED, EV_SESSION_EXPIRED)
+_FINAL_EVENTS = (EV_SESSION_CLOSED, EV_SESSION_EXPIRED)
 
 
 class HubActions:
@@ -57,7 +57,7 @@ class HubActions:
                     )
                     await session.send(text)
                     answer = await client.wait_for_session_event(
-                        session.session_id, lambda one: one.event_type in (*_ANSWERS, *_ENDS), timeout=seconds
+                        session.session_id, lambda one: one.event_type in (*_ANSWERS, *_FINAL_EVENTS), timeout=seconds
                     )
             except TimeoutError:
                 await _abandon(session)

@@ -92,8 +92,8 @@ def _conflicts(row: Row, taken: set[str], fired: dict[str, set[str]]) -> bool:
 
 
 def _taken(connection: Connection, batch: Sequence[Sequence[Row]]) -> set[str]:
-    """Sessions whose log has an envelope already where the first new one is to be. Logs have no gaps, so that in others
-    the rest is free, too."""
+    """Return the sessions whose log already has an envelope with the number of the first new one. Logs have no gaps, so
+    the numbers after it are free in all others."""
     first: dict[str, int] = {}
     for rows in batch:
         for row in rows:
@@ -101,13 +101,13 @@ def _taken(connection: Connection, batch: Sequence[Sequence[Row]]) -> set[str]:
                 first.setdefault(row.session_id, row.sequence)
     if not first:
         return set()
-    place = tuple_(hub_envelopes.c.session_id, hub_envelopes.c.sequence)
-    query = select(hub_envelopes.c.session_id).where(place.in_(list(first.items())))
+    number = tuple_(hub_envelopes.c.session_id, hub_envelopes.c.sequence)
+    query = select(hub_envelopes.c.session_id).where(number.in_(list(first.items())))
     return set(connection.execute(query).scalars())
 
 
 def _fired(connection: Connection, batch: Sequence[Sequence[Row]]) -> dict[str, set[str]]:
-    """The violated expectations of sessions in which there is another one."""
+    """Return the violated expectations of the sessions for which the batch has another one."""
     ids = {row.session_id for rows in batch for row in rows if isinstance(row, Violation)}
     if not ids:
         return {}
@@ -116,7 +116,7 @@ def _fired(connection: Connection, batch: Sequence[Sequence[Row]]) -> dict[str, 
 
 
 def _fences(connection: Connection, rows: Sequence[Row]) -> dict[str, int]:
-    """The numbers of the leases now."""
+    """Return the present fencing number of each lease."""
     ids = {row.row.agent_id for row in rows if isinstance(row, Fenced)}
     if not ids:
         return {}
