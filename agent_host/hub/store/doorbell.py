@@ -45,8 +45,8 @@ class Doorbell:
         rings = False
         try:
             self._connection.pgconn.consume_input()
-            while (told := self._connection.pgconn.notifies()) is not None:
-                rings = rings or bytes(told.extra) != self._peer_id
+            while (notice := self._connection.pgconn.notifies()) is not None:
+                rings = rings or bytes(notice.extra) != self._peer_id
         except Exception as error:  # noqa: BLE001
             log.warning("hub_doorbell_lost", why=str(error).splitlines()[0])
             self.close()

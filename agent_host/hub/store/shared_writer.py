@@ -101,8 +101,8 @@ def _taken(connection: Connection, batch: Sequence[Sequence[Row]]) -> set[str]:
                 first.setdefault(row.session_id, row.sequence)
     if not first:
         return set()
-    place = tuple_(hub_envelopes.c.session_id, hub_envelopes.c.sequence)
-    query = select(hub_envelopes.c.session_id).where(place.in_(list(first.items())))
+    key = tuple_(hub_envelopes.c.session_id, hub_envelopes.c.sequence)
+    query = select(hub_envelopes.c.session_id).where(key.in_(list(first.items())))
     return set(connection.execute(query).scalars())
 
 
