@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_testing import Call, Recorded, Say, ScriptedProvider
+from tests.integration.connectors.test_hostile import hostile
 from tests.integration.host.live import Host
 
 from ..live import Runtime, eventually, fresh
@@ -22,12 +24,15 @@ from .cases import Case, corpus, rule_of
 CASES = {case.id: case for case in corpus()}
 QUICK = {"AGENT_MODEL_ATTEMPTS": 2, "AGENT_MODEL_IDLE_TIMEOUT": 2, "AGENT_CONFINEMENT": "off"}
 LISTED = {"E21"}
-"""Cases about the list of models, which have tests of their own."""
-NAMES = {"F10"}
-"""Cases about the names of an MCP server's tools (tests/unit/connectors)."""
+"""Cases about the list of models, which a host does not ask for."""
 ONE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 """Usage of the steps that follow the case's own."""
-AGENTS: dict[str, dict[str, Any]] = {"twice": {"max_steps": 2}, "once": {"max_steps": 1}, "bare": {"tools": []}}
+AGENTS: dict[str, dict[str, Any]] = {
+    "twice": {"max_steps": 2},
+    "once": {"max_steps": 1},
+    "bare": {"tools": []},
+    "served": {"tools": ["mcp:21st:*"]},
+}
 READ = Call("read", {"path": "a.txt"})
 BLANK = Say(pieces=("\n\n",), calls=(READ,))
 
@@ -40,7 +45,7 @@ def provider() -> Iterator[ScriptedProvider]:
 
 @pytest.fixture(scope="module")
 def straight(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with Runtime(provider, tmp_path_factory.mktemp("straight"), **QUICK) as runtime:
+    with Runtime(provider, with_server(tmp_path_factory.mktemp("straight")), **QUICK) as runtime:
         write_agents(runtime)
         yield runtime
 
@@ -54,7 +59,7 @@ def hosted(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory)
     )
     with Host(folder / "data", MESH_MODELS=folder / "models.yaml") as host:
         here = {"AGENT_LLM_BASE_URL": "", "AGENT_MESH_URL": host.url, "AGENT_MESH_TOKEN": host.token("agent")}
-        with Runtime(provider, tmp_path_factory.mktemp("hosted"), **QUICK, **here) as runtime:
+        with Runtime(provider, with_server(tmp_path_factory.mktemp("hosted")), **QUICK, **here) as runtime:
             write_agents(runtime)
             eventually(lambda: runtime.get("/capabilities").json()["models"])
             yield runtime
@@ -65,6 +70,12 @@ def runtime(request: pytest.FixtureRequest) -> Runtime:
     runtime: Runtime = request.getfixturevalue(request.param)
     runtime.provider.clear()
     return runtime
+
+
+def with_server(folder: Path) -> Path:
+    """The folder, with an MCP server whose name begins with a digit."""
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"21st": hostile("")}}))
+    return folder
 
 
 def write_agents(runtime: Runtime) -> None:
@@ -251,6 +262,14 @@ def bare(runtime: Runtime, case: Case, session: str) -> Told:
     return strict(runtime, case, session, agent="bare")
 
 
+def served(runtime: Runtime, case: Case, session: str) -> Told:
+    """A turn that offers the tools of the MCP server."""
+    runtime.meets_its_servers()
+    told = strict(runtime, case, session, agent="served")
+    assert "21st_ok" in str(told.requests[-1].fields["tools"])
+    return told
+
+
 ASKED: dict[str, Callable[[Runtime, Case, str], Told]] = {
     "F01": strict,
     "F02": limited,
@@ -258,6 +277,7 @@ ASKED: dict[str, Callable[[Runtime, Case, str], Told]] = {
     "F06": lambda runtime, case, session: strict(runtime, case, session, BLANK),
     "F07": lambda runtime, case, session: ask_twice(runtime, case, session, Call("read", {"path": "a"}, id="c" * 46)),
     "F08": lambda runtime, case, session: ask_twice(runtime, case, session, Call("read", {"path": "a"}, id="call_0")),
+    "F10": served,
     "F14": lambda runtime, case, session: strict(runtime, case, session, agent="once"),
     "F15": bare,
 }
@@ -265,7 +285,7 @@ ASKED: dict[str, Callable[[Runtime, Case, str], Told]] = {
 
 WITH_CALLS = ("F04", "F06", "F07", "F08", "F15")
 """Cases whose accepted request still tells of the call."""
-REQUESTS = [case for case in CASES.values() if case.request_rule and case.id not in NAMES]
+REQUESTS = [case for case in CASES.values() if case.request_rule]
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=[case.id for case in REQUESTS])
@@ -277,7 +297,13 @@ def test_a_request_is_sent_as_a_strict_provider_takes_it(runtime: Runtime, case:
         assert any("read" in str(message) for message in told.requests[-1].messages[1:])
 
 
+def test_a_list_of_models_in_another_shape_is_read(tmp_path: Path) -> None:
+    case = CASES["E21"]
+    with ScriptedProvider(models=case.answer) as provider, Runtime(provider, tmp_path, **QUICK) as runtime:
+        assert eventually(lambda: runtime.get("/capabilities").json()["models"]) == case.want["models"]
+
+
 def test_every_case_of_the_corpus_is_tried() -> None:
-    tried = {case.id for case in (*ANSWERS, *REQUESTS)} | LISTED | NAMES
+    tried = {case.id for case in (*ANSWERS, *REQUESTS)} | LISTED
     assert tried == set(CASES)
     assert ASKED.keys() == {case.id for case in REQUESTS}

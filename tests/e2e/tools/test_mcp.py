@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from agent_testing import Call, Say, ScriptedProvider
+from tests.integration.connectors.test_hostile import hostile
 
 from ..conftest import Start
 from ..live import Runtime, eventually, fresh
@@ -73,11 +74,23 @@ def test_a_model_calls_what_the_operator_allows(start: Start, data: Path) -> Non
     [output] = call(agent, "demo_add", a=2, b=40)["tool_outputs"]
     assert output["state"] == "output-available", output
     assert output["output"]["data"] == {"structured": {"result": 42}}
+    [output] = call(agent, "demo_add", a="2", b="40")["tool_outputs"]
+    assert output["output"]["data"] == {"structured": {"result": 42}}, "numbers as texts are converted for servers too"
     card = agent.get("/capabilities").json()
     assert card["mcp_servers"][0]["state"] == "ready"
     assert card["tool_sources"]["demo_add"] == "mcp"
     assert card["tool_contracts"]["demo_add"]["requires"]["capabilities"] == ["mcp.call"]
     assert len(server_processes(agent)) > 0
+
+
+def test_odd_tools_are_named_and_take_no_other_away(start: Start, data: Path) -> None:
+    odd = [{"name": "text", "inputSchema": "{}"}, {"name": "bare"}, None, {"name": "numbers", "title": 7}]
+    serve(data, it=hostile(f"TOOLS += {odd!r}"))
+    agent = start()
+    agent.meets_its_servers()
+    [told] = agent.get("/capabilities").json()["mcp_servers"]
+    assert told["tools"] == ["it_bare", "it_numbers", "it_ok"]
+    assert [line.partition(":")[0] for line in told["faults"]] == ["text", "tool 4 of the list"]
 
 
 def test_what_no_rule_covers_is_asked_about(start: Start, data: Path) -> None:

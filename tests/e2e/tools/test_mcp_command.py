@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.connectors.test_hostile import hostile
 from tests.measured import MEASURED
 
 DEMO = Path(__file__).parents[2] / "integration" / "connectors" / "demo_server.py"
@@ -19,6 +20,7 @@ CONFIG = {
     "off": {"command": "nothing", "disabled": True},
     "gone": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
     "blind": {"command": sys.executable, "args": [str(DEMO), "stdio"]},
+    "odd": hostile("TOOLS.append({'name': 'odd', 'inputSchema': '{}'})"),
 }
 
 
@@ -46,10 +48,13 @@ def test_every_server_is_told_with_its_tools_or_its_fault(tmp_path: Path) -> Non
         "off (local): disabled",
         "gone (remote): failed",
         "blind (local): failed",
+        "odd (local): ready",
     ]
     assert "demo_add" in told["demo (local): ready"]
     assert "refuses a connection" in told["gone (remote): failed"]
     assert f'it cannot see {DEMO}; add "read": ["' in told["blind (local): failed"]
+    assert "odd_ok" in told["odd (local): ready"]
+    assert "left out: odd: its inputSchema is a string" in told["odd (local): ready"]
     assert "a-secret-token" not in done.stdout + done.stderr
 
 

@@ -122,19 +122,27 @@ async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Re
         await plant.connectors.close()
 
 
-async def test_pings_are_answered_and_never_count(grow: Grow) -> None:
-    pings = """
+PING = """
 seen = []
 AT_CALL = '''
+seen.clear()
 for number in range(500):
-    send({"jsonrpc": "2.0", "id": f"ping-{number}", "method": "ping"})
+    send({"jsonrpc": "2.0", "id": IDENTITY, "method": "ping"PARAMS})
 while len(seen) < 500:
     said = json.loads(sys.stdin.readline())
-    if str(said.get("id", "")).startswith("ping-") and said.get("result") == {}:
+    if said.get("result") == {}:
         seen.append(said["id"])
 '''
 """
-    plant = grow(ONCE, it=hostile(pings))
+
+
+@pytest.mark.parametrize(
+    ("identity", "params"),
+    [('f"ping-{number}"', ""), ("number", ', "params": {}'), ("7", ', "params": {"_meta": {"at": number}}')],
+    ids=["texts", "numbers", "one number"],
+)
+async def test_pings_are_answered_and_never_count(grow: Grow, identity: str, params: str) -> None:
+    plant = grow(ONCE, it=hostile(PING.replace("IDENTITY", identity).replace("PARAMS", params)))
     await plant.prepare()
     assert await plant.value("it_ok") == "fine"
     assert await plant.value("it_ok") == "fine"
@@ -262,9 +270,9 @@ async def test_another_refusal_is_not_taken_for_the_older_transport(grow: Grow) 
 LONG = f"Does one thing. {'And more. ' * 60}It ends with the word heron."
 
 
-@pytest.mark.parametrize("extra", [0, 30])
-async def test_what_a_server_says_of_its_tools_is_found_by_tool_search(grow: Grow, extra: int) -> None:
-    """With few tools, which are all in the model's list, and with many."""
+@pytest.mark.parametrize(("extra", "more"), [(0, ""), (30, ""), (30, f"\n{'Slowly. ' * 900}")])
+async def test_what_a_server_says_of_its_tools_is_found_by_tool_search(grow: Grow, extra: int, more: str) -> None:
+    """With few tools, which are all in the model's list, with many, and with much that is said."""
     from dataclasses import replace
 
     from agent_runtime.tools import ToolRegistry
@@ -273,7 +281,8 @@ async def test_what_a_server_says_of_its_tools_is_found_by_tool_search(grow: Gro
     schema = {"type": "object", "properties": {"mode": {"type": "string", "description": f"{'x ' * 150}crane"}}}
     listed = [OK_TOOL, {"name": "long", "description": LONG, "inputSchema": schema}]
     listed += [{**OK_TOOL, "name": f"more{number}"} for number in range(extra)]
-    begin = {**INITIALIZED, "instructions": "Call long before ok.\nNever twice."}
+    told = f"Call long before ok.\nNever twice.{more.rstrip()}"
+    begin = {**INITIALIZED, "instructions": told}
 
     async def answers(sent: Sent) -> Reply:
         return usual(sent, initialize=begin, list={"tools": listed}, call=FINE)
@@ -287,7 +296,7 @@ async def test_what_a_server_says_of_its_tools_is_found_by_tool_search(grow: Gro
         assert found.data, found
         assert "heron" in found.data["matches"][0]["description"]
         assert "crane" in found.data["matches"][0]["description"]
-        assert found.data["servers"] == [{"name": "it", "instructions": "Call long before ok.\nNever twice."}]
+        assert found.data["servers"] == [{"name": "it", "instructions": told}]
         assert bool(found.added_tools) is bool(extra)
         await plant.connectors.close()
 

@@ -13,14 +13,16 @@ from agent_host.fleet.console import MOST_BYTES
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["x" * 99 + "\n", "x"], ids=["lines", "one line"])
-async def test_the_output_of_a_run_is_bounded_while_it_runs(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "output"), [("x" * 99 + "\n", 1), ("x", 1), ("x" * 99 + "\n", 2)], ids=["lines", "one line", "errors"]
+)
+async def test_the_output_of_a_run_is_bounded_while_it_runs(tmp_path: Path, line: str, output: int) -> None:
     program = f"""
 import http.server, os, sys, threading
 def flood():
     piece = ({line!r} * 70_000)[:65_536].encode()
     for _ in range(200 * 16):
-        os.write(1, piece)
+        os.write({output}, piece)
     os.write(2, b"the end of 200 MiB")
 class Ready(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
