@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from .envelope import Envelope
 from .event_types import EV_FINISH, EV_HANDOFF, EV_TEXT
+
+_LIKE_A_NAME = re.compile(r"^(?=\[[^\]\n]{1,100}\]:)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +47,24 @@ class ViewPolicy:
         visible = [one for one in log if one.is_visible_to(reader)]
         shown = [(one, rendered) for one in visible if (rendered := self._render(one, reader, names))]
         cut = 0 if self.recent is None else max(len(shown) - self.recent, 0)
-        messages: list[ViewMessage] = []
+        messages: list[tuple[Literal["user", "assistant"], list[str]]] = []
         if cut:
-            left_out = f"[What was said before number {shown[cut][0].sequence} is left out.]"
-            messages.append(ViewMessage("user", (left_out,)))
+            messages.append(("user", [f"[What was said before number {shown[cut][0].sequence} is left out.]"]))
         for envelope, rendered in shown[cut:]:
             role: Literal["user", "assistant"] = "assistant" if envelope.sender_id == reader else "user"
-            if messages and messages[-1].role == role:
-                messages[-1] = ViewMessage(role, (*messages[-1].parts, rendered))
+            if messages and messages[-1][0] == role:
+                messages[-1][1].append(rendered)
             else:
-                messages.append(ViewMessage(role, (rendered,)))
-        return messages
+                messages.append((role, [rendered]))
+        return [ViewMessage(role, tuple(parts)) for role, parts in messages]
 
     def _render(self, envelope: Envelope, reader: str, names: Mapping[str, str]) -> str:
         rendered = render(envelope)
         if not rendered or not self.named or envelope.sender_id == reader:
             return rendered
-        return f"[{names.get(envelope.sender_id, envelope.sender_id)}]: {rendered}"
+        # A line of its own that looks like the beginning of what another has said is marked as a part of the text.
+        own = _LIKE_A_NAME.sub("\\\\", rendered)
+        return f"[{names.get(envelope.sender_id, envelope.sender_id)}]: {own}"
 
 
 FULL_TRANSCRIPT = ViewPolicy()
