@@ -317,7 +317,7 @@ async def test_what_others_say_does_not_decide_how_much_is_read(join: Join, kind
     alice, bob = await join("alice"), await join("bob", silent())
     session = await alice.open(type="conversation", target="bob")
     envelope = Envelope(session_id=session.session_id, event_type=kind, event_data={"text": "x" * 200_000})
-    for _ in range(2 * MOST_CHARACTERS // 200_000):
+    for _ in range(4 * MOST_CHARACTERS // 200_000):
         await alice.send_envelope(envelope)
     last = Envelope(session_id=session.session_id, event_type="x.last", sequence=1000)
     found = await read_wal_until(bob, last)
