@@ -28,7 +28,9 @@ from .session import Session
 SESSION_DEP = "ag2.network.session"
 AGENT_CLIENT_DEP = "ag2.network.agent_client"
 HUB_DEP = "ag2.network.hub"
-_PAGE = 100
+_PAGE = 32
+MOST_ENVELOPES, MOST_CHARACTERS = 5000, 4 << 20
+"""What is read of a log at most, from its end: others decide how long it is, and no model reads more."""
 
 
 async def default_handler(client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
@@ -85,13 +87,16 @@ async def answer(client: AgentClient, envelope: Envelope) -> TurnOutcome:
 async def read_wal_until(
     client: AgentClient, envelope: Envelope, policy: ViewPolicy | None = None
 ) -> Sequence[Envelope]:
-    """The log up to an envelope, without it. With a policy that shows the end only, no more than that is read."""
+    """The log up to an envelope, without it. With a policy that shows the end only, no more than that is read, and
+    never more than the limits allow. What says nothing to a model comes without its content."""
     wanted = None if policy is None else policy.recent
     found: list[Envelope] = []
-    end = envelope.sequence - 1
-    while end > 0:
+    end, characters = envelope.sequence - 1, 0
+    while end > 0 and len(found) < MOST_ENVELOPES and characters < MOST_CHARACTERS:
         start = max(0, end - _PAGE)
-        found[:0] = await _read(client, envelope.session_id, start, end)
+        page = await _read(client, envelope.session_id, start, end)
+        found[:0] = page
+        characters += sum(len(render(one)) for one in page)
         if wanted is not None and sum(bool(render(one)) for one in found) >= wanted:
             break
         end = start
@@ -104,8 +109,12 @@ async def _read(client: AgentClient, session_id: str, after: int, end: int) -> l
     position: int | None = after
     while position is not None and position < end:
         page, position = await client.read_log(session_id, position, end - position)
-        found += [one for one in page if one.sequence <= end]
+        found += [_without_unread(one) for one in page if one.sequence <= end]
     return found
+
+
+def _without_unread(envelope: Envelope) -> Envelope:
+    return envelope if render(envelope) else envelope.model_copy(update={"event_data": {}})
 
 
 def resolve_view_policy(client: AgentClient, info: SessionInfo) -> ViewPolicy:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from .envelope import Envelope
 from .event_types import EV_FINISH, EV_HANDOFF, EV_TEXT
+
+_LIKE_A_NAME = re.compile(r"^(?=\[[^\]\n]{1,100}\]:)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +45,17 @@ class ViewPolicy:
         """The messages that `reader` sees. `log` is a session's log, or its end, which must have one
         envelope more than the policy shows."""
         shown, left_out = self.select(log, reader)
-        messages = [ViewMessage("user", (left_out,))] if left_out else []
+        messages: list[tuple[Literal["user", "assistant"], list[str]]] = []
+        if left_out:
+            messages.append(("user", [left_out]))
         for envelope in shown:
             rendered = self._render(envelope, reader, names)
             role: Literal["user", "assistant"] = "assistant" if envelope.sender_id == reader else "user"
-            if messages and messages[-1].role == role:
-                messages[-1] = ViewMessage(role, (*messages[-1].parts, rendered))
+            if messages and messages[-1][0] == role:
+                messages[-1][1].append(rendered)
             else:
-                messages.append(ViewMessage(role, (rendered,)))
-        return messages
+                messages.append((role, [rendered]))
+        return [ViewMessage(role, tuple(parts)) for role, parts in messages]
 
     def select(self, log: Sequence[Envelope], reader: str) -> tuple[list[Envelope], str]:
         """The envelopes that `reader` sees, and the line that stands for those that are left out; empty: none are."""
@@ -63,7 +68,9 @@ class ViewPolicy:
         rendered = render(envelope)
         if not rendered or not self.named or envelope.sender_id == reader:
             return rendered
-        return f"[{names.get(envelope.sender_id, envelope.sender_id)}]: {rendered}"
+        # A line of its own that looks like the beginning of what another has said is marked as a part of the text.
+        own = _LIKE_A_NAME.sub("\\\\", rendered)
+        return f"[{names.get(envelope.sender_id, envelope.sender_id)}]: {own}"
 
 
 FULL_TRANSCRIPT = ViewPolicy()

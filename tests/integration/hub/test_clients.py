@@ -24,7 +24,9 @@ from agent_client.hub import (
     ProtocolError,
     Rule,
     default_handler,
+    read_wal_until,
 )
+from agent_client.hub.default_handler import MOST_CHARACTERS
 from agent_host.hub import Hub
 
 from .agents import Scripted, echo, is_text, silent
@@ -308,3 +310,15 @@ async def test_what_comes_before_there_is_a_handler_waits_for_it(join: Join) -> 
     worker.on_envelope(lambda envelope: default_handler(worker, envelope))
     async with asyncio.timeout(60):
         await opening
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("x.noise", 0), ("ag2.msg.text", MOST_CHARACTERS)])
+async def test_what_others_say_does_not_decide_how_much_is_read(join: Join, kind: str, kept: int) -> None:
+    alice, bob = await join("alice"), await join("bob", silent())
+    session = await alice.open(type="conversation", target="bob")
+    envelope = Envelope(session_id=session.session_id, event_type=kind, event_data={"text": "x" * 200_000})
+    for _ in range(4 * MOST_CHARACTERS // 200_000):
+        await alice.send_envelope(envelope)
+    last = Envelope(session_id=session.session_id, event_type="x.last", sequence=1000)
+    found = await read_wal_until(bob, last)
+    assert kept <= sum(len(one.text) for one in found) <= kept + 32 * 200_000 * (kept > 0)
