@@ -107,15 +107,23 @@ class Connection:
 
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
+<<<<<<< ours
         closed = HubUnavailable("this client is closed")
         self._give_up(closed)
+=======
+        end = self._give_up(HubUnavailable("this client is closed"))
+>>>>>>> theirs
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+<<<<<<< ours
         self._fail(self._end or closed)
+=======
+        self._fail(end)
+>>>>>>> theirs
 
     # ---------------------------------------------------------------- asking
 
@@ -268,10 +276,12 @@ class Connection:
         else:
             log.warning("hub_refused_frame", code=frame.code, why=frame.message)
 
-    def _give_up(self, why: NetworkError) -> None:
+    def _give_up(self, why: NetworkError) -> NetworkError:
+        """End for good; return the first reason for that."""
         self._end = self._end or why
         self._ended.set()
         self._is_open.set()  # wakes the callers that wait for it
+        return self._end
 
     def _fail(self, error: NetworkError) -> None:
         for _, answer in self._pending.values():
