@@ -9,7 +9,7 @@ from agent_common.net import WebClient
 from agent_common.protocol import SearchHit
 from agent_runtime.learnings import NoLearnings
 from agent_runtime.memory import NoMemory
-from agent_runtime.ports import MeshReply, MeshRequest
+from agent_runtime.ports import HubAccess, MeshReply, MeshRequest
 from agent_runtime.sandbox import Confinement
 from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
@@ -36,6 +36,7 @@ def table() -> str:
         egress=WebClient(),
         search=nobody,
         rooms=nobody,
+        hub=cast("HubAccess", nobody),
         callable_agents=(),
         learnings=NoLearnings(),
         memory=NoMemory(),

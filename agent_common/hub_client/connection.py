@@ -107,14 +107,14 @@ class Connection:
 
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
-        self._give_up(HubUnavailable("this client is closed"))
+        end = self._give_up(HubUnavailable("this client is closed"))
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._fail(self._end)
+        self._fail(end)
 
     # ---------------------------------------------------------------- asking
 
@@ -267,10 +267,12 @@ class Connection:
         else:
             log.warning("hub_refused_frame", code=frame.code, why=frame.message)
 
-    def _give_up(self, why: NetworkError) -> None:
+    def _give_up(self, why: NetworkError) -> NetworkError:
+        """End for good; return the first reason for that."""
         self._end = self._end or why
         self._ended.set()
         self._is_open.set()  # wakes the callers that wait for it
+        return self._end
 
     def _fail(self, error: NetworkError) -> None:
         for _, answer in self._pending.values():

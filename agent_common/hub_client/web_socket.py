@@ -89,9 +89,9 @@ class WebSocketLinkClient:
     async def open(self) -> None:
         await self.close()
         try:
-            options = self._options
+            options = dict(self._options)
             if self._endpoint is not None:
-                options = {**options, "unix": True, "sock": await open_socket(self._endpoint, _OPEN_SECONDS)}
+                options |= {"unix": True, "sock": await open_socket(self._endpoint, _OPEN_SECONDS)}
             self._socket = await connect(
                 self._target,
                 additional_headers=self._headers,

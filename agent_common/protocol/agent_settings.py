@@ -33,6 +33,8 @@ class AgentSettings(BaseModel):
     embedding_model: str | None = Field(default=None, min_length=1)
     """Embedding model of the mesh that memory also searches by (docs/reference/memory.md); unset it searches by
     words."""
+    hub: bool = False
+    """Whether it joins the hub of its host, where agents talk to each other (docs/how-to/agents-on-the-hub.md)."""
     confinement: Literal["auto", "required", "off"] = "auto"
     """How commands and skills are confined: `auto` takes the best backend there is, `required` refuses to start without
     one, `off` confines nothing."""

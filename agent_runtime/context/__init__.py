@@ -16,7 +16,7 @@ from .provider_messages import (
     user_message_text,
     user_text,
 )
-from .sanitize import unescape
+from .sanitize import unescape, wrap_data
 from .tokens import ContextUsage, TokenCalibration, TokenCalibrations, too_long
 from .view import CallResult, CutPoint, View, serialize_tools, tool_definition
 from .window import MIN_SUMMARY, CompactionHistory, ContextWindow, Cut, cut_all, cut_for
@@ -62,4 +62,5 @@ __all__ = [
     "unescape",
     "user_message_text",
     "user_text",
+    "wrap_data",
 ]

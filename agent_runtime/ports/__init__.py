@@ -3,6 +3,7 @@
 from agent_common.clock import Clock
 from agent_common.completions import CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 
+from .hub import HUB_PRINCIPAL, HubAccess, HubCaller
 from .memory import Correction, DailyLog, DailyLogEntry, Learnings, Memory, MemoryHit, Note, NoteContext, NoteProvider
 from .model import (
     Completion,
@@ -38,6 +39,7 @@ from .tools import (
 )
 
 __all__ = [
+    "HUB_PRINCIPAL",
     "MAX_MESH_BYTES",
     "MESH_SECONDS",
     "CallPiece",
@@ -51,6 +53,8 @@ __all__ = [
     "EgressMeter",
     "Events",
     "Fallback",
+    "HubAccess",
+    "HubCaller",
     "HumanRequest",
     "Learnings",
     "LoadedSkill",

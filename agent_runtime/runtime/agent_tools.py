@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..agents import AgentDirectory
 from ..connectors import ConnectorManager
-from ..ports import Clock, Events, Mesh
+from ..ports import Clock, Events, HubAccess, Mesh
 from ..sandbox import Confinement, SandboxLimits
 from ..settings import Settings
 from ..skills import (
@@ -60,6 +60,7 @@ class AgentToolsBuilder:
     register_closable: RegisterClosable
     storage: StorageServices
     agents: AgentDirectory
+    hub: HubAccess | None
 
     async def build(self, mesh: Mesh) -> AgentTools:
         """Raises StartError."""
@@ -89,6 +90,7 @@ class AgentToolsBuilder:
             egress=WebClient.via_proxy(settings.egress_url, mesh_token(settings)),
             search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
             rooms=self.register_closable(rooms) if rooms else None,
+            hub=self.hub,
             callable_agents=self.agents.callable_agents(),
             agent_timeout=settings.subagent_timeout,
             skills=library,

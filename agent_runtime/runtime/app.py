@@ -42,6 +42,7 @@ from ..settings import Settings
 from ..store import BackupScheduler, Database
 from ..workspace import Home
 from .agent_tools import AgentTools, AgentToolsBuilder
+from .hub_setup import HubSetup
 from .mediation_setup import MediationSetup, task_reporter
 from .migrations import MIGRATIONS
 from .retention import RetentionLimits, SessionData, SessionRetention
@@ -103,7 +104,10 @@ class Runtime:
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         events = self.app_state.events
-        builder = AgentToolsBuilder(settings, home, self.database, clock, events, confinement, own, storage, agents)
+        hub = own(HubSetup(settings))
+        builder = AgentToolsBuilder(
+            settings, home, self.database, clock, events, confinement, own, storage, agents, hub.access
+        )
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)
@@ -142,7 +146,7 @@ class Runtime:
         )
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
         self._mediation = mediation
-        await Recovery(services, tasks, limits.chat(), (mediation.worker,)).run()
+        await Recovery(services, tasks, limits.chat(), (mediation.worker, *hub.work_stores)).run()
         self._start_maintenance(catalog, services.live_sessions, storage.memory)
         self.app_state.services = Services(
             settings=settings,
@@ -164,6 +168,7 @@ class Runtime:
         )
         self.app_state.channel = mediation.channel
         await mediation.start()
+        hub.start(services, chats, agent_tools.skill_library)
 
     async def run_file(self, source: Path, target: Path) -> bool:
         """Run one work request from a file, once started. Return whether it was completed. Raises StartError."""

@@ -4,6 +4,7 @@ from .catalog.builtin import builtin_tools
 from .catalog.registry import ToolRegistry
 from .core.answer_schema import check_answer_schema
 from .core.contract import (
+    HUB_TOOL_NAMES,
     LOCKED_TOOL_NAMES,
     MESH_TOOL_NAMES,
     OTHER_TOOL_NAMES,
@@ -23,6 +24,7 @@ from .watchdog.watchdog import PolicyWatchdog, choose_watchdog
 
 __all__ = [
     "DEFAULT_TIMEOUT",
+    "HUB_TOOL_NAMES",
     "LOCKED_TOOL_NAMES",
     "MESH_TOOL_NAMES",
     "OTHER_TOOL_NAMES",

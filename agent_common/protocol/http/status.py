@@ -10,7 +10,7 @@ from ..base import Peer
 from ..permission import AgentCard, ToolContract
 
 AgentState = Literal["starting", "idle", "working", "blocked", "draining", "failed"]
-ToolSource = Literal["builtin", "custom", "mcp", "mesh"]
+ToolSource = Literal["builtin", "custom", "hub", "mcp", "mesh"]
 
 
 class SessionCounts(Peer):

@@ -12,7 +12,7 @@ from agent_common.protocol import Rule
 from ...agents import DEFAULT, AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
-from ...ports import Clock, OutsideText
+from ...ports import HUB_PRINCIPAL, Clock, OutsideText
 from ...sessions import (
     AgentPrompt,
     Ids,
@@ -148,6 +148,7 @@ class LiveSessions:
         manifest = self.agents.get(agent) or self.agents.require_selectable(DEFAULT)
         prompts, model = {manifest.name: self.draft(manifest, principal)}, manifest.model or self._model
         conversation = LiveSession(self._ids.new("ses"), principal, manifest.name, model, prompts, aliases)
+        conversation.outside_text.seen = principal == HUB_PRINCIPAL
         conversation.empty, conversation.parent, conversation.is_subagent = True, parent, parent is not None
         self._add(conversation)
         return conversation

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from agent_common.protocol import Rule, Usage, is_object
 
+from ...ports import HUB_PRINCIPAL
 from . import agent_prompts
 from .agent_prompts import AgentPrompt
 from .rows import load
@@ -120,7 +121,9 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         agent_prompts=agent_prompts.load(connection, metadata),
         packages=agent_prompts.packages_of(metadata),
         is_subagent="called_by" in metadata,
-        has_outside_text=row["outside"] == 1 or agent_prompts.IMPORTED in metadata,
+        has_outside_text=row["outside"] == 1
+        or agent_prompts.IMPORTED in metadata
+        or metadata["principal"] == HUB_PRINCIPAL,
         is_imported=agent_prompts.IMPORTED in metadata,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import Learnings, Rooms, Search, SkillIndex
+from ...ports import HubAccess, Learnings, Rooms, Search, SkillIndex
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
@@ -25,6 +25,7 @@ from ..files.glob_grep import FileSearch, glob_tool, grep_tool
 from ..files.quota import QuotaCheck
 from ..files.read import read_tool
 from ..files.write import write_tool
+from ..hub import hub_tools
 from ..mesh import mesh_tools
 from ..web.fetch import PageReader, web_fetch_tool
 from ..web.search import web_search_tool
@@ -44,6 +45,7 @@ def builtin_tools(
     egress: WebClient | None = None,
     search: Search | None = None,
     rooms: Rooms | None = None,
+    hub: HubAccess | None = None,
     callable_agents: Sequence[tuple[str, str]] | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
     skills: SkillIndex | None = None,
@@ -73,4 +75,5 @@ def builtin_tools(
         *((learn_tool(learnings),) if learnings else ()),
         *(memory_tools(memory) if memory else ()),
         *(mesh_tools(rooms) if rooms else ()),
+        *(hub_tools(hub) if hub else ()),
     )

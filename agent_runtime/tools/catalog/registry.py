@@ -166,11 +166,11 @@ class ToolRegistry:
 
 def _deferred_names(offered: Mapping[str, Tool], known: Sequence[str], authority: Authority | None) -> frozenset[str]:
     """Return the tools to defer: none that the session has seen, and none at all if they could not be searched. Those
-    of the mesh are deferred unless a manifest names them, those of MCP servers if there are many tools."""
+    of mesh and hub are deferred unless a manifest names them, those of MCP servers if there are many tools."""
     if SEARCH_TOOL not in offered:
         return frozenset()
     named = {name for layer in (authority.layers if authority else ()) for name in layer.tools}
-    mesh = {name for name, tool in offered.items() if tool.spec.source == "mesh"} - {*known, *named}
+    mesh = {name for name, tool in offered.items() if tool.spec.source in ("mesh", "hub")} - {*known, *named}
     if len(offered) - len(mesh) <= MAX_SHOWN:
         return frozenset(mesh)
     return frozenset(mesh | ({name for name, tool in offered.items() if tool.spec.source == "mcp"} - {*known}))

@@ -28,7 +28,11 @@ MESH_TOOL_NAMES = (
     *("read_blackboard", "write_blackboard"),
 )
 """Tools that use what the host keeps; they exist where there is a host."""
-RESERVED_TOOL_NAMES = frozenset((*LOCKED_TOOL_NAMES, *TOOL_ALIASES, *OTHER_TOOL_NAMES, *MESH_TOOL_NAMES))
+HUB_TOOL_NAMES = ("delegate", "peers", "say", "sessions")
+"""Tools that use the hub of the host; they exist where the agent has joined it."""
+RESERVED_TOOL_NAMES = frozenset(
+    (*LOCKED_TOOL_NAMES, *TOOL_ALIASES, *OTHER_TOOL_NAMES, *MESH_TOOL_NAMES, *HUB_TOOL_NAMES)
+)
 """Names that no skill and no server may use."""
 
 

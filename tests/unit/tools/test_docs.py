@@ -17,7 +17,7 @@ from agent_runtime.skills.workers import protocol
 from agent_runtime.skills.workers.idle_workers import MAX_IDLE
 from agent_runtime.skills.workers.pool import MAX_CRASHES, MAX_WORKERS
 from agent_runtime.skills.workers.process import LINGER_SECONDS, LOAD_SECONDS
-from agent_runtime.tools import DEFAULT_TIMEOUT, LOCKED_TOOL_NAMES, MESH_TOOL_NAMES, OTHER_TOOL_NAMES
+from agent_runtime.tools import DEFAULT_TIMEOUT, HUB_TOOL_NAMES, LOCKED_TOOL_NAMES, MESH_TOOL_NAMES, OTHER_TOOL_NAMES
 from agent_runtime.tools.core import deadline
 from agent_runtime.tools.files.search_worker import SKIPPED_FOLDERS
 from agent_runtime.tools.web.fetch import FETCH_LIMIT
@@ -32,7 +32,7 @@ ROWS = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", MADE, re.MUL
 
 def test_the_table_is_the_one_that_the_tools_give() -> None:
     assert tools_page() == (DOCS / "reference/tools.md").read_text(), "run make docs"
-    assert sorted(ROWS) == sorted((*LOCKED_TOOL_NAMES, *OTHER_TOOL_NAMES, *MESH_TOOL_NAMES))
+    assert sorted(ROWS) == sorted((*LOCKED_TOOL_NAMES, *OTHER_TOOL_NAMES, *MESH_TOOL_NAMES, *HUB_TOOL_NAMES))
 
 
 def test_the_page_says_what_the_code_does() -> None:
