@@ -107,23 +107,14 @@ class Connection:
 
     async def close(self) -> None:
         """End the link. What waits for an answer fails."""
-<<<<<<< ours
-        closed = HubUnavailable("this client is closed")
-        self._give_up(closed)
-=======
         end = self._give_up(HubUnavailable("this client is closed"))
->>>>>>> theirs
         await self._link.close()
         tasks = {*self._tasks, *({self._task} if self._task is not None else ())}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-<<<<<<< ours
-        self._fail(self._end or closed)
-=======
         self._fail(end)
->>>>>>> theirs
 
     # ---------------------------------------------------------------- asking
 
