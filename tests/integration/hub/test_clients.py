@@ -26,7 +26,7 @@ from agent_client.hub import (
     default_handler,
     read_wal_until,
 )
-from agent_client.hub.default_handler import MOST_CHARACTERS
+from agent_common.hub_client.default_handler import MOST_CHARACTERS
 from agent_host.hub import Hub
 
 from .agents import Scripted, echo, is_text, silent
