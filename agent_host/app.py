@@ -29,6 +29,7 @@ from . import (
 )
 from .access import OPERATOR, AccessGuard, TokenStore, token_file
 from .activity import Activity
+from .agents import AgentCards
 from .artifacts import is_artifact_upload
 from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
@@ -234,7 +235,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     external = work.drivers[EXTERNAL]
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
-    await open_team_services(app, stack, work.settings, work.database, work.clock)
+    await open_team_services(app, stack, work.settings, work.database, work.clock, bridge.listener)
     open_results(app, stack, work.settings, work.database, work.clock, bridge.listener)
     agents = app.state.hub = await _open_hub(work)
     stack.push_async_callback(agents.close)
@@ -265,8 +266,11 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
     app.state.changes = WorkspaceChanges(work.fleet, work.workspaces, work.drivers)
     deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
 
+    cards: AgentCards = app.state.agent_cards
+
     async def remove_channels(workspace: str) -> None:
         await bridge.remove(workspace)
+        await cards.forget(workspace)
         try:
             await agents.forget(workspace)
         except HubUnavailable as error:

@@ -1,5 +1,5 @@
-"""Put together what the agents of a team share: blackboard, topics, artifacts, web services, budgets, and the results
-that promote values."""
+"""Put together what the agents of a team share: blackboard, topics, artifacts, web services, budgets, what they know of
+each other, and the results that promote values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 from agent_common.protocol import Cause
 
-from . import artifacts, blackboard, topics
+from . import agents, artifacts, blackboard, topics
 from .access import AccessGuard, Teams
+from .agents import AgentCards, AgentRequests
 from .artifacts import open_artifacts
 from .blackboard import Blackboard
 from .budgets import Budgets
@@ -27,15 +28,20 @@ from .services import ServiceCatalog, create_endpoint
 from .settings import HostSettings
 from .topics import Topics
 
-TEAM_ROUTERS = (blackboard.router, topics.router, artifacts.router)
+TEAM_ROUTERS = (agents.router, blackboard.router, topics.router, artifacts.router)
 """The routes of what every host keeps for teams."""
 
 
 async def open_team_services(
-    app: FastAPI, stack: AsyncExitStack, settings: HostSettings, database: HostDatabase, clock: Clock
+    app: FastAPI,
+    stack: AsyncExitStack,
+    settings: HostSettings,
+    database: HostDatabase,
+    clock: Clock,
+    listener: Listener,
 ) -> None:
-    """Open blackboard, topics and artifacts."""
-    app.state.teams = Teams(database, clock)
+    """Open blackboard, topics, artifacts, and what agents know of each other and give each other to do."""
+    teams = app.state.teams = Teams(database, clock)
     writer = BatchWriter(database, "shared")
     stack.push_async_callback(writer.close)
     board = app.state.blackboard = Blackboard(database, writer, clock)
@@ -45,6 +51,8 @@ async def open_team_services(
     stack.push_async_callback(published.close)
     files = app.state.artifacts = await open_artifacts(settings, database, writer, clock)
     stack.push_async_callback(files.close)
+    cards = app.state.agent_cards = AgentCards(database, writer, clock, listener)
+    app.state.agent_requests = AgentRequests(database, writer, clock, listener, teams, cards)
 
 
 async def open_budgets(app: FastAPI, stack: AsyncExitStack, database: HostDatabase, clock: Clock) -> Budgets:

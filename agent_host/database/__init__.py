@@ -4,6 +4,8 @@ from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
 from .mesh_tables import (
+    agent_cards,
+    agent_requests,
     artifact_teams,
     artifact_versions,
     artifacts,
@@ -43,6 +45,8 @@ __all__ = [
     "BatchWriter",
     "HostDatabase",
     "PruningLimits",
+    "agent_cards",
+    "agent_requests",
     "artifact_teams",
     "artifact_versions",
     "artifacts",

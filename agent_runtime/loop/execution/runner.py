@@ -189,7 +189,7 @@ class TurnRunner:
             workspace=services.home.workspace,
             scratch=services.home.scratch(conversation.id),
             message_id=turn.message_id,
-            task_id=turn.request.task_id or "",
+            task_id=turn.root.request.task_id or "",
             principal=conversation.principal,
             agent=turn.request.agent,
             interactive=turn.request.interactive,

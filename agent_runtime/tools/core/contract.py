@@ -24,7 +24,7 @@ OTHER_TOOL_NAMES = (
 )
 """The other built-in tools."""
 MESH_TOOL_NAMES = (
-    *("call_service", "claim", "list_blackboard", "publish_event"),
+    *("ask_agent", "call_service", "claim", "hand_off", "list_agents", "list_blackboard", "publish_event"),
     *("read_blackboard", "write_blackboard"),
 )
 """Tools that use what the host keeps; they exist where there is a host."""

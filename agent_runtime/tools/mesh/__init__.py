@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ...ports import Rooms
 from ..core.contract import Tool
+from .ask_agent import ask_agent_tool
 from .blackboard import list_blackboard_tool, read_blackboard_tool, write_blackboard_tool
 from .claim import claim_tool
+from .hand_off import hand_off_tool
+from .list_agents import list_agents_tool
 from .publish import publish_event_tool
 from .service import call_service_tool
 
@@ -20,4 +23,7 @@ def mesh_tools(rooms: Rooms) -> tuple[Tool, ...]:
         claim_tool(rooms),
         publish_event_tool(rooms),
         call_service_tool(rooms),
+        list_agents_tool(rooms),
+        ask_agent_tool(rooms),
+        hand_off_tool(rooms),
     )
