@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select
 from sqlalchemy.dialects import postgresql
 
 from agent_common.clock import Clock
@@ -21,7 +21,7 @@ from .errors import CardTooLarge
 MAX_CARD_BYTES = 256 * 1024
 _ROWS_AT_ONCE = 32
 _MAX_PAGE_BYTES = 4 << 20
-_TEAM = func.coalesce(workspaces.c.team, DEFAULT_TEAM)
+_TEAM: ColumnElement[str] = func.coalesce(workspaces.c.team, DEFAULT_TEAM)
 
 
 @dataclass(frozen=True, slots=True)

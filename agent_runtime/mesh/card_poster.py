@@ -47,7 +47,9 @@ class CardPoster:
                 except (MeshUnavailable, ToolFailure) as error:
                     failures += 1
                     if error.message != told:
-                        log.warning("the host did not take the agent's card; it is posted again", error=error.message)
+                        # A mesh that cannot be reached is warned of by MeshCheck.
+                        tell = log.warning if isinstance(error, ToolFailure) else log.info
+                        tell("the host did not take the agent's card; it is posted again", error=error.message)
                         told = error.message
                     await asyncio.sleep(_BACKOFF.pause(failures))
                     continue

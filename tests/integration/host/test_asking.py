@@ -121,6 +121,7 @@ async def test_what_is_handed_off_is_done_once_over_a_host_that_is_killed(tmp_pa
     with Host(tmp_path / "data") as host:
         ann, bob = Peer(host, "ann"), Peer(host, "bob")
         ids: set[str] = set()
+        body, key = {"message": ""}, {"Idempotency-Key": ""}
         for life in range(3):
             async with ann.client() as client:
                 for number in range(4):
