@@ -38,7 +38,7 @@ class CardPoster:
 
     async def _run(self) -> None:
         taken: PeerCard | None = None
-        failures, told = 0, ""
+        failures, reported = 0, ""
         while True:
             card = await self._read_card()
             if card != taken:
@@ -46,14 +46,14 @@ class CardPoster:
                     await self._post(card)
                 except (MeshUnavailable, ToolFailure) as error:
                     failures += 1
-                    if error.message != told:
+                    if error.message != reported:
                         # A mesh that cannot be reached is warned of by MeshCheck.
                         tell = log.warning if isinstance(error, ToolFailure) else log.info
                         tell("the host did not take the agent's card; it is posted again", error=error.message)
-                        told = error.message
+                        reported = error.message
                     await asyncio.sleep(_BACKOFF.pause(failures))
                     continue
-                taken, failures, told = card, 0, ""
+                taken, failures, reported = card, 0, ""
             await asyncio.sleep(CHECK_SECONDS)
 
     async def _post(self, card: PeerCard) -> None:
