@@ -8,21 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from fastapi import FastAPI
-from pydantic_core import to_json
-from sqlalchemy import Connection
 from starlette.types import Scope
 
 from agent_common.api import NO_TELEMETRY
-from agent_common.backoff import Backoff
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
-from agent_common.protocol import Cause
 from agent_common.protocol.hub import HubUnavailable
 
 from . import (
     activity,
-    artifacts,
-    blackboard,
     budgets,
     fleet,
     health,
@@ -32,17 +26,15 @@ from . import (
     results,
     services,
     token_routes,
-    topics,
 )
-from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
+from .access import OPERATOR, AccessGuard, TokenStore, token_file
 from .activity import Activity
-from .artifacts import is_artifact_upload, open_artifacts
-from .blackboard import Blackboard
+from .agents import AgentCards
+from .artifacts import is_artifact_upload
 from .budget import DescriptorBudget
-from .budgets import Budgets
-from .database import BatchWriter, HostDatabase, PruningLimits
+from .database import HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
-from .errors import Unavailable, cut
+from .errors import Unavailable
 from .fleet import (
     EXTERNAL,
     Driver,
@@ -60,7 +52,6 @@ from .fleet_bridge import FleetBridge
 from .gateway import AgentGateway, is_agent_request
 from .http import MOST_HELD, BodyLimit, problems
 from .hub import Hub, HubLimits, SqlStore
-from .listener import Listener, Promotions, RecordedResult
 from .listening_sockets import ListeningSockets
 from .proxy import (
     CacheWatch,
@@ -75,16 +66,13 @@ from .proxy import (
     load_catalog,
     load_search,
 )
-from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .retention import LedgerRetention
-from .services import ServiceCatalog, create_endpoint, is_service_request, load_services
+from .services import ServiceCatalog, is_service_request, load_services
 from .settings import HostSettings
-from .topics import Topics
+from .team_services import TEAM_ROUTERS, open_budgets, open_results, open_team_services, open_web_services
 
 _ROUTERS = (  # what agents ask most comes first, because a request is compared with each route before its own
-    blackboard.router,
-    topics.router,
-    artifacts.router,
+    *TEAM_ROUTERS,
     fleet.router,
     listener.router,
     hub.router,
@@ -247,8 +235,8 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     external = work.drivers[EXTERNAL]
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
-    await _open_shared(app, stack, work)
-    _open_results(app, stack, work, bridge.listener)
+    await open_team_services(app, stack, work.settings, work.database, work.clock, bridge.listener)
+    open_results(app, stack, work.settings, work.database, work.clock, bridge.listener)
     agents = app.state.hub = await _open_hub(work)
     stack.push_async_callback(agents.close)
     await bridge.listener.open()
@@ -278,8 +266,11 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
     app.state.changes = WorkspaceChanges(work.fleet, work.workspaces, work.drivers)
     deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
 
+    cards: AgentCards = app.state.agent_cards
+
     async def remove_channels(workspace: str) -> None:
         await bridge.remove(workspace)
+        await cards.forget(workspace)
         try:
             await agents.forget(workspace)
         except HubUnavailable as error:
@@ -297,51 +288,6 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
 async def _open_hub(work: _Work) -> Hub:
     limits = HubLimits(max_attempts=work.settings.hub_max_attempts)
     return await Hub.open_store(SqlStore(work.database), clock=work.clock, limits=limits)
-
-
-async def _open_shared(app: FastAPI, stack: AsyncExitStack, work: _Work) -> None:
-    """Open what the agents of a team share."""
-    app.state.teams = Teams(work.database, work.clock)
-    writer = BatchWriter(work.database, "shared")
-    stack.push_async_callback(writer.close)
-    board = app.state.blackboard = Blackboard(work.database, writer, work.clock)
-    stack.push_async_callback(board.close)
-    board.start()
-    published = app.state.topics = Topics(work.database, writer, work.clock)
-    stack.push_async_callback(published.close)
-    files = app.state.artifacts = await open_artifacts(work.settings, work.database, writer, work.clock)
-    stack.push_async_callback(files.close)
-
-
-def _open_results(app: FastAPI, stack: AsyncExitStack, work: _Work, listener: Listener) -> None:
-    """Open the results of tasks, before the listener can record one."""
-    settings, service = work.settings, ResultService(work.database)
-    board: Blackboard = app.state.blackboard
-    pauses = Backoff(settings.callback_retry, LAST_RETRY_SECONDS, jitter=0.2)
-    targets = settings.callback_targets
-    policy = CallbackPolicy(targets, listener.workspaces.result_secret, partial(_record_failed_callback, listener))
-    sender = CallbackSender(CallbackQueue(work.database), policy, work.clock, pauses)
-
-    def on_recorded(recorded: RecordedResult) -> None:
-        board.announce_promoted()
-        service.announce(recorded.task_id)
-        if recorded.has_callback:
-            sender.wake()
-
-    def promote(connection: Connection, given: Promotions) -> str:
-        cause = Cause(session=given.session_id and cut(given.session_id, 200), task=given.task_id)
-        found = board.promote_in(connection, given.workspace, cause, given.values, given.rule)
-        return to_json(found).decode()
-
-    listener.ledger_writer.promote = promote
-    listener.task_results.on_recorded = on_recorded
-    app.state.results, app.state.callback_targets = service, targets
-    stack.push_async_callback(sender.close)
-    sender.start()
-
-
-def _record_failed_callback(listener: Listener, workspace: str, task_id: str, why: str) -> None:
-    listener.record_event(workspace, "callback_failed", why, task_id)
 
 
 async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: _Parts, guard: AccessGuard) -> None:
@@ -366,9 +312,7 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     tokens = TokenStore(database, clock)
     guard, made = await _create_guard(settings, tokens, clock)
     app.state.guard = guard
-    kept = app.state.budgets = Budgets(database, clock)
-    await kept.open()
-    stack.push_async_callback(kept.close)
+    kept = await open_budgets(app, stack, database, clock)
     ledger = ModelCallLedger(database, kept)
     ledger.start()
     stack.push_async_callback(ledger.close)
@@ -393,7 +337,6 @@ async def _open_parts(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> str
     services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
     model_proxy = ModelProxy(*services)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
-    endpoint = state.services = create_endpoint(parts.services, settings.data_dir, guard, Teams(database, clock), clock)
-    app.router.routes.insert(0, endpoint.route())
+    open_web_services(app, parts.services, settings, database, clock)
     restorer.start()
     return made

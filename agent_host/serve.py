@@ -195,6 +195,7 @@ def _run(
                 app.state.activity.end_streams()
                 app.state.blackboard.end_streams()
                 app.state.topics.end_streams()
+                app.state.agent_requests.end_waits()
                 http_sockets.stop_listening()
                 await super().shutdown(sockets)
 

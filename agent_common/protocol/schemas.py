@@ -39,6 +39,7 @@ from .http.status import AgentStatus, Capabilities
 from .http.task import TaskAccepted, TaskAssignment, TaskList, TaskRecord, TaskResult, TokenBudget
 from .http.workspace import WorkspaceListing
 from .mesh import ModelCard
+from .peers import AskPeer, AskReply, HandedOff, HandOff, PeerCard, PeerList
 from .permission import Permissions, PermissionsUpdate, RequirementSet
 from .problem import Problem
 from .topics import Publish, Published, TopicMessages
@@ -55,6 +56,7 @@ _MESSAGES = (
     *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),
     *(Publish, Published, TopicMessages),
     *(StoredArtifact, ArtifactList),
+    *(PeerCard, PeerList, AskPeer, AskReply, HandOff, HandedOff),
 )
 
 

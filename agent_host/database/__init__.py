@@ -5,6 +5,8 @@ from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
 from .hub_peer_tables import hub_changes, hub_leases, hub_peers
 from .mesh_tables import (
+    agent_cards,
+    agent_requests,
     artifact_teams,
     artifact_versions,
     artifacts,
@@ -44,6 +46,8 @@ __all__ = [
     "BatchWriter",
     "HostDatabase",
     "PruningLimits",
+    "agent_cards",
+    "agent_requests",
     "artifact_teams",
     "artifact_versions",
     "artifacts",

@@ -118,3 +118,21 @@ artifact_versions = Table(
     Column("updated_by", String(100), nullable=False, comment="an agent's id, or operator"),
     Column("cause", Text, nullable=False, comment="JSON: session, task, trace"),
 )
+
+agent_cards = Table(
+    "agent_cards",
+    metadata,
+    Column("agent_id", String(100), primary_key=True),
+    Column("card", Text, nullable=False, comment="what the agent says of itself, as JSON"),
+    Column("updated_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
+agent_requests = Table(
+    "agent_requests",
+    metadata,
+    Column("request_id", String(200), primary_key=True, comment="work that one agent has given another"),
+    Column("caller", String(100), nullable=False, comment="an agent's id, or operator"),
+    Column("callers", Text, nullable=False, comment="JSON: who has asked whom up to this work, the first caller first"),
+    Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Index("agent_requests_by_caller", "caller", "created_at"),
+)

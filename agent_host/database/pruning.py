@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
 from .hub_pruning import SessionPass
+from .mesh_tables import agent_requests
 from .shares import STEP_ROWS, SharePass
 from .tables import (
     budget_spending,
@@ -67,6 +68,7 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
         ("budget_spending", lambda connection: _prune_spending(connection, now)),
         ("work", lambda connection: _prune_work(connection, limits, now)),
+        ("agent_requests", lambda connection: _prune_agent_requests(connection, now)),
         ("task_results", lambda connection: _prune_results(connection, sent & (results.recorded_at < before))),
         ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
         ("constraint_sets", lambda connection: _prune_constraints(connection, before)),
@@ -115,6 +117,15 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
     old = select(work.c.request_id).where((ended < before) & (work.c.status != "resulted")).order_by(ended)
     ids = connection.execute(old.limit(STEP_ROWS)).scalars().all()
     connection.execute(delete(work).where(work.c.request_id.in_(ids)))
+    return len(ids) or None
+
+
+def _prune_agent_requests(connection: Connection, now: int) -> int | None:
+    """Delete who has asked for work that is over and deleted."""
+    there = select(work.c.request_id).where(work.c.request_id == agent_requests.c.request_id)
+    old = select(agent_requests.c.request_id).where(agent_requests.c.created_at < now - WORK_DAYS * DAY_MS)
+    ids = connection.execute(old.where(~there.exists()).limit(STEP_ROWS)).scalars().all()
+    connection.execute(delete(agent_requests).where(agent_requests.c.request_id.in_(ids)))
     return len(ids) or None
 
 

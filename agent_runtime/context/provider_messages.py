@@ -23,6 +23,7 @@ from .sanitize import escape_result_json, escape_text, wrap_data
 
 PEOPLE_ONLY_METADATA = ("duration_ms", "transcript", "usage", "depth")
 RESULT_SOURCES = {
+    "ask_agent": ("agent", "agent"),
     "bash": ("command", None),
     "call_service": ("web service", "service"),
     "claim": ("blackboard", "key"),
@@ -30,6 +31,8 @@ RESULT_SOURCES = {
     "get_artifact": ("artifact", "name"),
     "glob": ("names of files", None),
     "grep": ("files", None),
+    "hand_off": ("agent", "agent"),
+    "list_agents": ("cards of agents", None),
     "list_artifacts": ("artifacts", "prefix"),
     "list_blackboard": ("blackboard", "prefix"),
     "memory_search": ("memory", None),

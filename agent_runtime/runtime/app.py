@@ -46,6 +46,7 @@ from .hub_setup import HubSetup
 from .mediation_setup import MediationSetup, task_reporter
 from .migrations import MIGRATIONS
 from .operator_files import require_out_of_reach
+from .peer_card import card_reader
 from .retention import RetentionLimits, SessionData, SessionRetention
 from .secrets import bearer_headers, redactor
 from .session_prompt import SessionPromptBuilder
@@ -126,8 +127,9 @@ class Runtime:
         )
         summarizers = SummarizerModels(agents, windows, settings.compaction.model)
         compaction = self._compaction = CompactionService(services, summarizers, settings.compaction, storage.memory)
-        at_most = settings.max_subagents
-        subagents = own(Subagents(services, compaction, agents, max_concurrent=at_most, limits=limits.subagent()))
+        subagents = own(
+            Subagents(services, compaction, agents, max_concurrent=settings.max_subagents, limits=limits.subagent())
+        )
         finalizer = own(TurnFinalizer(self.database, clock))
         notes = (constraints, Warnings(windows.usable, tools.skills), MemoryNotes(storage.memory))
         runner = TurnRunner(services, finalizer, compaction, subagents, notes, storage.daily_log)
@@ -150,6 +152,7 @@ class Runtime:
         self._mediation = mediation
         await Recovery(services, tasks, limits.chat(), (mediation.worker, *hub.work_stores)).run()
         self._start_maintenance(catalog, services.live_sessions, storage.memory)
+        self._start_posting_card(agents, agent_tools)
         self.app_state.services = Services(
             settings=settings,
             loop=services,
@@ -273,6 +276,16 @@ class Runtime:
         elsewhere = SessionData(live_sessions, self.home, memory.forget_messages)
         keep = RetentionLimits(self.settings.retention_days, self.settings.retention_rows)
         self._register_closable(SessionRetention(self.database, self.clock, keep, elsewhere)).start()
+
+    def _start_posting_card(self, agents: AgentDirectory, agent_tools: AgentTools) -> None:
+        """Tell the host what the agent can do, if there is a host."""
+        from ..mesh import CardPoster, MeshRooms
+
+        settings = self.settings
+        if "mesh_url" in settings.model_fields_set:
+            rooms = self._register_closable(MeshRooms(settings.mesh_url, bearer_headers(settings)))
+            read_card = card_reader(settings, agents, agent_tools.skill_library, agent_tools.tools)
+            self._register_closable(CardPoster(rooms, read_card)).start()
 
     def _register_closable(self, closable: T) -> T:
         self._closables.append(closable)

@@ -268,6 +268,11 @@ class Turn:
         }
 
     @property
+    def root(self) -> Turn:
+        """The turn that called this one, directly or through others; itself if none did."""
+        return self.request.parent.root if self.request.parent is not None else self
+
+    @property
     def depth(self) -> int:
         """Number of callers above this turn."""
         return self.request.parent.depth + 1 if self.request.parent is not None else 0

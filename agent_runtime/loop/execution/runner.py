@@ -190,7 +190,7 @@ class TurnRunner:
             workspace=services.home.workspace,
             scratch=services.home.scratch(session.id),
             message_id=turn.message_id,
-            task_id=turn.request.task_id or "",
+            task_id=turn.root.request.task_id or "",
             principal=session.principal,
             agent=turn.request.agent,
             interactive=turn.request.interactive,

@@ -24,8 +24,8 @@ OTHER_TOOL_NAMES = (
 )
 """The other built-in tools."""
 MESH_TOOL_NAMES = (
-    *("call_service", "claim", "get_artifact", "list_artifacts", "list_blackboard"),
-    *("publish_event", "read_blackboard", "save_artifact", "write_blackboard"),
+    *("ask_agent", "call_service", "claim", "get_artifact", "hand_off", "list_agents", "list_artifacts"),
+    *("list_blackboard", "publish_event", "read_blackboard", "save_artifact", "write_blackboard"),
 )
 """Tools that use what the host keeps; they exist where there is a host."""
 HUB_TOOL_NAMES = ("delegate", "peers", "say", "sessions")

@@ -6,9 +6,12 @@ from ...ports import Rooms
 from ...workspace import FileBackups, PathLocks
 from ..core.contract import Tool
 from ..files.quota import QuotaCheck
+from .ask_agent import ask_agent_tool
 from .blackboard import list_blackboard_tool, read_blackboard_tool, write_blackboard_tool
 from .claim import claim_tool
 from .get_artifact import get_artifact_tool, list_artifacts_tool
+from .hand_off import hand_off_tool
+from .list_agents import list_agents_tool
 from .publish import publish_event_tool
 from .save_artifact import save_artifact_tool
 from .service import call_service_tool
@@ -27,4 +30,7 @@ def mesh_tools(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups: FileB
         get_artifact_tool(rooms, locks, quota, backups),
         list_artifacts_tool(rooms),
         call_service_tool(rooms),
+        list_agents_tool(rooms),
+        ask_agent_tool(rooms),
+        hand_off_tool(rooms),
     )

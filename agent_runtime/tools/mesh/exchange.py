@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -21,6 +22,7 @@ MESH_DEADLINE = MESH_SECONDS + 2
 READ = RequirementSet(capabilities=["mesh.read"])
 WRITE = RequirementSet(capabilities=["mesh.write"])
 SERVICE = RequirementSet(capabilities=["mesh.service"])
+ASK = RequirementSet(capabilities=["mesh.ask"])
 KEY: Mapping[str, Any] = {
     "type": "string",
     "minLength": 1,
@@ -28,6 +30,7 @@ KEY: Mapping[str, Any] = {
     "description": "Such as plans/garden",
 }
 VERSION: Mapping[str, Any] = {"type": "integer", "minimum": 1, "description": "The version that you have read"}
+_AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ROUTES = ("claim", "history")
 _LIMITS = JsonLimits(MAX_MESH_BYTES)
 Send = Callable[[MeshRequest], Awaitable[MeshReply]]
@@ -87,6 +90,14 @@ def key_path(key: str) -> str:
     if key == "watch" or parts[-1] in _ROUTES:
         raise ToolFailure("key: must not be `watch`, nor end in `claim` or `history`", kind="invalid")
     return f"/blackboard/{quote(key, safe='/')}"
+
+
+def peer_path(agent_id: str) -> str:
+    """Return the path of another agent. Raises ToolFailure for an id that would be another route."""
+    if not _AGENT_ID.fullmatch(agent_id):
+        text = "must be an id as list_agents shows it: letters, digits, `.`, `_` and `-`"
+        raise ToolFailure(f"agent: {text}", kind="invalid")
+    return f"/agents/{agent_id}"
 
 
 def touches(argument: str) -> DescribeAccess:

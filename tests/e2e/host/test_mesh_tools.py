@@ -11,7 +11,9 @@ import pytest
 from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.echo_service import EchoService
 from tests.integration.host.live import Host
-from tests.integration.host.members import make_member
+from tests.integration.host.members import make_token
+from tests.integration.host.reporting import made
+from tests.integration.host.watching import eventually
 
 from ..live import Runtime, fresh
 
@@ -53,7 +55,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, dict
         members: dict[str, Member] = {}
         for name, team in TEAMS.items():
             (folder / name).mkdir()
-            where = {"AGENT_MESH_URL": host.url, "AGENT_MESH_TOKEN": make_member(host, name, team)}
+            workspace = made(host, name, team=team)
+            where = {"AGENT_ID": name, "AGENT_MESH_URL": host.url, "AGENT_MESH_TOKEN": make_token(host, name)}
+            if name == "bob":
+                (folder / "key").write_text(workspace["mediation_key"])
+                where |= {
+                    "AGENT_MEDIATION_URL": workspace["mediation_url"],
+                    "AGENT_MEDIATION_KEY_FILE": f"{folder / 'key'}",
+                }
             members[name] = stack.enter_context(Member(provider, folder / name / "data", **where))
         yield host, members
 
@@ -111,6 +120,28 @@ def test_a_team_shares_files(world: tuple[Host, dict[str, Member]]) -> None:
     assert (listed["updated_by"], listed["cause"]["session"][:4]) == ("ann", "ses_")
     assert "there is no artifact" in str(eve.envelope("get_artifact", name="reports/may.csv", path="x")).lower()
     assert eve.data("list_artifacts")["artifacts"] == []
+
+
+def states(host: Host) -> dict[str, str]:
+    return {agent["id"]: agent["state"] for agent in host.operator.get("/agents").json()["agents"]}
+
+
+def test_agents_know_and_ask_each_other(world: tuple[Host, dict[str, Member]]) -> None:
+    host, members = world
+    ann = members["ann"]
+    eventually(lambda: {**dict.fromkeys(members, "away"), "bob": "attached"} == states(host))  # each posted its card
+    found = ann.data("list_agents", capability="ask_agent")["agents"]
+    assert [agent["id"] for agent in found] == ["ann", "bob"]
+    assert "there is no agent 'eve'" in str(ann.envelope("ask_agent", agent="eve", message="hi"))
+    assert "do it yourself" in str(ann.envelope("hand_off", agent="ann", message="hi"))
+    asks = Call("ask_agent", {"agent": "bob", "message": "How many beds?"})
+    ann.provider.script.replace([asks, Say("three"), Say("done")])
+    reply = ann.chat("go", session_id=fresh("s"))
+    (asked,) = reply.json()["tool_outputs"]
+    assert asked["output"]["data"] == {"status": "completed", "response": {"text": "three"}}
+    result = next(one for one in ann.provider.requests[-1].messages if one["role"] == "tool")
+    assert '"source":"agent bob"' in result["content"]
+    assert "How many beds?" in str(ann.provider.requests[-2].messages), "bob's task"
 
 
 def test_without_its_host_a_call_fails_at_once(world: tuple[Host, dict[str, Member]]) -> None:

@@ -15,6 +15,11 @@ def make_member(host: Host, name: str, team: str = "default") -> str:
     """Make a workspace of the team, and return a token of its agent."""
     reply = host.operator.post("/workspaces", json={"id": name, "driver": "external", "team": team})
     assert reply.status_code == 201, reply.text
+    return make_token(host, name)
+
+
+def make_token(host: Host, name: str) -> str:
+    """Return a further token of the agent."""
     url = host.env.get("MESH_DATABASE_URL", f"sqlite:///{host.data_dir / 'mesh.db'}")
     with closing(open_database(url)) as database:
         store = TokenStore(database, SystemClock())

@@ -67,6 +67,7 @@ async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) ->
         ("claim", {"key": "a"}, ("POST", "/blackboard/a/claim", {"lease_seconds": 300}, {})),
         ("claim", {"key": "a", "action": "release"}, ("DELETE", "/blackboard/a/claim", None, {})),
         ("publish_event", {"topic": "t", "data": [1], "id": "x"}, ("POST", "/topics/t", {"id": "x", "data": [1]}, {})),
+        ("list_agents", {"query": "a b", "capability": "x"}, ("GET", "/agents?limit=20&q=a+b&capability=x", None, {})),
         ("call_service", {"service": "s", "path": "/a b?c=d#e"}, ("GET", "/services/s/a%20b?c=d%23e", None, {})),
         (
             "call_service",
@@ -85,6 +86,43 @@ async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sen
     body = None if request.body is None else json.loads(request.body)
     assert (request.method, request.path, body, headers) == sent
     assert (request.session_id, request.task_id) == (context.session_id, "t1")
+
+
+@pytest.mark.parametrize("name", ["ask_agent", "hand_off"])
+async def test_a_call_that_is_repeated_is_the_same_message(context: ToolContext, name: str) -> None:
+    rooms = Kept(body={"status": "completed", "response": {"text": "three"}, "request_id": "ask_1"})
+    calls = [replace(context, task_id="t1"), replace(context, task_id="t1"), replace(context, call_id="other")]
+    results = [await run(rooms, name, one, agent="bob", message="How many?", deadline_seconds=30) for one in calls]
+    first, again, other = (request.headers["idempotency-key"] for request in rooms.asked)
+    assert first == again != other
+    body = rooms.asked[0].body
+    assert isinstance(body, bytes)
+    assert json.loads(body) == {"message": "How many?", "deadline_s": 30}
+    assert rooms.asked[0].task_id == "t1"
+    if name == "ask_agent":
+        assert results[0].data == {"status": "completed", "response": {"text": "three"}}
+        assert rooms.asked[0].seconds > 30
+    else:
+        assert results[0].data == {"handed_off": True, "request_id": "ask_1", "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [("timeout", "timeout"), ("unavailable", "unavailable"), ("failed", "backend")]
+)
+async def test_an_agent_that_gives_no_answer_is_an_error(context: ToolContext, status: str, kind: str) -> None:
+    rooms = Kept(body={"status": status, "response": None, "error": "expired: nobody began it"})
+    result = await run(rooms, "ask_agent", context, agent="bob", message="hi")
+    assert result.metadata["kind"] == kind
+    assert f"the agent bob gave no answer ({status}): expired: nobody began it" in (result.error_text or "")
+
+
+async def test_of_a_card_a_model_sees_the_beginning(context: ToolContext) -> None:
+    card = {"id": "bob", "state": "away", "name": "Bob", "role": "", "protocols": {}, "agents": [], "skills": []}
+    rooms = Kept(body={"agents": [{**card, "tools": [f"t{number}" for number in range(100)]}], "next": "bob"})
+    result = await run(rooms, "list_agents", context)
+    (shown,) = result.data["agents"]
+    assert (len(shown["tools"]), shown["more"], result.data["next"]) == (40, {"tools": 60}, "bob")
+    assert "protocols" not in shown
 
 
 async def test_conflicts_are_told(context: ToolContext) -> None:
@@ -117,6 +155,9 @@ async def test_a_list_shows_the_size_of_large_values(context: ToolContext) -> No
         ("write_blackboard", {"key": "a", "value": "x" * 300_000}, "value: has 300002 bytes as JSON"),
         ("write_blackboard", {**WRITE, "if_version": 1, "if_absent": True}, "if_version: must be left out"),
         ("publish_event", {"topic": "a/b", "data": 1}, "topic: "),
+        ("ask_agent", {"agent": "a/ask", "message": "x"}, "agent: "),
+        ("hand_off", {"agent": "..", "message": "x"}, "agent: "),
+        ("ask_agent", {"agent": "a", "message": "x", "deadline_seconds": 601}, "deadline_seconds: "),
         ("call_service", {"service": "a/b", "path": ""}, "service: "),
         ("call_service", {"service": "a", "path": "", "json": 1, "text": "x"}, "text: must be left out"),
         ("call_service", {"service": "a", "path": "", "headers": {"Authorization": "x"}}, "headers: Authorization"),

@@ -1,0 +1,191 @@
+"""Give an agent's message to another agent as work. The work is in the ledger, so it outlives the host."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_common.clock import Clock
+from agent_common.protocol import (
+    AskPeer,
+    AskReply,
+    AskStatus,
+    HandedOff,
+    HandOff,
+    TaskResult,
+)
+from agent_common.protocol.work import WorkRequest, WorkResult, to_rfc3339
+
+from ..access import TeamMember, Teams
+from ..database import BatchWriter, HostDatabase
+from ..errors import Conflict, NotFound
+from ..listener import LedgerRecord, Listener
+from .callers import Lineage, check_chain, lineage_of, read_callers, record_request
+from .cards import AgentCards
+from .errors import WorkEnded
+
+CANCEL_SECONDS = 5.0
+"""How long an ask waits for the end of work that its deadline has cancelled."""
+
+
+class AgentRequests:
+    """Asks agents in the name of others."""
+
+    def __init__(
+        self,
+        database: HostDatabase,
+        writer: BatchWriter,
+        clock: Clock,
+        listener: Listener,
+        teams: Teams,
+        cards: AgentCards,
+    ) -> None:
+        self._database, self._writer, self._clock = database, writer, clock
+        self._listener, self._teams, self._cards = listener, teams, cards
+        self._closing = asyncio.Event()
+
+    def end_waits(self) -> None:
+        """Answer those who wait, because the host stops. Their work goes on with the next host."""
+        self._closing.set()
+
+    async def ask(
+        self, member: TeamMember, agent_id: str, asked: AskPeer, key: str | None, task: str | None
+    ) -> AskReply:
+        """Hand the message over and wait for the end. `task`: the work that the caller does.
+
+        Raises NotFound, and Conflict if it must not be asked, or has no channel."""
+        lineage = await self._lineage(member, agent_id, task, asked.deadline_s)
+        submitted, _ = await self._submit(member, agent_id, asked.message, key, lineage, expires_in=asked.deadline_s)
+        record = await self._wait(submitted, asked.deadline_s)
+        if record.is_finished:
+            return _reply(record)
+        if self._closing.is_set():
+            text = "host_stopping: the host stops; the work goes on, and the same key asks for its end"
+            return AskReply(status="unavailable", error=text, request_id=record.request_id)
+        await self._listener.cancel(record.request_id, "deadline_exceeded")
+        record = await self._listener.wait(record.request_id, CANCEL_SECONDS)
+        late = _reply(record) if record.result is not None and record.result.status == "completed" else None
+        text = f"deadline_exceeded: no answer within {asked.deadline_s:g} s; the work is cancelled"
+        return late or AskReply(status="timeout", error=text, request_id=record.request_id)
+
+    async def hand_off(
+        self, member: TeamMember, agent_id: str, given: HandOff, key: str | None, task: str | None
+    ) -> tuple[HandedOff, bool]:
+        """Hand the message over without waiting. Returns the work, and whether it is new. Raises as `ask`."""
+        lineage = await self._lineage(member, agent_id, task, given.deadline_s)
+        record, known = await self._submit(member, agent_id, given.message, key, lineage)
+        return HandedOff(request_id=record.request_id, status=record.status), not known
+
+    async def _lineage(self, member: TeamMember, agent_id: str, task: str | None, seconds: float) -> Lineage:
+        await self._check_target(member, agent_id)
+        parent, before = None, ()
+        if task is not None and not member.is_operator:
+            open_work = self._listener.ledger.find_open(task)
+            if open_work is not None and open_work.workspace == member.name:
+                parent = open_work.request
+                before = await self._database.run(lambda connection: read_callers(connection, task))
+            elif await self._listener.ledger.owner(task) == member.name:
+                raise WorkEnded(f"the work {task!r} is over, so nothing more is asked in its name")
+        found = lineage_of(member, parent, before, seconds)
+        check_chain(found.callers, agent_id)
+        return found
+
+    async def _check_target(self, member: TeamMember, agent_id: str) -> None:
+        """Raise NotFound for an agent that is unknown or of another team, and Conflict if it takes no work."""
+        channel = self._listener.channels.find(agent_id)
+        is_known = channel is not None or await self._cards.has(agent_id)
+        if not is_known or (not member.is_operator and await self._teams.team_of(agent_id) != member.team):
+            raise NotFound(f"there is no agent {agent_id!r}; GET /agents lists those that you may ask")
+        if channel is None:
+            raise Conflict(f"the agent {agent_id!r} has no channel to the host, so it takes no work", code="no_channel")
+        if channel.fence is not None:
+            raise Conflict(f"the agent {agent_id!r} is in quarantine", code="quarantined")
+
+    async def _wait(self, record: LedgerRecord, seconds: float) -> LedgerRecord:
+        """Return the record once the work is over, or the last one after the seconds, or when the host stops."""
+        ended = asyncio.ensure_future(self._listener.wait(record.request_id, seconds))
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait({ended, closing}, return_when=asyncio.FIRST_COMPLETED)
+            return ended.result() if ended.done() else record
+        finally:
+            ended.cancel()
+            closing.cancel()
+
+    async def _submit(
+        self,
+        member: TeamMember,
+        agent_id: str,
+        message: str,
+        key: str | None,
+        lineage: Lineage,
+        *,
+        expires_in: float | None = None,
+    ) -> tuple[LedgerRecord, bool]:
+        """Store who asks, then the work: a host that dies between the two has promised nothing."""
+        request_id = _request_id(member.name, key)
+        now = self._clock.now_ms()
+        await asyncio.shield(
+            self._writer.submit(
+                lambda connection: record_request(connection, request_id, member.name, lineage.callers, now)
+            )
+        )
+        request = WorkRequest(
+            request_id=request_id,
+            principal=lineage.principal,
+            content=_assignment(message, member, lineage),
+            content_kind="json",
+            constraints_version=0,
+            submitted_at=to_rfc3339(now),
+            audit_ref=f"asked-by:{member.name}",
+            bounds=lineage.bounds,
+        )
+        try:
+            return await self._listener.submit(agent_id, request, expires_in=expires_in)
+        except Conflict as error:
+            if error.code != "work_conflict":
+                raise
+            text = "Idempotency-Key: names another message of yours already; take another key"
+            raise Conflict(text, code="message_conflict") from error
+
+
+def _request_id(caller: str, key: str | None) -> str:
+    """Return the id of the work: the same for the same key of a caller. Keys of two callers do not meet."""
+    if key is None:
+        return f"ask_{secrets.token_hex(16)}"
+    return f"ask_{hashlib.sha256(f'{caller} {key}'.encode()).hexdigest()[:32]}"
+
+
+def _assignment(message: str, member: TeamMember, lineage: Lineage) -> str:
+    """Return the message as a task: it has a session of its own, and no person to ask."""
+    task = {
+        "task_type": "message",
+        "objective": message,
+        "input_data": {},
+        "context": {"asked_by": member.name, "callers": lineage.callers},
+        "timeout": lineage.bounds.max_duration_seconds,
+    }
+    return json.dumps(task, ensure_ascii=False)
+
+
+def _reply(record: LedgerRecord) -> AskReply:
+    """Return the end of the work as its caller sees it."""
+    result = record.result
+    if result is None:
+        status: AskStatus = "cancelled" if record.status == "cancelled" else "unavailable"
+        return AskReply(status=status, error=record.error, request_id=record.request_id)
+    status = "cancelled" if record.status == "cancelled" else result.status
+    error = result.error or record.error
+    return AskReply(status=status, response=_response(result), error=error, request_id=record.request_id)
+
+
+def _response(result: WorkResult) -> dict[str, Any] | None:
+    try:
+        return TaskResult.model_validate_json(result.content or "").result
+    except ValidationError:
+        return {"text": result.content} if result.content else None

@@ -1,0 +1,69 @@
+"""`/agents`: who is there, and work that agents give each other. An agent sees its own team, the operator all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.responses import Response
+
+from agent_common.protocol import ASK_KEY, AskReply, HandedOff, PeerAgent, PeerList
+
+from ..access import TeamMember, identify_member
+from ..errors import Forbidden
+from ..http import JsonRoute, cause_of
+from .cards import AgentCards, CardQuery
+from .requests import AgentRequests
+from .schemas import AskBody, CardBody, HandOffBody
+
+router = APIRouter(prefix="/agents", route_class=JsonRoute)
+Member = Annotated[TeamMember, Depends(identify_member)]
+Key = Annotated[str | None, Header(pattern=ASK_KEY, description="Names the message: the same again is the same work")]
+
+
+def _cards(request: Request) -> AgentCards:
+    return request.app.state.agent_cards
+
+
+def _requests(request: Request) -> AgentRequests:
+    return request.app.state.agent_requests
+
+
+@router.post("")
+async def post_card(request: Request, member: Member, body: CardBody) -> PeerAgent:
+    """Say what the agent is and can do, in place of what it has said before."""
+    if member.is_operator:
+        raise Forbidden("a card is posted by its agent, with the agent's own token")
+    return await _cards(request).post(member.name, member.team, body)
+
+
+@router.get("")
+async def list_agents(
+    request: Request,
+    member: Member,
+    *,
+    capability: Annotated[
+        str | None, Query(max_length=200, description="Only with a skill, tool, agent or protocol of this name")
+    ] = None,
+    q: Annotated[str | None, Query(max_length=200, description="Only with this text in the card or the id")] = None,
+    after: Annotated[str | None, Query(max_length=100, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many agents")] = 100,
+) -> PeerList:
+    """List agents that have posted their cards, by id."""
+    everything = member.is_operator and "team" not in request.query_params
+    return await _cards(request).list(CardQuery(None if everything else member.team, capability, q, after, limit))
+
+
+@router.post("/{agent_id}/ask")
+async def ask(request: Request, member: Member, agent_id: str, body: AskBody, idempotency_key: Key = None) -> AskReply:
+    """Give an agent a message as work, and wait until it is over or the deadline has passed."""
+    return await _requests(request).ask(member, agent_id, body, idempotency_key, cause_of(request).task)
+
+
+@router.post("/{agent_id}/hand-off", status_code=202, response_model=HandedOff)
+async def hand_off(
+    request: Request, member: Member, agent_id: str, body: HandOffBody, idempotency_key: Key = None
+) -> Response:
+    """Give an agent a message as work, which is done whenever it is there: 202; 200 for the same again."""
+    found, created = await _requests(request).hand_off(member, agent_id, body, idempotency_key, cause_of(request).task)
+    return Response(found.model_dump_json(), 202 if created else 200, media_type="application/json")
