@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, select
+from sqlalchemy import Connection, Row, delete, func, select
 from sqlalchemy.dialects import postgresql
 
 from agent_common.clock import Clock
@@ -21,7 +21,7 @@ from .errors import CardTooLarge
 MAX_CARD_BYTES = 256 * 1024
 _ROWS_AT_ONCE = 32
 _MAX_PAGE_BYTES = 4 << 20
-_TEAM: ColumnElement[str] = func.coalesce(workspaces.c.team, DEFAULT_TEAM)
+_TEAM = func.coalesce(workspaces.c.team, DEFAULT_TEAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _page(connection: Connection, query: CardQuery) -> tuple[list[tuple[Row[Any]
     joined = agent_cards.outerjoin(workspaces, workspaces.c.id == agent_cards.c.agent_id)
     rows = select(agent_cards, _TEAM.label("team")).select_from(joined).order_by(agent_cards.c.agent_id)
     if query.team is not None:
-        rows = rows.where(query.team == _TEAM)
+        rows = rows.where(_TEAM.in_((query.team,)))
     if query.after is not None:
         rows = rows.where(agent_cards.c.agent_id > query.after)
     with connection.execute(rows, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
