@@ -48,6 +48,7 @@ class Agent:
         "created",
         "is_open_to_all",
         "key",
+        "opened_bytes",
         "passport",
         "registered_at",
         "resume",
@@ -62,6 +63,8 @@ class Agent:
         """Secret of its last registration, as long as this hub runs; empty: it has none."""
         self.created = 0
         """Open sessions that it has created."""
+        self.opened_bytes = 0
+        """Bytes of those that it has created in this life of the hub."""
         self.set_rule(Rule.model_validate_json(row.rule), clock)
 
     def set_rule(self, rule: Rule, clock: Clock) -> None:
