@@ -50,6 +50,7 @@ class Agent:
         "is_elsewhere",
         "is_open_to_all",
         "key",
+        "opened_bytes",
         "passport",
         "registered_at",
         "resume",
@@ -68,6 +69,8 @@ class Agent:
         """Whether another hub delivers to it."""
         self.created = 0
         """Open sessions that it has created."""
+        self.opened_bytes = 0
+        """Bytes of those that it has created in this life of the hub."""
         self.set_rule(Rule.model_validate_json(row.rule), clock)
 
     def set_rule(self, rule: Rule, clock: Clock) -> None:

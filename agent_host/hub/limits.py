@@ -17,6 +17,8 @@ class HubLimits:
     """Pauses before an envelope is delivered again."""
     invite_seconds: float = 30.0
     """Within which all who are invited must answer."""
+    opened_bytes: int = 32 << 20
+    """Most bytes of what the open sessions of one creator were opened with, each of which counts 2 KiB besides."""
     snapshot_every: int = 64
     """Envelopes between two snapshots of a session: a restart reads fewer than these."""
     lease_seconds: float = 10.0

@@ -12,6 +12,7 @@ from agent_common.protocol.hub import (
     Envelope,
     FoldedSession,
     NetworkError,
+    SessionInfo,
     SessionType,
     dump_session,
     expectations_of,
@@ -22,6 +23,8 @@ from .store import Row, SessionRow, Submission
 
 OnPosted = Callable[[str | NetworkError], None]
 """Called with the id of the envelope once it is durable, or with why it is refused."""
+_SESSION_BYTES = 2048
+"""What a session without knobs and labels counts."""
 _RECENT_KEYS = 256
 _RECENT_BYTES = 4 << 20
 """Most bytes of the posts whose keys are remembered. The log knows the keys of all others."""
@@ -119,6 +122,11 @@ class LiveSession:
             created_at=info.created_at,
             closed_at=info.closed_at,
         )
+
+
+def opening_bytes(info: SessionInfo) -> int:
+    """How much a session takes as long as it is open, whatever is said in it."""
+    return _SESSION_BYTES + len(to_json([info.knobs, info.labels]))
 
 
 def read_fired(text: str) -> set[str]:

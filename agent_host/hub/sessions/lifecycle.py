@@ -32,7 +32,7 @@ from ..agents import Agent, Agents
 from ..audit import HubAudit
 from ..delivery import Cursor, Delivery
 from ..limits import HubLimits
-from ..live_session import LiveSession
+from ..live_session import LiveSession, opening_bytes
 from ..store import Conflict, HubStore, OpenSession, Row, Submission, Violation
 from .deadlines import Deadlines
 from .posting import Posting
@@ -74,7 +74,7 @@ class Lifecycle:
     ) -> None:
         self._store, self._clock, self._agents, self._delivery = store, clock, agents, delivery
         self._table, self._posting, self._audit = table, posting, audit
-        self._invite_ms = round(limits.invite_seconds * 1000)
+        self._invite_ms, self._most_opened = round(limits.invite_seconds * 1000), limits.opened_bytes
         self.deadlines = Deadlines(clock, self._on_due)
         self.is_shared = False
         """Whether other hubs act on the same sessions: then what is overdue is claimed, so that one of them does."""
@@ -91,6 +91,8 @@ class Lifecycle:
         _check_rules(creator, targets, opening.type)
         ancestors = _ancestors(creator, targets, parent)
         info = self._new_info(creator, targets, opening, session_type.version, ancestors)
+        if creator.opened_bytes + opening_bytes(info) > self._most_opened:
+            raise RateLimited(f"the open sessions of {creator.name} hold {self._most_opened} bytes; close some")
         return self._begin(session_type, info, [creator, *targets])
 
     async def find_opened(self, creator: Agent, opening: Opening) -> LiveSession | None:
@@ -127,6 +129,7 @@ class Lifecycle:
         for cursor in cursors:
             self._delivery.add(cursor)
         members[0].created += 1
+        members[0].opened_bytes += opening_bytes(info)
         self._audit.record(
             "session_created", agent_id=info.creator_id, session_id=info.session_id, type=info.type,
             participants=[one.name for one in info.participants],

@@ -37,7 +37,7 @@ from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery, Inbox
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
-from ..live_session import LiveSession, OnPosted, Post, read_fired
+from ..live_session import LiveSession, OnPosted, Post, opening_bytes, read_fired
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from ..tasks import OwnedTasks
 from .table import SessionTable
@@ -312,10 +312,12 @@ class Posting:
         self._deliver(session, envelope)
 
     def _follow_creator(self, before: FoldedSession, after: FoldedSession) -> None:
-        """Keep the number of open sessions of the creator."""
+        """Keep the number of open sessions of the creator, and their size."""
         creator = self._agents.find(before.info.creator_id)
-        if creator is not None:
-            creator.created += before.info.is_over - after.info.is_over
+        if creator is not None and before.info.is_over != after.info.is_over:
+            change = before.info.is_over - after.info.is_over
+            creator.created += change
+            creator.opened_bytes = max(0, creator.opened_bytes + change * opening_bytes(after.info))
 
     async def _finish_stored(self, post: Post) -> bool:
         """Finish a post whose key is in the log. Returns False if it is not."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol.hub import EV_CONTEXT_SET, MAX_ENVELOPE, NetworkError, ProtocolError
-from agent_host.hub import Hub, LinkRights
+from agent_common.protocol.hub import EV_CONTEXT_SET, MAX_ENVELOPE, NetworkError, ProtocolError, RateLimited
+from agent_host.hub import Hub, HubLimits, LinkRights
 from agent_host.hub.links import SocketLink
 from agent_host.hub.links.connection import MOST_UNWRITTEN
 from agent_host.hub.store import MemoryStore, Submission
@@ -99,6 +99,19 @@ async def test_what_a_session_is_opened_with_is_bounded() -> None:
         await join(hub, "bob")
         with pytest.raises(ProtocolError, match="knobs: they and the labels may have"):
             await open_session(alice, "bob", knobs={"context_vars": {"a": "x" * 2**16}})
+
+
+async def test_open_sessions_of_one_agent_are_bounded_by_what_they_hold() -> None:
+    async with opened(limits=HubLimits(opened_bytes=100_000)) as hub:
+        alice, knobs = await join(hub, "alice"), {"context_vars": {"a": "x" * 2**15}}
+        await join(hub, "bob")
+        opens = [await open_session(alice, "bob", kind="workflow", knobs=knobs) for _ in range(2)]
+        with pytest.raises(RateLimited, match="close some"):
+            await open_session(alice, "bob", kind="workflow", knobs=knobs)
+        for session in opens:
+            await alice.ask_own("close", session_id=session)
+        assert hub.agents.get("alice").opened_bytes == 0
+        assert await open_session(alice, "bob", kind="workflow", knobs=knobs)
 
 
 async def test_keys_that_are_remembered_do_not_hold_the_memory() -> None:
