@@ -136,18 +136,10 @@ class Runtime:
         services.admission.start(runner.run, finalizer.finalize_cancelled)
         reporter = task_reporter(settings, self.database)
         chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task, reporter)
-        confined = confinement.name != "off"
         mediation = MediationSetup(
-            settings,
-            gate,
-            constraints,
-            services,
-            chats,
-            tasks,
-            reporter,
-            confined=confined,
-            serve_api=self.serve_connection,
-        )
+            settings, gate, constraints, services, chats, tasks, reporter,
+            confined=confinement.name != "off", serve_api=self.serve_connection,
+        )  # fmt: skip
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
         self._mediation = mediation
         await Recovery(services, tasks, limits.chat(), (mediation.worker, *hub.work_stores)).run()

@@ -66,9 +66,9 @@ def test_a_subagent_is_charged_as_itself_and_to_its_caller(
     }
     (folder / f"{name}.json").write_text(json.dumps(scout))
     provider.script.replace(partial(delegate, name))
-    before = used(host)
     for scope in (f"agent:ada/{name}", "agent:ada", "team:red"):
         assert host.operator.put(f"/budgets/{scope}", json={"daily_tokens": 10**6}).status_code in (200, 201)
+    before = used(host)
     assert run(host)["status"] == "complete"
     after = used(host)
     assert after[f"agent:ada/{name}"] == 100

@@ -14,6 +14,7 @@ from tests.integration.host.live import Host
 from tests.integration.host.members import make_token
 from tests.integration.host.reporting import made
 from tests.integration.host.watching import eventually
+from tests.ports import free_port
 
 from ..live import Runtime, fresh
 
@@ -51,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, dict
     with ExitStack() as stack:
         services.write_text(SERVICES.format(url=stack.enter_context(EchoService()).url))
         provider = stack.enter_context(ScriptedProvider())
-        host = stack.enter_context(Host(folder / "mesh", MESH_SERVICES=services))
+        host = stack.enter_context(Host(folder / "mesh", MESH_SERVICES=services, MESH_PORT=free_port()))
         members: dict[str, Member] = {}
         for name, team in TEAMS.items():
             (folder / name).mkdir()
@@ -147,4 +148,7 @@ def test_agents_know_and_ask_each_other(world: tuple[Host, dict[str, Member]]) -
 def test_without_its_host_a_call_fails_at_once(world: tuple[Host, dict[str, Member]]) -> None:
     host, members = world
     host.process.terminate(60)
-    assert "the host gave no answer" in str(members["ann"].envelope("write_blackboard", key="later", value=1))
+    try:
+        assert "the host gave no answer" in str(members["ann"].envelope("write_blackboard", key="later", value=1))
+    finally:
+        host.start()  # at the same port, for the tests after this one

@@ -142,4 +142,4 @@ def test_an_address_that_goes_too_far_is_refused(tmp_path: Path) -> None:
 def test_the_start_says_what_answers_and_where_without_the_password(tmp_path: Path) -> None:
     url = "http://user:password@127.0.0.1:1/v1/"
     with Host(tmp_path, OPENAI_BASE_URL=url, OPENAI_MODEL=MODEL, MESH_LISTENER_URL="off") as host:
-        assert f"default is {MODEL} at http://127.0.0.1:1/v1\n" in host.process.output()
+        assert f"default is {MODEL} at http://127.0.0.1:1/v1;" in host.process.output()

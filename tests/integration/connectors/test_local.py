@@ -55,9 +55,9 @@ async def test_its_tools_are_tools(grow: Grow) -> None:
 async def test_wrong_arguments_are_never_sent(grow: Grow) -> None:
     plant = grow(demo=demo())
     await plant.prepare()
-    assert "text: must be of type string" in await plant.error("demo_echo", text=7)
+    assert "text: must be of type string" in await plant.error("demo_echo", text={"a": 7})
     assert "text: is required" in await plant.error("demo_echo")
-    assert "must be of type string" in await plant.error("demo_where", place={"city": 1})
+    assert "must be of type string" in await plant.error("demo_where", place={"city": ["Bern"]})
     assert await plant.value("demo_count") == "0"
     await plant.value("demo_echo", text="x")
     assert await plant.value("demo_count") == "1"

@@ -201,9 +201,9 @@ def test_a_stop_is_in_good_order_though_the_database_fails(tmp_path: Path) -> No
     with Host(tmp_path) as host:
         assert host.operator.post("/workspaces", json={"id": "writer"}).status_code == 201
         assert host.operator.post("/workspaces/writer/start").status_code == 200
+        assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
         with closing(sqlite3.connect(tmp_path / "mesh.db", timeout=60)) as database:
             database.execute("DROP TABLE workspaces")
-        assert host.operator.post("/v1/chat/completions", json=said("hello")).status_code == 200
         os.kill(host.process.pid, signal.SIGTERM)
         assert host.process.wait(PATIENCE) == 0
         output = host.process.output()

@@ -143,7 +143,7 @@ def test_an_address_of_its_own_is_free_again(host: Host) -> None:
 @pytest.mark.slow
 def test_a_host_that_is_killed_while_it_deletes_ends_that_at_its_next_start(host: Host) -> None:
     home = Path(made(host, "huge")["data_dir"])
-    home.mkdir()
+    home.mkdir(parents=True)
     precious = host.data_dir / "precious"
     precious.write_text("keep")
     (home / "link").symlink_to(precious)

@@ -45,11 +45,12 @@ async def pack(box: Box, day: Annotated[date, "When"], files: list[Path] | None 
 
 
 async def test_the_examples_of_the_page_work(school: School) -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
     host = await school.teach(load_seconds=60, **{f"page{number}": code for number, code in enumerate(EXAMPLES)})
     assert {(one.name, one.state) for one in host.states()} == {
         ("word_count", "active"),
         ("your_tool", "active"),
+        ("note_price", "active"),
         ("summarise", "active"),
         ("titles", "active"),
     }
@@ -59,6 +60,8 @@ async def test_the_examples_of_the_page_work(school: School) -> None:
     assert await school.value("your_tool", param1="x") == {"result": "value"}
     assert await school.value("summarise", text="x") == "1 messages"
     assert await school.value("titles", text="x") == ["hello"]
+    noted = await school.call("note_price", item="beans", price=2.5)
+    assert noted.error_text == "this host does not offer get; there are: chat, embed, openai"
     wrong = await school.call("word_count", path=[])
     assert wrong.error_text == "path: must be of type string, not []"
 

@@ -201,6 +201,8 @@ def test_an_attempt_gets_nothing_out(world: World, who: str, name: str) -> None:
     assert "k3y" not in re.sub(r"\W", "", text.lower()), text
     if name.startswith("echo of"):
         assert "[redacted]" in text, "it was called, and has repeated what it got"
+    if name.startswith("redirect to"):
+        assert "redirects to another host or path" in text, "it was refused, and not followed or passed on"
 
 
 def test_a_race_gets_nothing_out(world: World) -> None:
