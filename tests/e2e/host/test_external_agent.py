@@ -33,8 +33,11 @@ class World:
 
     def run(self, made: dict[str, Any], **settings: str) -> LiveProcess:
         name = made["id"]
-        key = self._folder / f"{name}.key"
-        key.write_text(made["mediation_key"] or "")
+        proof = {}
+        if made["mediation_key"] is not None:
+            key = self._folder / f"{name}.key"
+            key.write_text(made["mediation_key"])
+            proof = {"AGENT_MEDIATION_KEY_FILE": str(key)}
         given = {
             "AGENT_ID": name,
             "AGENT_PORT": "0",
@@ -43,8 +46,8 @@ class World:
             "AGENT_MESH_URL": f"http+unix://{str(self._folder / 'mesh.sock').replace('/', '%2F')}",
             "AGENT_MESH_TOKEN": self.host.token(name),
             "AGENT_MEDIATION_URL": self._work,
-            "AGENT_MEDIATION_KEY_FILE": str(key),
             "AGENT_MEDIATION_API": "true",
+            **proof,
         }
         return LiveProcess(SERVE, given | settings, timeout=PATIENCE)
 

@@ -171,7 +171,7 @@ def test_a_session_at_work_is_not_compacted(reuse: Start, provider: ScriptedProv
 
 
 def test_by_hand_a_failure_is_told_and_changes_nothing(reuse: Start, provider: ScriptedProvider) -> None:
-    model = Narrow(sum_up=failing(Fail(400, "no such parameter"), Fail(400, "no such parameter"), Say(""), Say("")))
+    model = Narrow(sum_up=failing(Fail(400, "no such parameter"), Fail(400, "no such parameter"), *[Say("")] * 4))
     agent = narrow(reuse, provider, model, AGENT_COMPACTION='{"retry_on_transient": 0}', AGENT_MODEL_ATTEMPTS=1)
     fill(agent, turns=2)
     before = seen(agent)

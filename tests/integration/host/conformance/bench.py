@@ -89,7 +89,7 @@ class Runs:
 
 def try_agents(folder: Path) -> Runs:
     def judge(fault: str, socket: Path) -> Coroutine[Any, Any, list[Finding]]:
-        if fault != "needs_welcome":
+        if fault not in ("needs_welcome", "bad_offer"):
             return try_agent(socket, fault)
         return try_agent(socket, fault, options=replace(OPTIONS, key=None), key=None)  # with a key all need one
 
