@@ -45,7 +45,9 @@ def card(agent: Runtime, name: str) -> dict[str, Any]:
 def outcome(agent: Runtime, name: str, call: Call) -> str:
     """The state of one call that the agent makes."""
     agent.provider.script.replace([call, Say("done")])
-    return agent.chat("go", session_id=fresh("s"), agent=name).json()["tool_outputs"][0]["state"]
+    (output,) = agent.chat("go", session_id=fresh("s"), agent=name).json()["tool_outputs"]
+    print(output)
+    return output["state"]
 
 
 def helper(agent: Runtime, name: str) -> Any:
