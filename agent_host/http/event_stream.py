@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
 STALL_SECONDS = 30.0
-"""Longest time in which a reader accepts nothing, give or take a half of it."""
+"""Longest time in which a reader accepts nothing."""
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -18,8 +18,9 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, events: AsyncIterator[bytes], stall_seconds: float = STALL_SECONDS) -> None:
         super().__init__(events, headers=_HEADERS)
+        self._stall_seconds = stall_seconds
 
     async def stream_response(self, send: Send) -> None:
         # One timer for the stream, since a deadline for each event would cost as much as sending it.
@@ -34,12 +35,13 @@ class EventStream(StreamingResponse):
 
         def look() -> None:
             nonlocal timer
-            if sending_since is not None and loop.time() - sending_since >= STALL_SECONDS:
+            left = self._stall_seconds if sending_since is None else sending_since + self._stall_seconds - loop.time()
+            if left <= 0:
                 limit.reschedule(loop.time())
             else:
-                timer = loop.call_later(STALL_SECONDS / 2, look)
+                timer = loop.call_later(left, look)
 
-        timer = loop.call_later(STALL_SECONDS / 2, look)
+        timer = loop.call_later(self._stall_seconds, look)
         try:
             async with asyncio.timeout(None) as limit:
                 await super().stream_response(watched)
