@@ -46,7 +46,6 @@ def outcome(agent: Runtime, name: str, call: Call) -> str:
     """The state of one call that the agent makes."""
     agent.provider.script.replace([call, Say("done")])
     (output,) = agent.chat("go", session_id=fresh("s"), agent=name).json()["tool_outputs"]
-    print(output)
     return output["state"]
 
 

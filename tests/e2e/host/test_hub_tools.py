@@ -11,7 +11,7 @@ import pytest
 from agent_testing import Call, Fail, Hang, Say
 
 from ..live import fresh
-from .hub_world import HubRuntime, HubWorld, answer_to
+from .hub_world import HubRuntime, HubWorld, answer_to, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +54,7 @@ def test_a_runtime_asks_another_which_cannot_ask_it_back(world: HubWorld) -> Non
         Call("delegate", {"agent": "bob", "text": "What is the number?", "timeout_seconds": 600}),
     )
     assert [(one["name"], one["connected"]) for one in peers["data"]["agents"]] == [("bob", True)]
+    assert isinstance(answer, dict), answer
     assert (answer["data"]["agent"], answer["data"]["answer"]) == ("bob", "It is 7.")
     assert "waits for this turn" in results(bob, since)
     (result,) = [one for one in ann.provider.completions[-1].messages if "It is 7." in str(one["content"])]
@@ -105,3 +106,5 @@ async def test_while_the_host_is_away_each_tool_says_so(world: HubWorld) -> None
         (failed,) = await asyncio.to_thread(envelopes, ann, Call(name, arguments))
         assert "the host's hub is away" in failed, name
     await asyncio.to_thread(world.host.start)
+    joined = {"ann", "bob"}  # for the tests after this one
+    await eventually(lambda: joined <= {one["passport"]["name"] for one in world.agents() if one["connected"]})

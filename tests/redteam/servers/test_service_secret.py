@@ -201,7 +201,7 @@ def test_an_attempt_gets_nothing_out(world: World, who: str, name: str) -> None:
     assert "k3y" not in re.sub(r"\W", "", text.lower()), text
     if name.startswith("echo of"):
         assert "[redacted]" in text, "it was called, and has repeated what it got"
-    if name.startswith("redirect to"):
+    if name in {f"redirect to {to}" for to in OUTSIDE}:
         assert "redirects to another host or path" in text, "it was refused, and not followed or passed on"
 
 
