@@ -47,7 +47,7 @@ class _Call:
     """What the first `_looked_at` pieces say of the end of the arguments."""
     _looked_at: int = 0
     _parsed: bool | None = None
-    """Whether the object that has been closed is valid; None: nobody has looked."""
+    """Whether the closed object is valid JSON; None: it has not been parsed yet."""
 
     @property
     def complete(self) -> bool:

@@ -22,7 +22,7 @@ _GROWING = frozenset(("text", "thinking", "summary", "reasoning", "content"))
 
 
 MAX_MERGED_BYTES = 8 * 1024 * 1024
-"""Most bytes of such members that are put together, in all their pieces. What goes on beyond them is not kept."""
+"""Most bytes of all such members together, in all pieces. A member that goes on beyond it is not kept at all."""
 
 
 @dataclass(slots=True)

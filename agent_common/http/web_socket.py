@@ -1,6 +1,6 @@
 """WebSockets that cannot be kept for nothing: they count as connections, and one whose other end is gone is broken off.
 
-uvicorn closes such a connection, which waits for what nobody reads, for as long as the kernel tries.
+uvicorn would close it in order: it waits until the other end has read what was sent, for as long as the kernel tries.
 """
 
 from __future__ import annotations

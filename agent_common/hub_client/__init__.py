@@ -1,6 +1,6 @@
 """The client's side of a hub, for programs and for runtimes: links that come back, agents, sessions and handlers.
 
-Programs import it from `agent_client.hub`. It is loaded only where somebody joins a hub.
+Programs import these names from `agent_client.hub`. A runtime loads this package only if it joins a hub.
 """
 
 from .agent_client import AgentClient

@@ -71,7 +71,8 @@ class WebSocketLink:
     ) -> None:
         """`url`: of one hub, or of several; when one cannot be reached, the next one is tried. `token`: of an agent or
         of the operator. `heartbeat`: seconds between pings; a link on which none is answered within as many has broken.
-        `tls`: for wss, if not the system's. `direct`: whatever proxy the environment names.
+        `tls`: for wss, if not the system's. `direct`: use no proxy, also if the environment names
+        one.
 
         Raises ValueError for another kind of URL."""
         urls = (url,) if isinstance(url, str) else tuple(url)

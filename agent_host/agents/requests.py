@@ -50,7 +50,7 @@ class AgentRequests:
         self._closing = asyncio.Event()
 
     def end_waits(self) -> None:
-        """Answer those who wait, because the host stops. Their work goes on with the next host."""
+        """Answer all waiting requests now, because the host stops. The work itself goes on after the next start."""
         self._closing.set()
 
     async def ask(

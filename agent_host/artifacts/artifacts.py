@@ -45,7 +45,7 @@ async def open_artifacts(
 
 @dataclass(frozen=True, slots=True)
 class OpenedArtifact:
-    """A version, and its file for whoever sends it to close."""
+    """A version with its open file. The caller closes the file."""
 
     row: Row[Any]
     file: BinaryIO
