@@ -83,6 +83,11 @@ class Hub(HubParts):
         if self.peers is not None:
             self.peers.start()
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it has not told the hubs of its database for too long that it lives, and so delivers nothing."""
+        return self.peers is not None and not self.peers.holds()
+
     def connect(
         self,
         send: Callable[[Frame], None],

@@ -7,7 +7,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Depends, Query, Request, WebSocket
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent_common.protocol.hub import NetworkError, NotFoundError
 
@@ -21,8 +23,9 @@ from .admission import rights_of
 from .schemas import HubAgent, HubAgents, HubDeadLetter, HubDeadLetters, HubLog, HubSession, HubSessions
 
 RECHECK_SECONDS = 5.0
-"""How often a scoped token is checked again while its link is open."""
+"""How often a token is checked again while its link is open: another process may have revoked it."""
 _LAST_ROW = (1 << 63) - 1
+log = structlog.get_logger(__name__)
 router = APIRouter(route_class=JsonRoute)
 _operators = [Depends(require_operator)]
 _Limit = Annotated[int, Query(ge=1, le=500, description="How many")]
@@ -38,8 +41,7 @@ async def link(socket: WebSocket) -> None:
     caller = await guard.authenticate(socket.scope, scoped=True)
     rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]))
     await socket.accept()
-    watches = () if caller.scope is None else (_wait_for_change(guard, socket, caller),)
-    await SocketLink(_hub(socket), socket, rights).run(*watches)
+    await SocketLink(_hub(socket), socket, rights).run(_wait_for_change(guard, socket, caller))
 
 
 async def _wait_for_change(guard: AccessGuard, socket: WebSocket, caller: HostCaller) -> None:
@@ -51,6 +53,8 @@ async def _wait_for_change(guard: AccessGuard, socket: WebSocket, caller: HostCa
                 return
         except RequestError:
             return
+        except SQLAlchemyError as error:  # what is known of the token holds until the database is back
+            log.warning("hub_link_not_checked", why=str(error).splitlines()[0])
 
 
 @router.get("/hub/agents", dependencies=_operators)
