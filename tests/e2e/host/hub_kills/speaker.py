@@ -43,7 +43,7 @@ class Journal:
 
 async def insist(call: Callable[[], Awaitable[T]]) -> T:
     """Make a call until the hub takes it."""
-    async with asyncio.timeout(2 * PATIENCE):
+    async with asyncio.timeout(5 * PATIENCE):
         while True:
             try:
                 return await call()
@@ -82,9 +82,9 @@ class Speaker:
             self._answered.add(event.causation_id)
 
     async def _wait_for_answers(self, most: int) -> None:
-        async with asyncio.timeout(2 * PATIENCE):
-            while len(set(self._journal.ids) - self._answered) > most:
-                await asyncio.sleep(_PAUSE)
+        """Who started this process sees to it that it ends."""
+        while len(set(self._journal.ids) - self._answered) > most:
+            await asyncio.sleep(_PAUSE)
 
 
 async def main(name: str, target: str, journal: Path, stop: Path, urls: list[str]) -> None:

@@ -106,7 +106,7 @@ class HubKillWorld:
         """Wait until all that was said is answered."""
         self.speakers[0].stop_file.touch()
         for speaker in self.speakers:
-            assert speaker.process.wait(3 * PATIENCE) == 0, speaker.process.output()[-2000:]
+            assert speaker.process.wait(5 * PATIENCE) == 0, speaker.process.output()[-2000:]
 
     def log(self, session_id: str) -> list[dict[str, Any]]:
         """The whole log of a session, as the operator reads it."""
