@@ -12,6 +12,8 @@ from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
 from ..loop import (
     Admission,
+    AgentPermissionService,
+    AgentRules,
     AuthorityResolver,
     ChatService,
     CompactionService,
@@ -151,6 +153,7 @@ class Runtime:
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
+            agent_permissions=AgentPermissionService(services),
             sessions=SessionService(services, compaction, known),
             files=storage.files,
             tools=tools,
@@ -229,6 +232,7 @@ class Runtime:
             tool_catalog=agent_tools.tools,
             authority_resolver=authority,
             live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
+            agent_rules=AgentRules(self.database, settings.id),
             admission=admission,
             learnings=storage.learnings,
             side_effect_gate=gate,

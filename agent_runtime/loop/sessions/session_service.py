@@ -172,13 +172,15 @@ class SessionService:
         return await self._detail(session, name)
 
     async def permissions(self, principal: str, name: str) -> Permissions:
-        """Return the rules of a session, of its agent and of the project."""
+        """Return the rules of a session, of its user for its agent, of the agent and of the project."""
         session = await self._find(principal, name)
+        of_user = await self._services.agent_rules.of(principal, session.agent)
         manifest = self._services.authority_resolver.agents.get(session.agent)
         return Permissions(
             session_id=name,
             agent=session.agent,
             rules=list(session.rules),
+            agent_rules=list(of_user.get(session.agent, ())),
             project=list(self._services.authority_resolver.project.rules),
             manifest=list((manifest.layer.rules if manifest else None) or ()),
         )
