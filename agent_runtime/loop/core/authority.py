@@ -53,8 +53,8 @@ class AuthorityResolver:
 
 
 def _agent_rules(turn: Turn) -> Sequence[Rule]:
-    """Return the rules of the turn's principal for its agent. They answer a question in advance, so they hold only where
-    the person would be asked: in chats, and neither in tasks nor in agents that were called."""
+    """Return the rules of the turn's principal for its agent. They answer a question in advance, so they hold only
+    where the person would be asked: in chats, and neither in tasks nor in agents that were called."""
     if not turn.request.interactive or turn.session.is_subagent:
         return ()
     shared = turn.session.agent_rules.get(turn.request.agent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -42,7 +41,7 @@ def _nothing_is_allowed(agent: Runtime) -> Iterator[None]:
             assert agent.http.delete(f"/permissions/{one['agent']}", headers=user).status_code == 200
 
 
-def asks(agent: Runtime, command: str, user: dict[str, str] = ANN, **more: Any) -> dict[str, Any] | None:
+def asks(agent: Runtime, command: str, user: dict[str, str] = ANN, /, **more: Any) -> dict[str, Any] | None:
     """What the call asks of a person, in a session of its own; None if it simply ran."""
     agent.provider.script.replace([Call("bash", {"command": command}), Say("done")])
     more = {"session_id": fresh("s"), "agent": "bare", **more}
@@ -62,16 +61,16 @@ def answer(agent: Runtime, pending: dict[str, Any], user: dict[str, str] = ANN, 
     return reply
 
 
-def allow(agent: Runtime, command: str, scope: str = "agent", user: dict[str, str] = ANN, **more: Any) -> str:
-    """Answer a call with `always`; its session."""
-    pending = asks(agent, command, user, **more)
+def allow(agent: Runtime, command: str, /, **more: Any) -> str:
+    """Answer a call of ann's with `always` for the agent; its session."""
+    pending = asks(agent, command, **more)
     assert pending is not None
-    reply = answer(agent, pending, user, decision="always", scope=scope)
+    reply = answer(agent, pending, decision="always", scope="agent")
     assert reply.status_code == 200, reply.text
     return pending["session"]
 
 
-def kept(agent: Runtime, user: dict[str, str] = ANN, **params: str) -> list[tuple[str, str, str, str]]:
+def kept(agent: Runtime, user: dict[str, str] = ANN, /, **params: str) -> list[tuple[str, str, str, str]]:
     """The rules of a user for agents."""
     reply = agent.http.get("/permissions", headers=user, params=params)
     assert reply.status_code == 200, reply.text
@@ -191,7 +190,7 @@ def test_an_agent_that_is_called_has_none_of_it(agent: Runtime) -> None:
     allow(agent, "ls -l", agent="other")
     (rule,) = [{"permission": "task", "pattern": "*", "action": "allow"}]
     assert agent.http.put("/permissions/bare", json={"rules": [ALLOW_LS, rule]}, headers=ANN).status_code == 200
-    call = Call("task", {"subagent_type": "other", "description": "look", "prompt": "run it"})
+    call = Call("task", {"subagent_type": "other", "prompt": "run it"})
     agent.provider.script.replace([call, Call("bash", {"command": "ls -l"}), Say("refused"), Say("over")])
     reply = agent.post("/chat", {"message": "go", "session_id": fresh("s"), "agent": "bare"}, **ANN)
     assert reply.status_code == 200, reply.text
@@ -264,4 +263,3 @@ def test_it_outlives_the_server(agent: Runtime) -> None:
     agent.start()
     assert kept(agent) == [("bare", "bash", "ls *", "allow")]
     assert asks(agent, "ls -a") is None
-    assert Path(agent.data_dir, "agent.db").exists()

@@ -64,12 +64,20 @@ def test_an_answer_to_an_approval_is_read(line: str, read: Decision | None) -> N
 
 def test_an_approval_shows_what_would_run_and_what_always_allows() -> None:
     approval = Approval(
-        "s", "a", "c", "bash", {"command": "git push origin\nrm x", "workdir": "/w"}, "a rule asks", RULES, "K7", "default"
+        "s",
+        "a",
+        "c",
+        "bash",
+        {"command": "git push origin\nrm x", "workdir": "/w"},
+        "a rule asks",
+        RULES,
+        "K7",
+        "default",
     )
     menu, decisions = approval_menu(approval)
     text = shown(menu)
-    for part in ("Allow", "$ git push origin", "rm x", '"workdir"', "a rule asks", "git push *", "Code K7", "always in this session",
-                 "always with agent default, in all your sessions"):  # fmt: skip
+    said = ("Allow", "$ git push origin", "rm x", '"workdir"', "a rule asks", "git push *", "Code K7")
+    for part in (*said, "always in this session", "always with agent default, in all your sessions"):
         assert part in text
     words = [(one.word, one.scope) for one in decisions]
     assert words == [("once", None), ("always", "session"), ("always", "agent"), ("reject", None)]
