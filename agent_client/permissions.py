@@ -1,4 +1,5 @@
-"""Rules of the user for all sessions with an agent (docs/reference/permissions.md#the-rules-of-a-person-for-an-agent)."""
+"""Rules of a user for all sessions with an agent
+(docs/reference/permissions.md#the-rules-of-a-person-for-an-agent)."""
 
 from __future__ import annotations
 

@@ -159,6 +159,7 @@ from .permission import (
     Scope,
     SessionRule,
     ToolContract,
+    stored_rule,
 )
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from .profile import Profile
@@ -346,6 +347,7 @@ __all__ = [
     "new_task_id",
     "parse_position",
     "read_typed_decision",
+    "stored_rule",
     "validation_faults",
     "without_notes",
     "work",

@@ -63,9 +63,6 @@ class SessionRule(NewRule):
     added_at: int | None = Field(default=None, ge=0)
     """Epoch milliseconds; null means now."""
 
-    def to_rule(self, now: int) -> Rule:
-        return Rule(**self.model_dump() | {"added_at": now if self.added_at is None else self.added_at})
-
 
 class AgentRule(NewRule):
     """A rule of a user for all her sessions with an agent, either new or returned by an earlier request."""
@@ -74,8 +71,11 @@ class AgentRule(NewRule):
     added_at: int | None = Field(default=None, ge=0)
     """Epoch milliseconds; null means now."""
 
-    def to_rule(self, now: int) -> Rule:
-        return Rule(**self.model_dump() | {"added_at": now if self.added_at is None else self.added_at})
+
+def stored_rule(rule: SessionRule | AgentRule, now: int) -> Rule:
+    """Return a rule as it is stored: a new one with its time."""
+    at = now if rule.added_at is None else rule.added_at
+    return Rule(permission=rule.permission, pattern=rule.pattern, action=rule.action, source=rule.source, added_at=at)
 
 
 class ArgPattern(Inbound):

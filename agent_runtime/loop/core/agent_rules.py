@@ -72,8 +72,8 @@ class AgentRules:
     async def change(
         self, principal: str, agent: str, change: Change, now: int, also: Unit[None] | None = None
     ) -> Sequence[Rule]:
-        """Change the rules of a person for an agent, with `also` in the same transaction, and return them. Cancelling the
-        caller does not stop a write that is under way."""
+        """Change the rules of a person for an agent, with `also` in the same transaction, and return them. Cancelling
+        the caller does not stop a write that is under way."""
         return await asyncio.shield(asyncio.create_task(self._change(principal, agent, change, now, also)))
 
     async def _change(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_common.protocol import AgentPermissions, AgentPermissionsList, AgentPermissionsUpdate, Rule
+from agent_common.protocol import AgentPermissions, AgentPermissionsList, AgentPermissionsUpdate, Rule, stored_rule
 
 from ...errors import NotFound
 from ..services import LoopServices
@@ -35,7 +35,7 @@ class AgentPermissionService:
         """Replace the rules for an agent. They apply from the next call on, also in a running turn. Raises NotFound."""
         self._require_selectable(agent)
         now = self.services.clock.now_ms()
-        new = tuple(rule.to_rule(now) for rule in update.rules)
+        new = tuple(stored_rule(rule, now) for rule in update.rules)
         rules = await self.services.agent_rules.change(principal, agent, lambda _: new, now)
         return self._shown(principal, agent, rules)
 

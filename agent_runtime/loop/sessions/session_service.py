@@ -25,6 +25,7 @@ from agent_common.protocol import (
     SessionSummary,
     UIMessage,
     UnrewindReply,
+    stored_rule,
 )
 from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
@@ -189,7 +190,7 @@ class SessionService:
         """Replace the session's rules. They apply from the next call on, also in a running turn."""
         session = await self._find(principal, name)
         now = session.next_timestamp(self._services.clock.now_ms())
-        rules = tuple(rule.to_rule(now) for rule in update.rules)
+        rules = tuple(stored_rule(rule, now) for rule in update.rules)
         before = session.rules
         session.rules = rules
 

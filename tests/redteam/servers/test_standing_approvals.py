@@ -1,5 +1,5 @@
-"""What a person has allowed for all her sessions with an agent: nobody else has it or gives it, and nothing that a model,
-a file or an export says makes more of it."""
+"""What a person has allowed for all her sessions with an agent: nobody else has it or gives it, and nothing that a
+model, a file or an export says makes more of it."""
 
 from __future__ import annotations
 
