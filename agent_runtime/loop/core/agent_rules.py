@@ -22,6 +22,8 @@ from ...store import Database, Migration, Unit
 
 Change = Callable[[Sequence[Rule]], Sequence[Rule]]
 """Returns the rules that take the place of the present ones. Raises what refuses the change."""
+MAX_PAIRS = 50_000
+"""Pairs of a principal and an agent that may have rules."""
 _UNREADABLE = Rule(permission="*", action="deny", source="agent")
 """What an unreadable rule becomes, as it may have been a deny."""
 
@@ -45,18 +47,30 @@ class SharedRules:
 
 
 class AgentRules:
-    """Keeps the rules of people for agents. In memory are those that a live session uses."""
+    """Keeps the rules of people for agents. In memory are the names of who has any, so that others cost a turn nothing,
+    and the rules that a live session uses. Call `load` first."""
 
     def __init__(self, database: Database, runtime_id: str) -> None:
         self._database, self._runtime_id = database, runtime_id
         self._shared: WeakValueDictionary[tuple[str, str], SharedRules] = WeakValueDictionary()
+        self._kept: set[tuple[str, str]] = set()
+        """The pairs of principal and agent that have rules."""
         self._lock = asyncio.Lock()
         """Held over a read or a write and what follows in memory, so that memory has what is on disk."""
+
+    async def load(self) -> None:
+        """Read who has rules. Raises StoreError."""
+        query = "SELECT principal, agent FROM agent_rules WHERE runtime_id = ?"
+        found = await self._database.read(lambda connection: connection.execute(query, (self._runtime_id,)).fetchall())
+        self._kept = {(row["principal"], row["agent"]) for row in found}
 
     async def share(self, principal: str, agent: str) -> SharedRules:
         """Return the rules of a person for an agent. They change with each change while somebody holds them."""
         key = (principal, agent)
         if (known := self._shared.get(key)) is not None:
+            return known
+        if key not in self._kept:  # a change that is under way finds what is registered here
+            known = self._shared[key] = SharedRules()
             return known
         async with self._lock:
             known = self._shared.get(key)
@@ -79,16 +93,23 @@ class AgentRules:
     async def _change(
         self, principal: str, agent: str, change: Change, now: int, also: Unit[None] | None
     ) -> Sequence[Rule]:
+        key = (principal, agent)
+
         def unit(connection: sqlite3.Connection) -> Sequence[Rule]:
             rules = tuple(change(self._read(connection, principal, agent).get(agent, ())))
+            if rules and is_full:
+                text = f"{MAX_PAIRS} users and agents have rules already; allow it once, or take rules of others back"
+                raise Conflict(text, code="too_many_rules")
             self._write(connection, principal, agent, rules, now)
             if also is not None:
                 also(connection)
             return rules
 
         async with self._lock:
+            is_full = key not in self._kept and len(self._kept) >= MAX_PAIRS
             rules = await self._database.write(unit, durable=True)
-            if (known := self._shared.get((principal, agent))) is not None:
+            (self._kept.add if rules else self._kept.discard)(key)
+            if (known := self._shared.get(key)) is not None:
                 known.rules = rules
         return rules
 

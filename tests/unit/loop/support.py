@@ -353,6 +353,7 @@ class World:
 
     async def __aenter__(self) -> World:
         self.database.open()
+        await self.hallway.agent_rules.load()
         await Recovery(self.hallway, self.tasks, self.limits).run()
         return self
 
