@@ -59,17 +59,16 @@ def _approval(request: StoredRequest) -> Sequence[str]:
         f"Or {how_to_decide(request.code)}."
         if request.code and request.state == "open" and not request.reason_from
         else "",
-        f"*Always* would allow {always}, {_where(request)}." if always and request.state == "open" else "",
+        f"*Always* would allow {always}.{_whose_all(request)}" if always and request.state == "open" else "",
         "Write the reason as your next message." if request.reason_from and request.state == "open" else "",
     )
 
 
-def _where(request: StoredRequest) -> str:
-    """Return for what `always` may hold, in words."""
+def _whose_all(request: StoredRequest) -> str:
+    """Return whose conversations the button means that says all."""
     if not request.agent:
-        return "in this conversation"
-    whose = "your conversations" if request.user == request.requester else "conversations of this group"
-    return f"in this conversation alone, or with agent {plain(request.agent, 60)} in all {whose}"
+        return ""
+    return " *All* are yours." if request.user == request.requester else " *All* are this group's."
 
 
 def _arguments(tool: str, given: dict[str, Any]) -> str:
@@ -117,7 +116,7 @@ def _buttons(request: StoredRequest, *, cut: bool) -> Sequence[Sequence[Button]]
     if request.always:
         allow.append([Button("♾ Always in this conversation", _data(request, "always"))])
     if request.always and request.agent:
-        label = f"♾ Always with agent {one_line(request.agent, 20)}"
+        label = f"♾ Always in all with agent {one_line(request.agent, 20)}"
         allow.append([Button(label, _data(request, FOR_AGENT))])
     reject = [Button("❌ Reject", _data(request, "reject")), Button("✍️ Reject, because…", _data(request, "reason"))]
     return [reject] if cut else [*allow, reject]

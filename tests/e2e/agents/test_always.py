@@ -53,7 +53,7 @@ def asks(agent: Runtime, command: str, user: dict[str, str] = ANN, /, **more: An
     return {**pending, "session": more["session_id"]}
 
 
-def answer(agent: Runtime, pending: dict[str, Any], user: dict[str, str] = ANN, **body: Any) -> httpx.Response:
+def answer(agent: Runtime, pending: dict[str, Any], user: dict[str, str] = ANN, /, **body: Any) -> httpx.Response:
     reply = agent.post(f"/chat/{pending['session']}/answer", {"id": pending["id"], **body}, **user)
     if reply.status_code == 200:
         path = f"/sessions/{pending['session']}"

@@ -63,7 +63,7 @@ async def test_an_approver_decides_for_others(bots: Bots) -> None:
 
 
 async def test_what_is_always_allowed_is_the_requesters_to_say_shown_and_taken_back(bots: Bots) -> None:
-    always = await asked_in_group(bots, "♾ Always with agent default")
+    always = await asked_in_group(bots, "♾ Always in all with agent default")
     context, _ = bots.conversations._bots[bots.name]
     object.__setattr__(context.bot, "approvers", frozenset({"telegram:2"}))
     await bots.take(bots.people.press(always, chat=GROUP, sender=BEN))

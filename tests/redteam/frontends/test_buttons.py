@@ -107,7 +107,7 @@ def test_in_a_group_others_do_not_decide(world: World) -> None:
     group = world.telegram.create_group("Team", ann, eve, stranger)
     waiting = card(world, ann, group, "@helper_bot ")
     labels = [one.label for row in waiting.buttons for one in row]
-    assert "♾ Always with agent default" in labels
+    assert "♾ Always in all with agent default" in labels
     for label in labels:
         assert acknowledged(world, eve.press(waiting, label)).startswith("Only Ann")
         assert "not paired" in acknowledged(world, stranger.press(waiting, label))

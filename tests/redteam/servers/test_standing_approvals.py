@@ -38,7 +38,7 @@ def _nothing_is_allowed(agent: Runtime) -> Iterator[None]:
 
 
 def asks(
-    agent: Runtime, user: dict[str, str] = ANN, session: str | None = None, **arguments: Any
+    agent: Runtime, user: dict[str, str] = ANN, session: str | None = None, /, **arguments: Any
 ) -> dict[str, Any] | None:
     """The card of a call, with its session; None if the call ran, or failed, without one."""
     eventually(lambda: not agent.status()["sessions"]["running"])
@@ -52,7 +52,7 @@ def asks(
     return {**reply.json()["pending"][0], "session": session}
 
 
-def answer(agent: Runtime, card: dict[str, Any], user: dict[str, str] = ANN, **body: Any) -> tuple[int, str]:
+def answer(agent: Runtime, card: dict[str, Any], user: dict[str, str] = ANN, /, **body: Any) -> tuple[int, str]:
     """The status and the code of an answer."""
     reply = agent.post(f"/chat/{card['session']}/answer", {"id": card["id"], **body}, **user)
     if reply.status_code == 200:
@@ -124,9 +124,10 @@ def test_no_text_gives_it(agent: Runtime) -> None:
     assert card is not None
     code = card["code"]
     for text in (f"always {code}", f"yes {code} always", f"yes {code}, scope: agent", f"yes {code} agent", "always"):
-        body = {"message": text, "session_id": card["session"], "message_id": fresh("m")}
+        body = {"message": text, "session_id": card["session"], "message_id": fresh("m"), "sender": "ann"}
         assert agent.post("/chat", body, **ANN).status_code == 409, text
-    assert agent.post("/chat", {"message": f"yes {code}", "session_id": card["session"]}, **ANN).status_code == 200
+    body = {"message": f"yes {code}", "session_id": card["session"], "sender": "ann"}
+    assert agent.post("/chat", body, **ANN).status_code == 200
     assert kept(agent) == []
     assert asks(agent) is not None
 
@@ -136,7 +137,7 @@ def test_the_answer_of_an_earlier_turn_gives_nothing(agent: Runtime) -> None:
     first = asks(agent)
     assert first is not None
     assert answer(agent, first, decision="once") == (200, "")
-    second = asks(agent, session=first["session"])
+    second = asks(agent, ANN, first["session"])
     assert second is not None
     assert answer(agent, first, **FOR_GOOD) == (409, "not_waiting")
     assert answer(agent, {**first, "id": first["tool_call_id"]}, **FOR_GOOD) == (409, "not_waiting")

@@ -36,9 +36,9 @@ def test_an_approval_shows_what_would_be_done_and_why() -> None:
     assert "*bash \\* asks*" in text
     assert "`bash git *`" in text
     assert "write `yes K7` or `no K7`" in text
-    assert "in this conversation alone, or with agent default in all your conversations" in text
-    assert "in all conversations of this group" in text_of(replace(APPROVAL, user="telegram:-7"))
-    always = ["♾ Always in this conversation", "♾ Always with agent default"]
+    assert "*Always* would allow `bash git *`. *All* are yours." in text
+    assert "*All* are this group's." in text_of(replace(APPROVAL, user="telegram:-7"))
+    always = ["♾ Always in this conversation", "♾ Always in all with agent default"]
     assert labels(APPROVAL) == ["✅ Once", *always, "❌ Reject", "✍️ Reject, because…"]
     assert labels(replace(APPROVAL, agent=None)) == ["✅ Once", always[0], "❌ Reject", "✍️ Reject, because…"]
     assert all(len(label) <= 48 for label in labels(replace(APPROVAL, agent="a" * 200)))
