@@ -14,6 +14,7 @@ from agent_common.protocol import (
     AbortReply,
     AgentStatus,
     AnswerReply,
+    ApprovalScope,
     Capabilities,
     ListedRequest,
     ListedTask,
@@ -27,6 +28,7 @@ from .chat import Approval, ChatStream, Reply
 from .events import AgentEvent, follow_events
 from .files import Files
 from .http import RECONNECT_SECONDS, SILENCE_SECONDS, Call, Connection, pages, path
+from .permissions import AgentRules
 from .sessions import Sessions
 from .tasks import WAIT_SECONDS, Limits, T, Task, TaskInput, assignment_body, map_in_order
 
@@ -79,6 +81,7 @@ class Agent:
         self._connection = connection
         self.sessions = Sessions(connection)
         self.files = Files(connection)
+        self.permissions = AgentRules(connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -241,14 +244,17 @@ class Agent:
         given: Decision | str | Sequence[str] | Sequence[Sequence[str]],
         reason: str | None = None,
         *,
+        scope: ApprovalScope | None = None,
         sender: str | None = None,
     ) -> AnswerReply:
         """Answer what waits for a person: an approval with `once`, `always` or `reject` (and a reason), a question with
-        a text, several questions with one text or list of texts each. An entry of `pending` is answered for its user.
+        a text, several questions with one text or list of texts each. `always` holds for the session, or with the scope
+        `agent` for all sessions of its user with the agent that asks. An entry of `pending` is answered for its user.
         Raises NotWaiting, and Conflict if `sender` is not the member of a group who was asked."""
         body: dict[str, Any] = {"id": request.id} | ({} if sender is None else {"sender": sender})
         if isinstance(request, Approval) or getattr(request, "kind", None) == "approval":
             body |= {"decision": given} | ({} if reason is None else {"reason": reason})
+            body |= {} if scope is None else {"scope": scope}
         else:
             texts = [given] if isinstance(given, str) else given
             body["answers"] = [[one] if isinstance(one, str) else list(one) for one in texts]

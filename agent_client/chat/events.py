@@ -96,7 +96,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A person must allow a call: `agent.answer(approval, "once")`, `"always"` or `"reject"`."""
+    """A person must allow a call: `agent.answer(approval, "once")`, `"always"` (with a `scope`) or `"reject"`."""
 
     session_id: str
     id: str
@@ -106,9 +106,11 @@ class Approval:
     reason: str | None = None
     """Which rule asks."""
     always: Sequence[Any] = ()
-    """The rules that the answer `always` adds to the session."""
+    """The rules that the answer `always` adds."""
     code: str | None = None
     """What an answer in plain text repeats, as in `yes K7`."""
+    agent: str | None = None
+    """The agent that asks, for which `always` may hold."""
     type: Literal["approval"] = "approval"
 
 

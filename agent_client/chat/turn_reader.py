@@ -162,6 +162,7 @@ class TurnReader:
             about.get("reason"),
             about.get("always") or (),
             about.get("code"),
+            about.get("agent"),
         )
 
     def _result(self, call_id: str, output: Any = None, error: str | None = None) -> Iterator[ChatEvent]:

@@ -16,6 +16,7 @@ from .commands import (
     hub,
     mcp,
     pending,
+    permissions,
     sessions,
     skill,
     tasks,
@@ -44,6 +45,7 @@ app.command()(workspaces.logs)
 app.command()(events.events)
 app.command()(pending.pending)
 app.command()(pending.approve)
+app.add_typer(permissions.app, name="permissions")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(work.app, name="work")

@@ -10,6 +10,7 @@ from anyio.from_thread import BlockingPortal
 from ..agent import Agent
 from ..files import Files
 from ..http import SILENCE_SECONDS
+from ..permissions import AgentRules
 from ..sessions import Sessions
 from ..tasks import T
 from .facade import Facade, OpenedFacade, iterating, waiting
@@ -41,6 +42,13 @@ class SyncFiles(Facade[Files]):
     stream = iterating(Files.stream)
     write = waiting(Files.write)
     delete = waiting(Files.delete)
+
+
+class SyncAgentRules(Facade[AgentRules]):
+    list = waiting(AgentRules.list)
+    get = waiting(AgentRules.get)
+    set = waiting(AgentRules.set)
+    clear = waiting(AgentRules.clear)
 
 
 class SyncAgent(OpenedFacade[Agent]):
@@ -95,3 +103,7 @@ class SyncAgent(OpenedFacade[Agent]):
     @property
     def files(self) -> SyncFiles:
         return SyncFiles(self.wrapped.files, self.portal)
+
+    @property
+    def permissions(self) -> SyncAgentRules:
+        return SyncAgentRules(self.wrapped.permissions, self.portal)

@@ -9,7 +9,9 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from .base import Inbound, Peer
 
 Action = Literal["allow", "ask", "deny"]
-Scope = Literal["manifest", "project", "session"]
+Scope = Literal["manifest", "project", "agent", "session"]
+ApprovalScope = Literal["session", "agent"]
+"""For what `always` holds: the session that asked, or all of the user's sessions with the agent that asked."""
 MAX_RULES = 200
 HOSTS = frozenset({"web_fetch", "net.fetch", "shell.net"})
 """Permissions whose patterns are about hosts."""
@@ -61,9 +63,19 @@ class SessionRule(NewRule):
     added_at: int | None = Field(default=None, ge=0)
     """Epoch milliseconds; null means now."""
 
-    def to_rule(self, now: int) -> Rule:
-        at = now if self.added_at is None else self.added_at
-        return Rule(permission=self.permission, pattern=self.pattern, action=self.action, added_at=at)
+
+class AgentRule(NewRule):
+    """A rule of a user for all her sessions with an agent, either new or returned by an earlier request."""
+
+    source: Literal["agent"] = "agent"
+    added_at: int | None = Field(default=None, ge=0)
+    """Epoch milliseconds; null means now."""
+
+
+def stored_rule(rule: SessionRule | AgentRule, now: int) -> Rule:
+    """Return a rule as it is stored: a new one with its time."""
+    at = now if rule.added_at is None else rule.added_at
+    return Rule(permission=rule.permission, pattern=rule.pattern, action=rule.action, source=rule.source, added_at=at)
 
 
 class ArgPattern(Inbound):
@@ -118,6 +130,12 @@ class PermissionsUpdate(Inbound):
     rules: list[SessionRule] = Field(max_length=MAX_RULES)
 
 
+class AgentPermissionsUpdate(Inbound):
+    """All rules of a user for an agent; they replace the existing ones."""
+
+    rules: list[AgentRule] = Field(max_length=MAX_RULES)
+
+
 class Permissions(Peer):
     """The rules of a session by scope. The most specific rule of each scope holds, and a deny of any scope wins."""
 
@@ -125,10 +143,38 @@ class Permissions(Peer):
     agent: str
     rules: list[Rule]
     """Rules of the session: set here, or added by answering an approval with `always`."""
+    agent_rules: list[Rule] = Field(default_factory=list[Rule])
+    """Rules of the session's user for all her sessions with the agent."""
     project: list[Rule] = Field(default_factory=list[Rule])
     """The operator's rules for all sessions."""
     manifest: list[Rule] = Field(default_factory=list[Rule])
     """The agent's rules."""
+
+
+class AgentPermissions(Peer):
+    """The rules of a user for all her sessions with an agent, beside the operator's and the agent's own."""
+
+    agent: str
+    user: str
+    rules: list[Rule]
+    """Rules of the user: set here, or added by answering an approval with `always` and the scope `agent`."""
+    project: list[Rule] = Field(default_factory=list[Rule])
+    """The operator's rules for all sessions."""
+    manifest: list[Rule] = Field(default_factory=list[Rule])
+    """The agent's rules."""
+
+
+class AgentPermissionsList(Peer):
+    """The agents for which a user has rules, by name."""
+
+    permissions: list[AgentPermissions]
+
+
+class AgentPermissionsQuery(Inbound):
+    """Which rules of a user to list."""
+
+    agent: str | None = Field(default=None, min_length=1, max_length=200)
+    """Only those for this agent."""
 
 
 class AgentCard(Peer):

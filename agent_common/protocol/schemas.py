@@ -40,7 +40,14 @@ from .http.task import TaskAccepted, TaskAssignment, TaskList, TaskRecord, TaskR
 from .http.workspace import WorkspaceListing
 from .mesh import ModelCard
 from .peers import AskPeer, AskReply, HandedOff, HandOff, PeerCard, PeerList
-from .permission import Permissions, PermissionsUpdate, RequirementSet
+from .permission import (
+    AgentPermissions,
+    AgentPermissionsList,
+    AgentPermissionsUpdate,
+    Permissions,
+    PermissionsUpdate,
+    RequirementSet,
+)
 from .problem import Problem
 from .topics import Publish, Published, TopicMessages
 
@@ -51,6 +58,7 @@ _MESSAGES = (
     *(SessionList, SessionDetail, ImportedSession, SessionPatch, MessageList, PromptReply),
     *(ForkRequest, RewindRequest, RewindReply, UnrewindReply, CompactReply),
     *(Permissions, PermissionsUpdate, RequirementSet),
+    *(AgentPermissions, AgentPermissionsList, AgentPermissionsUpdate),
     *(AgentStatus, Capabilities, ModelCard, Problem),
     WorkspaceListing,
     *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),

@@ -14,7 +14,7 @@ from ..ports import Clock
 from . import problems
 from .dependencies import AppState
 from .middleware import AuthMiddleware
-from .routes import chat, sessions, status, tasks, turns, workspace
+from .routes import chat, permissions, sessions, status, tasks, turns, workspace
 
 
 def create_app(state: AppState, clock: Clock) -> FastAPI:
@@ -31,8 +31,8 @@ def create_app(state: AppState, clock: Clock) -> FastAPI:
     app.state.app_state, app.state.clock = state, clock
     for path, route in chat.FAST_ROUTES.items():
         app.add_route(path, route, methods=["POST"], include_in_schema=False)
-    for router in (status.router, tasks.router, chat.router, turns.router, sessions.router, workspace.router):
-        app.include_router(router)
+    for routes in (status, tasks, chat, turns, sessions, permissions, workspace):
+        app.include_router(routes.router)
     problems.install_handlers(app)
     app.openapi = cache(partial(_describe, app))
     settings = state.settings

@@ -11,7 +11,15 @@ from agent_common.protocol import McpServerState
 
 from ..agents import AgentDirectory
 from ..context import ContextWindow
-from ..loop import ChatService, EventBus, HumanAnswers, LoopServices, SessionService, TaskService
+from ..loop import (
+    AgentPermissionService,
+    ChatService,
+    EventBus,
+    HumanAnswers,
+    LoopServices,
+    SessionService,
+    TaskService,
+)
 from ..ports import Mesh, SkillIndex, ToolCatalog
 from ..settings import Settings
 from ..workspace import FileService
@@ -29,6 +37,7 @@ class Services:
     chats: ChatService
     human_answers: HumanAnswers
     tasks: TaskService
+    agent_permissions: AgentPermissionService
     sessions: SessionService
     files: FileService
     tools: ToolCatalog

@@ -11,6 +11,10 @@ from pydantic.json_schema import models_json_schema
 
 from agent_common.protocol import (
     AbortReply,
+    AgentPermissions,
+    AgentPermissionsList,
+    AgentPermissionsQuery,
+    AgentPermissionsUpdate,
     AgentStatus,
     AnswerReply,
     AnswerRequest,
@@ -62,6 +66,7 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
     "post /chat/{session}/answer": (AnswerRequest,),
     "patch /sessions/{session_id}": (SessionPatch,),
     "put /sessions/{session_id}/permissions": (PermissionsUpdate,),
+    "put /permissions/{agent}": (AgentPermissionsUpdate,),
     "post /sessions/{session_id}/fork": (ForkRequest,),
     "post /sessions/{session_id}/rewind": (RewindRequest,),
 }
@@ -72,6 +77,7 @@ _QUERIES: dict[str, Shape] = {
     "get /sessions/{session_id}/messages": MessagesQuery,
     "get /sessions/{session_id}/export": ExportQuery,
     "post /sessions/import": ImportQuery,
+    "get /permissions": AgentPermissionsQuery,
     "get /workspace": WorkspaceQuery,
     "get /workspace/{path}": WorkspaceQuery,
 }
@@ -104,6 +110,10 @@ _REPLIES: dict[str, dict[str, Shape]] = {
     "get /sessions/{session_id}/prompt": {"200": PromptReply},
     "get /sessions/{session_id}/permissions": {"200": Permissions},
     "put /sessions/{session_id}/permissions": {"200": Permissions},
+    "get /permissions": {"200": AgentPermissionsList},
+    "get /permissions/{agent}": {"200": AgentPermissions},
+    "put /permissions/{agent}": {"200": AgentPermissions},
+    "delete /permissions/{agent}": {"200": AgentPermissions},
     "post /sessions/{session_id}/fork": {"201": SessionDetail},
     "post /sessions/{session_id}/rewind": {"200": RewindReply},
     "post /sessions/{session_id}/compact": {"200": CompactReply},

@@ -2,6 +2,8 @@
 
 from .compaction.agent import SummarizerModels
 from .compaction.service import CompactionService
+from .core.agent_rules import MIGRATION as AGENT_RULES
+from .core.agent_rules import AgentRules
 from .core.authority import AuthorityResolver
 from .core.counters import Counters
 from .core.events import EventBus
@@ -17,13 +19,15 @@ from .limits.price_check import PriceCheck
 from .limits.turn_limits import TurnLimits
 from .notes.memory import MemoryNotes
 from .notes.warnings import Warnings
+from .requests.agent_permissions import AgentPermissionService
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of
 from .requests.human_answers import HumanAnswer, HumanAnswers
 from .requests.pending_list import list_pending
 from .requests.recovery import Recovery, WorkStore
 from .requests.result_urls import TaskReports, checked_result_url
 from .requests.task_list import list_tasks
-from .requests.tasks import MIGRATIONS, StoredTask, TaskAdmission, TaskService, assignment_of, delete_tasks, record_of
+from .requests.tasks import MIGRATION as TASKS
+from .requests.tasks import StoredTask, TaskAdmission, TaskService, assignment_of, delete_tasks, record_of
 from .scheduling.admission import Admission
 from .scheduling.message_size import MessageSizeCheck
 from .services import LoopServices
@@ -31,11 +35,15 @@ from .sessions.session_service import PromptView, SessionService, archive_sessio
 from .sessions.session_status import compute_session_status
 from .subagents.service import Subagents
 
+MIGRATIONS = (TASKS, AGENT_RULES)
+
 __all__ = [
     "ERROR_STATUSES",
     "MAIN_ALIAS",
     "MIGRATIONS",
     "Admission",
+    "AgentPermissionService",
+    "AgentRules",
     "AuthorityResolver",
     "ChatService",
     "CompactionService",

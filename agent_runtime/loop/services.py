@@ -11,6 +11,7 @@ from ..ports import Clock, Learnings, Model, OpenGate, SideEffectGate, SnapshotG
 from ..sessions import Ids
 from ..store import Database
 from ..workspace import Home
+from .core.agent_rules import AgentRules
 from .core.authority import AuthorityResolver
 from .core.counters import Counters
 from .core.events import EventBus
@@ -38,6 +39,7 @@ class LoopServices:
     tool_catalog: ToolCatalog
     authority_resolver: AuthorityResolver
     live_sessions: LiveSessions
+    agent_rules: AgentRules
     admission: Admission
     learnings: Learnings = field(default_factory=NoLearnings)
     side_effect_gate: SideEffectGate = field(default_factory=OpenGate)

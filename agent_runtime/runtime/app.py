@@ -12,6 +12,8 @@ from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
 from ..loop import (
     Admission,
+    AgentPermissionService,
+    AgentRules,
     AuthorityResolver,
     ChatService,
     CompactionService,
@@ -77,6 +79,7 @@ class Runtime:
         self.serve_connection: ServeConnection | None = None
         """Has the HTTP server answer on a connection that was opened for the host; None if there is no server. Set it
         before `start`."""
+        self._agent_rules = AgentRules(self.database, settings.id)
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
@@ -103,6 +106,7 @@ class Runtime:
         home, own = self.home, self._register_closable
         agents = AgentDirectory(home.agents)
         constraints.load()
+        await self._agent_rules.load()
         authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), constraints.layer)
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
@@ -151,6 +155,7 @@ class Runtime:
             chats=chats,
             human_answers=HumanAnswers(services),
             tasks=tasks,
+            agent_permissions=AgentPermissionService(services),
             sessions=SessionService(services, compaction, known),
             files=storage.files,
             tools=tools,
@@ -229,6 +234,7 @@ class Runtime:
             tool_catalog=agent_tools.tools,
             authority_resolver=authority,
             live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
+            agent_rules=self._agent_rules,
             admission=admission,
             learnings=storage.learnings,
             side_effect_gate=gate,

@@ -38,7 +38,7 @@ class BotsEnvironment(BaseModel):
     discord_base_url: HttpUrl | None = Field(default=None, validation_alias="DISCORD_BASE_URL")
     """Where the REST API of Discord answers, for a server of your own; its `/api/v10` may be left out."""
     mesh_url: HttpUrl = Field(default=DEFAULT_MESH_URL, validation_alias="MESH_URL")
-    """The host, unless the file names one."""
+    """The host, unless the file names one; `agent bots` takes that of the current context without it."""
     mesh_token: Token | None = Field(default=None, validation_alias="MESH_TOKEN")
     """The host's token for the bots; `agent bots` takes the token of the current context without it."""
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 RequestState = Literal["open", "decided"]
 REQUEST_CODES = ("ALTER TABLE requests ADD COLUMN code TEXT",)
+REQUEST_AGENTS = ("ALTER TABLE requests ADD COLUMN agent TEXT",)
 REQUESTS = (
     """
     CREATE TABLE requests (
@@ -47,7 +48,7 @@ REQUESTS = (
 _COLUMNS = (
     "token, bot, chat, workspace, user, session, request, since, kind, tool, input, reason, always, requester,"
     " requester_name, origin, expires_at, answers, picked, reason_from, reason_until, deciding, verdict, state,"
-    " created_at, code"
+    " created_at, code, agent"
 )
 
 
@@ -82,6 +83,8 @@ class StoredRequest:
     created_at: int = 0
     code: str | None = None
     """Of an approval: what a decision in plain text repeats."""
+    agent: str | None = None
+    """The agent that asks; None: an earlier version has kept the request."""
 
     @property
     def id(self) -> str:
@@ -99,13 +102,13 @@ def add_request_in(connection: sqlite3.Connection, new: StoredRequest) -> bool:
     row = (
         *(new.token, new.bot, new.chat, new.workspace, new.user, new.session, new.request, new.since, new.kind),
         *(new.tool, json.dumps(new.input), new.reason, json.dumps([*new.always]), new.requester, new.requester_name),
-        *(new.origin, new.expires_at, new.created_at, new.code),
+        *(new.origin, new.expires_at, new.created_at, new.code, new.agent),
     )
     return bool(
         connection.execute(
             "INSERT INTO requests (token, bot, chat, workspace, user, session, request, since, kind, tool, input,"
-            " reason, always, requester, requester_name, origin, expires_at, created_at, code)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " reason, always, requester, requester_name, origin, expires_at, created_at, code, agent)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             row,
         ).rowcount
     )

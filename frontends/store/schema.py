@@ -6,7 +6,7 @@ from .chats import CHATS
 from .offers import OFFERS
 from .posts import POSTS
 from .replies import REPLIES
-from .requests import REQUEST_CODES, REQUESTS
+from .requests import REQUEST_AGENTS, REQUEST_CODES, REQUESTS
 
 Statements = tuple[str, ...]
 
@@ -65,6 +65,6 @@ PEOPLE: Statements = (
 
 CONVERSATIONS: Statements = (*CHATS, *POSTS, *REPLIES, *REQUESTS, *OFFERS)
 
-MIGRATIONS: tuple[Statements, ...] = ((*INBOX, *PEOPLE, *CONVERSATIONS), REQUEST_CODES)
-"""The first makes a database of version 1 out of an empty one, the next version 2 out of that. A released one is never
-changed."""
+MIGRATIONS: tuple[Statements, ...] = ((*INBOX, *PEOPLE, *CONVERSATIONS), REQUEST_CODES, REQUEST_AGENTS)
+"""The first makes a database of version 1 out of an empty one, each of the others the next version out of that before
+it. A released one is never changed."""

@@ -82,6 +82,18 @@ test("a call waits for its approval, runs when it is allowed, and the answer goe
   await it.close();
 });
 
+test("what is always allowed with the agent is kept for all conversations", async () => {
+  const it = await asking(bash("ls -l"), say("Listed."));
+  await it.shows("Always allow bash ls *");
+  await it.photo("always");
+  await it.click("with agent default in all your conversations");
+  await it.shows("Listed.");
+  const kept = async () => (await it.page.request.get(`${PAGE_URL}/agent/permissions`)).json();
+  assert.deepEqual((await kept()).permissions.map(({ agent, rules }) => [agent, rules[0].pattern]), [["default", "ls *"]]);
+  assert.equal((await it.page.request.delete(`${PAGE_URL}/agent/permissions/default`)).status(), 200);
+  await it.close();
+});
+
 test("a call that is denied never runs", async () => {
   const it = await asking(bash("echo painted"), say("As you wish."));
   await it.click("Deny");

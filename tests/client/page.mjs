@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { api, asJson, call, Chat, eventually, hang, release, say, script, textOf } from "./support.mjs";
 
-const { agent, history, abort, reason } = await import(process.argv[2]);
+const { agent, history, abort, reason, allowAlways } = await import(process.argv[2]);
 
 await script(hang(1, "hello there"), hang(1, "too long"));
 const chat = new Chat(agent);
@@ -51,6 +51,16 @@ assert.deepEqual([chat.status, textOf(chat.lastMessage)], ["ready", "Well."]);
 const asked = chat.lastMessage.parts.find(({ toolCallId }) => toolCallId === "b1");
 await chat.addToolApprovalResponse({ id: asked.approval.id, approved: true });
 await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "Well.Done.");
+
+await script(call("bash", { command: "ls" }, { id: "b2" }), say("Listed."));
+await chat.sendMessage({ text: "look" });
+const { approval } = chat.lastMessage.parts.find(({ toolCallId }) => toolCallId === "b2");
+allowAlways(approval.id, "agent");
+await chat.addToolApprovalResponse({ id: approval.id, approved: true });
+await eventually(() => chat.status === "ready" && textOf(chat.lastMessage) === "Listed.");
+const { permissions } = (await api("GET", "/permissions")).json;
+assert.deepEqual(permissions.map(({ agent, rules }) => [agent, rules[0].pattern]), [["default", "ls *"]]);
+assert.equal((await api("DELETE", "/permissions/default")).status, 200);
 
 await script(call("question", { questions: [{ question: "Shall I?" }] }), say("Never mind."));
 await chat.sendMessage({ text: "do it" });

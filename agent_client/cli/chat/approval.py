@@ -1,26 +1,27 @@
-"""The card of an approval: what would run, who asks, what `always` would allow, and the person's answer."""
+"""The card of an approval: what would run, who asks, what `always` would allow and where, and the person's answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agent_common.protocol import is_object, read_typed_decision
+from agent_common.protocol import ApprovalScope, is_object, read_typed_decision
 
 from ... import Approval
 from ..output import safe_json, safe_line, safe_text
 from .blocks import FileChange, change_lines, counted, difference
-from .screen import Choice, Menu, Picked
+from .screen import Choice, Menu
 
 MAX_CHANGED = 1000
 ONCE: Final = "once"
 ALWAYS: Final = "always"
 REJECT: Final = "reject"
+SCOPES: Sequence[ApprovalScope] = ("session", "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +30,30 @@ class Decision:
 
     word: Literal["once", "always", "reject"]
     reason: str | None = None
+    scope: ApprovalScope | None = None
+    """For what `always` holds."""
 
 
-def approval_menu(approval: Approval, change: FileChange | None = None) -> tuple[Menu, list[str]]:
+def approval_menu(approval: Approval, change: FileChange | None = None) -> tuple[Menu, list[Decision]]:
     """Return the card, and what each of its choices means."""
-    words, choices = [ONCE], [Choice("Yes, once")]
+    decisions, choices = [Decision(ONCE)], [Choice("Yes, once")]
     if approval.always:
-        words.append(ALWAYS)
-        choices.append(Choice("Yes, and always in this session:", rules_in_words(approval)))
-    words.append(REJECT)
+        for scope in SCOPES:
+            decisions.append(Decision(ALWAYS, scope=scope))
+            choices.append(Choice(f"Yes, and always {where(approval, scope)}:", rules_in_words(approval)))
+    decisions.append(Decision(REJECT))
     choices.append(Choice("No, and tell the agent why"))
-    keys = {"y": 0, "n": len(words) - 1} | ({"a": 1} if approval.always else {})
+    keys = {"y": 0, "n": len(decisions) - 1} | ({"a": 1} if approval.always else {})
     title = Group(
         Text.assemble(("Allow ", "warn"), (safe_line(approval.tool), "bold"), ("?", "warn")), *_about(approval, change)
     )
-    return Menu(title, choices, "↑↓ Enter or the number · Esc stops the turn", style="warn", keys=keys), words
+    return Menu(title, choices, "↑↓ Enter or the number · Esc stops the turn", style="warn", keys=keys), decisions
 
 
 def reason_menu(approval: Approval) -> Menu:
     """Return what asks for the reason of a rejection."""
     title = Text.assemble(("Reject ", "bad"), (safe_line(approval.tool), "bold"))
     return Menu(title, hint="Enter rejects · Esc goes back", style="bad", text_label="What the agent should do instead")
-
-
-def decision(words: list[str], picked: Picked) -> str:
-    """Return the word of the choice that was picked."""
-    return words[picked.numbers[0]]
 
 
 def decision_of_line(approval: Approval, text: str) -> Decision | None:
@@ -64,6 +63,14 @@ def decision_of_line(approval: Approval, text: str) -> Decision | None:
     if typed is None or typed.code != approval.code:
         return None
     return Decision(ONCE) if typed.approved else Decision(REJECT, typed.reason)
+
+
+def where(approval: Approval, scope: ApprovalScope) -> str:
+    """Return for what `always` holds, in words."""
+    if scope == "session":
+        return "in this session"
+    named = f"agent {safe_line(approval.agent)}" if approval.agent else "this agent"
+    return f"with {named}, in all your sessions"
 
 
 def rules_in_words(approval: Approval) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
+
+from agent_common.protocol import ApprovalScope
 
 from ... import Agent, Approval, ClientError, ConnectionFailed, NotWaiting, Question
 from ..errors import explain
-from .approval import ALWAYS, REJECT, approval_menu, decision, reason_menu, rules_in_words
+from .approval import REJECT, approval_menu, reason_menu, rules_in_words, where
 from .blocks import Transcript
 from .file_changes import planned_change
 from .questions import answers_of, asked, question_menu
@@ -50,21 +53,22 @@ class Person:
             self._asking.pop(call_id, None)
 
     async def _approve(self, approval: Approval) -> None:
-        menu, words = approval_menu(approval, await planned_change(self._agent, approval.tool, approval.input))
+        menu, decisions = approval_menu(approval, await planned_change(self._agent, approval.tool, approval.input))
         while True:
             picked = await self._screen.choose(menu)
             if picked is None:
                 self._stop()
                 return
-            word, reason = decision(words, picked), None
-            if word == REJECT:
+            chosen = decisions[picked.numbers[0]]
+            if chosen.word == REJECT:
                 typed = await self._screen.choose(reason_menu(approval))
                 if typed is None:
                     continue
-                reason = typed.text or None
-            await self._send(approval, word, reason)  # type: ignore[arg-type]
-            if word == ALWAYS:
-                self._transcript.notice(f"Always allowed in this session: {rules_in_words(approval)}")
+                chosen = replace(chosen, reason=typed.text or None)
+            await self._send(approval, chosen.word, chosen.reason, chosen.scope)
+            if chosen.scope is not None:
+                place = where(approval, chosen.scope)
+                self._transcript.notice(f"Always allowed {place}: {rules_in_words(approval)}")
             return
 
     async def _question(self, question: Question) -> None:
@@ -78,11 +82,17 @@ class Person:
             answers.append(answers_of(one, picked))
         await self._send(question, answers)
 
-    async def _send(self, request: Approval | Question, answer: Answer, reason: str | None = None) -> None:
+    async def _send(
+        self,
+        request: Approval | Question,
+        answer: Answer,
+        reason: str | None = None,
+        scope: ApprovalScope | None = None,
+    ) -> None:
         """Send the answer, as soon as the agent can be reached."""
         while True:
             try:
-                await self._agent.answer(request, answer, reason)
+                await self._agent.answer(request, answer, reason, scope=scope)
             except NotWaiting:
                 self._transcript.notice("It was answered elsewhere.")
             except ConnectionFailed:

@@ -10,13 +10,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ..contexts import Choice, check_own_host, identify
+from ..contexts import Choice, Target, check_own_host, identify
 from ..errors import CliError, UsageError
 from ..output import print_error
 from ..run import ContextOption, Invocation, TokenFileOption, UrlOption, merged, run
 
 app = typer.Typer(help="Run the bots of chat platforms, and say who may use them.", rich_markup_mode=None)
-_HOST = ("MESH_URL", "MESH_TOKEN", "MESH_TOKEN_FILE")
+_TOKEN = ("MESH_TOKEN", "MESH_TOKEN_FILE")
 
 
 @app.callback(invoke_without_command=True)
@@ -25,7 +25,8 @@ def bots(
 ) -> None:
     """Run the bots that bots.yaml or the environment names, until Ctrl-C or SIGTERM. Subcommands say who may use them.
 
-    The host is that of the file, of MESH_URL and MESH_TOKEN, or of the current context.
+    The host is that of the file, of MESH_URL, or of the current context; its token that of the file, MESH_TOKEN or the
+    context.
     """
     if ctx.invoked_subcommand is None:
         run(_start(merged(ctx.obj, Invocation(choice=Choice(context, url, token_file)))))
@@ -62,42 +63,45 @@ def unpair(
 
 
 async def _named_host(call: Invocation) -> Mapping[str, str]:
-    """Return the host that an option names, as the bots' program takes it. Raises CliError."""
+    """Return the environment with the host that an option names. Raises CliError."""
     target = await identify(call.target())
     if target.kind != "host":
         raise UsageError(f"{target.url} is an agent, and bots need a host", "choose one with --context or --url")
-    return _variables(target.url, target.token)
+    return _environment(target)
 
 
 def _current_host(call: Invocation) -> Mapping[str, str]:
-    """Return the host of the current context, if nothing else names one. The bots' file may still do so."""
-    if any(os.environ.get(name) for name in _HOST):
-        return {}
+    """Return the environment with the host of the current context, unless it names one. A token that it has without a
+    URL is for that host. The bots' file may name another one. Raises CliError if there is such a token, and the host of
+    the context does not run: what took its port would be sent the token."""
+    if os.environ.get("MESH_URL"):
+        return os.environ
+    has_token = any(os.environ.get(name) for name in _TOKEN)
     try:
         target = call.target()
         if target.kind == "host":
             check_own_host(target)
-            return _variables(target.url, target.token)
+            return {**os.environ, "MESH_URL": target.url} if has_token else _environment(target)
     except UsageError:  # no context, which the bots' program says if it needs one
         pass
     except CliError as error:
+        if has_token:
+            raise
         print_error(f"the current context is not used: {error}")
-    return {}
+    return os.environ
 
 
-def _variables(url: str, token: str | None) -> Mapping[str, str]:
-    return {"MESH_URL": url} | ({} if token is None else {"MESH_TOKEN": token})
+def _environment(target: Target) -> Mapping[str, str]:
+    """Return the environment with this host and its token, and with no token for another one."""
+    others = {name: value for name, value in os.environ.items() if name not in _TOKEN}
+    return {**others, "MESH_URL": target.url} | ({} if target.token is None else {"MESH_TOKEN": target.token})
 
 
-def _become(arguments: tuple[str, ...], variables: Mapping[str, str] | None = None) -> NoReturn:
+def _become(arguments: tuple[str, ...], environment: Mapping[str, str] = os.environ) -> NoReturn:
     """Replace this process. The other program must not come from the current folder, in which an agent may write."""
     if find_spec("frontends") is None:
         print_error("the bots are not installed; install the wheel with its extra bots (docs/how-to/install.md)")
         raise typer.Exit(1)
     sys.stdout.flush()
-    environment = {name: value for name, value in os.environ.items() if not variables or name not in _HOST}
-    os.execve(  # noqa: S606  as S603: no shell is wanted
-        sys.executable,
-        [sys.executable, "-P", "-m", "frontends", *arguments],
-        {**environment, **(variables or {})},
-    )
+    program = [sys.executable, "-P", "-m", "frontends", *arguments]
+    os.execve(sys.executable, program, {**environment})  # noqa: S606  as S603: no shell is wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ... import Agent
 
+Scope = Literal["session", "agent"]
 SHOWN_CHARACTERS = 200
 """Of the arguments of a call, in a list on a terminal; `agent approve ID` shows all."""
 
@@ -37,6 +38,10 @@ async def approve(
     *,
     once: Annotated[bool, typer.Option("--once", help="Allow this call.")] = False,
     always: Annotated[bool, typer.Option("--always", help="Allow such calls for the rest of the session.")] = False,
+    scope: Annotated[
+        Scope | None,
+        typer.Option(help="With --always: for this session, or for all sessions of the user with the agent."),
+    ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Refuse this call.")] = False,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the model; with --reject.")] = None,
     answer: Annotated[
@@ -51,6 +56,8 @@ async def approve(
         raise UsageError("these are several answers", "keep one of --once, --always, --reject and --answer")
     if reason is not None and not reject:
         raise UsageError("--reason is the reason of a rejection", "write it with --reject")
+    if scope is not None and not always:
+        raise UsageError("--scope says for what --always holds", "write it with --always")
     target = await identify(call.target())
     found = await _waiting(target)
     if id is None:
@@ -61,7 +68,7 @@ async def approve(
         _show(call, request)
         return WAITS
     async with open_agent(replace(target, workspace=_workspace(request) or target.workspace)) as agent:
-        await _give(agent, request, chosen, answer or (), reason)
+        await _give(agent, request, chosen, answer or (), reason, scope)
     if call.output.json:
         call.output.document({"id": request.id, "answered": True})
     else:
@@ -147,18 +154,26 @@ def _show(call: Invocation, request: ListedRequest) -> None:
     call.output.line(f"{request.tool}, {request.reason or 'no rule allows it'}")
     call.output.text(safe_json(request.input, indent=2) + "\n")
     for rule in request.always:
-        call.output.line(f"--always adds the rule {safe_json(rule)} to this session, and to no other")
+        call.output.line(f"--always adds the rule {safe_json(rule)}")
+    if request.always:
+        call.output.line("  to this session, and to no other")
+        call.output.line(f"  with --scope agent to all sessions of {request.user} with agent {request.agent}")
     in_text = f"; in the conversation, {how_to_decide(request.code)}" if request.code else ""
     call.output.note(f"answer it with --once, --always or --reject{in_text}")
 
 
 async def _give(
-    agent: Agent, request: ListedRequest, chosen: Sequence[str], answers: Sequence[str], reason: str | None
+    agent: Agent,
+    request: ListedRequest,
+    chosen: Sequence[str],
+    answers: Sequence[str],
+    reason: str | None,
+    scope: Scope | None,
 ) -> None:
     if request.kind == "approval":
         if not chosen:
             raise UsageError("an approval takes no --answer", "write --once, --always or --reject")
-        await agent.answer(request, chosen[0], reason)
+        await agent.answer(request, chosen[0], reason, scope=scope)
         return
     questions = _questions(request)
     if chosen or len(answers) != len(questions):

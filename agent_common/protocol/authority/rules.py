@@ -1,8 +1,8 @@
 """Decide which rule holds for a call (docs/reference/permissions.md#which-rule-holds).
 
 Of the matching rules the most specific one holds: a rule yields to one that names the tool at least as exactly and
-whose pattern covers no more. Among equally specific rules the narrower scope holds: session before project before
-manifest. A deny yields only to rules of its own scope. Among rules that cannot be compared, the strictest holds.
+whose pattern covers no more. Among equally specific rules the narrower scope holds: session before agent before project
+before manifest. A deny yields only to rules of its own scope. Among rules that cannot be compared, the strictest holds.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..permission import Action, Rule
+from ..permission import Action, Rule, Scope
 from .globs import ANY, covers, matches, matches_any_continuation
 
 STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
-_SCOPES = {"manifest": 0, "project": 1, "session": 2}
+_SCOPES: dict[Scope, int] = {"manifest": 0, "project": 1, "agent": 2, "session": 3}
+_OF_A_PERSON = frozenset({"agent", "session"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class Decision:
 
     @property
     def by_person(self) -> bool:
-        """Whether a rule of the session decided, which a person has set."""
-        return self.rule is not None and self.rule.source == "session"
+        """Whether a rule decided that a person has set, for the session or for all her sessions with the agent."""
+        return self.rule is not None and self.rule.source in _OF_A_PERSON
 
 
 def decide(rules: Sequence[Rule], access: Access) -> Decision:
@@ -75,8 +76,8 @@ def decide(rules: Sequence[Rule], access: Access) -> Decision:
 
 
 def strictest(answers: Iterable[Decision]) -> Decision:
-    """Return the strictest decision. Among equally strict ones, prefer one that no rule of the session made, because
-    the result counts as a person's decision only if a person has decided on everything."""
+    """Return the strictest decision. Among equally strict ones, prefer one that no rule of a person made, because the
+    result counts as a person's decision only if a person has decided on everything."""
     return max(answers, key=lambda answer: (STRICTNESS[answer.action], not answer.by_person))
 
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from ..base import Inbound, Peer, is_object
+from ..permission import ApprovalScope
 from ..usage import Usage
 
 OnBusy = Literal["answer", "queue", "reject", "steer", "interrupt"]
@@ -121,6 +131,8 @@ class UseChatRequest(BaseModel):
     on_busy: OnBusy = "queue"
     sender: Sender = None
     """As in a ChatRequest and an AnswerRequest."""
+    always: dict[str, ApprovalScope] = Field(default_factory=dict[str, ApprovalScope], max_length=100)
+    """Of the approvals that the message gives: those that are given for `always`, by id, and for what that holds."""
 
 
 class ResetRequest(Inbound):
@@ -181,6 +193,8 @@ class AnswerRequest(Inbound):
     """For a question: one list of texts for each question, in order."""
     decision: Literal["once", "always", "reject"] | None = None
     """For an approval. `always` also adds the rules that `pending` lists under `always`."""
+    scope: ApprovalScope = "session"
+    """For what `always` holds: this session, or all sessions of its user with the agent that asks."""
     reason: str | None = Field(default=None, max_length=2000)
     """Why the call is rejected, for the model."""
 
@@ -189,6 +203,13 @@ class AnswerRequest(Inbound):
         if (self.answers is None) == (self.decision is None):
             raise ValueError("give exactly one of answers and decision")
         return self
+
+    @field_validator("scope")
+    @classmethod
+    def _goes_with_always(cls, value: ApprovalScope, info: ValidationInfo) -> ApprovalScope:
+        if info.data.get("decision") != "always":
+            raise ValueError("goes with the decision always; leave it out")
+        return value
 
 
 class AnswerReply(Peer):

@@ -46,7 +46,7 @@ class ListedRequest(Peer):
     reason: str | None = None
     """Which rule asks for the approval."""
     always: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    """The rules that the answer `always` adds to the session."""
+    """The rules that the answer `always` adds: to the session, or to all sessions of `user` with `agent`."""
     since: int = Field(ge=0, le=_LATEST)
     expires_at: int = Field(ge=0)
     """When the turn ends without an answer."""

@@ -123,7 +123,7 @@ async def _submit_answers(
     request: Request, services: Services, posted: UseChatRequest, options: _ReplyOptions
 ) -> Response:
     """Submit the answers in an assistant's message; the stream continues that message."""
-    given = tuple(use_chat.answers(posted.messages[-1], posted.sender))
+    given = tuple(use_chat.answers(posted))
     if not given:
         raise InvalidRequest("nothing to answer", faults=[("messages", "the last message must be the user's")])
     turn = await services.human_answers.submit_all(

@@ -52,7 +52,9 @@ async def answer(request: Request, session: str) -> Response:
     at = get_services(request)
     given = await read_body(request, AnswerRequest)
     turn = await at.human_answers.submit(
-        principal(request), session, HumanAnswer(given.id, given.answers, given.decision, given.reason, given.sender)
+        principal(request),
+        session,
+        HumanAnswer(given.id, given.answers, given.decision, given.scope, given.reason, given.sender),
     )
     status = "waiting" if turn.human_wait.requests else "running"
     reply = AnswerReply(session_id=session, message_id=turn.request.message_name, status=status, pending=turn.pending())

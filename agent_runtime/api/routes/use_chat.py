@@ -59,20 +59,30 @@ def _agent(asked: UseChatRequest, last: UIMessage) -> str | None:
     return found
 
 
-def answers(last: UIMessage, sender: str | None) -> Iterator[HumanAnswer]:
+def answers(asked: UseChatRequest) -> Iterator[HumanAnswer]:
     """Yield the answers in the parts of an assistant's message: approvals by their own ids, questions by their calls'.
     The message repeats parts that were answered before, whose ids are not open any more."""
-    for part in last.parts:
+    sender = asked.sender
+    for part in asked.messages[-1].parts:
         call_id, approval = part.get("toolCallId"), part.get("approval")
         if part.get("state") == "approval-responded" and is_object(approval):
-            decision = "once" if approval.get("approved") is True else "reject"
-            given = approval.get("reason")
-            reason = given if isinstance(given, str) else None
-            yield HumanAnswer(str(approval.get("id")), decision=decision, reason=reason, sender=sender)
+            yield _decision(str(approval.get("id")), approval, asked)
         elif part.get("state") == "output-available" and isinstance(call_id, str):
             yield HumanAnswer(call_id, answers=_texts(part.get("output")), sender=sender)
         elif part.get("state") == "output-error" and isinstance(call_id, str):
             yield HumanAnswer(call_id, no_answer_reason=str(part.get("errorText") or "no answer"), sender=sender)
+
+
+def _decision(id: str, approval: dict[str, Any], asked: UseChatRequest) -> HumanAnswer:
+    """Return the answer to an approval. For what it holds is said beside the messages, and never in them: the parts of
+    these were written by the agent."""
+    given = approval.get("reason")
+    reason = given if isinstance(given, str) else None
+    if approval.get("approved") is not True:
+        return HumanAnswer(id, decision="reject", reason=reason, sender=asked.sender)
+    if (scope := asked.always.get(id)) is not None:
+        return HumanAnswer(id, decision="always", scope=scope, reason=reason, sender=asked.sender)
+    return HumanAnswer(id, decision="once", reason=reason, sender=asked.sender)
 
 
 def _texts(output: Any) -> list[list[str]] | None:

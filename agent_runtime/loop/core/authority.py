@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
 
 from ...agents import AgentDirectory, Manifest, ProjectRules
@@ -37,7 +38,7 @@ class AuthorityResolver:
         if turn.request.external_work is not None and turn.request.external_work.layer is not None:
             above = above.with_layer(turn.request.external_work.layer)
         layer = self.manifest(turn).layer
-        rules = (*(layer.rules or ()), *self.project.rules, *turn.session.rules)
+        rules = (*(layer.rules or ()), *self.project.rules, *_agent_rules(turn), *turn.session.rules)
         return above.with_layer(replace(layer, rules=rules))
 
     def resolve_standalone(self, manifest: Manifest) -> Authority:
@@ -49,3 +50,12 @@ class AuthorityResolver:
         ceiling = Layer(self.project.ceiling)
         host = self.host_layer()
         return Authority((ceiling,)) if host is None else Authority((ceiling, host))
+
+
+def _agent_rules(turn: Turn) -> Sequence[Rule]:
+    """Return the rules of the turn's principal for its agent. They answer a question in advance, so they hold only
+    where the person would be asked: in chats, and neither in tasks nor in agents that were called."""
+    if not turn.request.interactive or turn.session.is_subagent:
+        return ()
+    shared = turn.session.agent_rules.get(turn.request.agent)
+    return shared.rules if shared is not None else ()

@@ -24,6 +24,7 @@ from ...sessions import (
     unknown_session,
 )
 from ...store import Database
+from .agent_rules import SharedRules
 
 MAIN_ALIAS = "main"
 """The alias of a principal's default session."""
@@ -56,6 +57,8 @@ class LiveSession:
     """The results of earlier compactions."""
     rules: tuple[Rule, ...] = ()
     """Rules that a person has added for the rest of the session."""
+    agent_rules: dict[str, SharedRules] = field(default_factory=dict[str, SharedRules])
+    """By agent: the rules that its principal has added for all sessions with it. A turn reads them when it starts."""
     parent: tuple[str, str] | None = None
     """For a subagent's session: the id of the calling session and of its user message."""
     is_subagent: bool = False

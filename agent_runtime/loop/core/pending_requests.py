@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent_common.protocol import ApprovalScope
+
 from ...sessions import approval_id, approvals_shown, tool_name
 
 QUESTION_TOOL = "question"
@@ -29,6 +31,8 @@ class PendingRequest:
     code: str | None = None
     """Of an approval: what an answer in plain text repeats. None: it was asked for by an earlier version."""
     reason: str = ""
+    agent: str | None = None
+    """Of an approval: the agent that asks. None: it was asked for by an earlier version."""
     always_rules: Sequence[dict[str, Any]] | None = None
     """The rules that the decision `always` adds; None: one that allows all calls of the tool."""
 
@@ -42,10 +46,14 @@ class PendingRequest:
     def questions(self) -> list[dict[str, Any]]:
         return self.input.get("questions", [])
 
-    def resolved_facts(self, outcome: Outcome, decision: str | None = None) -> dict[str, str]:
-        """Return what the event about the end of its wait says."""
+    def resolved_facts(
+        self, outcome: Outcome, decision: str | None = None, scope: ApprovalScope = "session"
+    ) -> dict[str, str]:
+        """Return what the event about the end of its wait says; of the decision `always` also for what it holds."""
         facts = {"id": self.id, "kind": self.kind, "outcome": outcome}
-        return facts if decision is None else {**facts, "decision": decision}
+        if decision is None:
+            return facts
+        return {**facts, "decision": decision} | ({"scope": scope} if decision == "always" else {})
 
     def serialize(self) -> dict[str, Any]:
         """Return the request as JSON for callers."""
@@ -54,6 +62,8 @@ class PendingRequest:
             what = {"tool": self.tool, "input": self.input, "always": list(self.rules)}
             if self.code is not None:
                 what["code"] = self.code
+            if self.agent is not None:
+                what["agent"] = self.agent
             if self.reason:
                 what["reason"] = self.reason
         return {"id": self.id, "kind": self.kind, "tool_call_id": self.call_id, **what}
@@ -80,6 +90,7 @@ def _pending_request(reply_id: str, part: dict[str, Any], shown: dict[str, dict[
             part["input"],
             about.get("code"),
             about.get("reason", ""),
+            about.get("agent"),
             about.get("always"),
         )
     if name == QUESTION_TOOL and state == "input-available":

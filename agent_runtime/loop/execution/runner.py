@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -17,7 +17,6 @@ from ...context import CurrentTurn, View, read_view
 from ...errors import BrokenRecord, StoreError
 from ...ports import NoteProvider, Spawner, ToolContext
 from ...sessions import FALLBACKS, Message, MessageParts, MessageRow, Recorder, history, markers, rows, tool_name
-from ...store import Unit
 from ..core.authority import UnknownAgent
 from ..core.corrections import detect_correction
 from ..core.listed_requests import listed_requests
@@ -140,7 +139,7 @@ class TurnRunner:
             ids = history.part_ids(connection, turn.request.reply_id)
             return reply, ids, _separately_recorded_usage(connection, turn) if turn.request.task_id else Usage()
 
-        reply, ids, helpers = await self._read_with_retries(unit)
+        reply, ids, helpers = await self._with_retries(lambda: self.services.database.read(unit))
         fresh = not turn.budget.tokens  # otherwise this process has counted its usage already
         if fresh:
             turn.budget.add_helper_usage(helpers)
@@ -157,24 +156,29 @@ class TurnRunner:
             turn.budget.add_helper_usage(resume_state.model_usage)
         return resume_state
 
-    async def _read_with_retries(self, unit: Unit[T]) -> T:
+    async def _with_retries(self, read: Callable[[], Awaitable[T]]) -> T:
         """Read with retries, so that a failing disk does not end a turn that has progressed this far."""
         for wait in RETRY_SECONDS:
             try:
-                return await self.services.database.read(unit)
+                return await read()
             except BrokenRecord:
                 raise  # reading it again would not help
             except StoreError as error:
                 log.warning("a turn could not be read, retrying", error=str(error))
                 await asyncio.sleep(wait)
-        return await self.services.database.read(unit)
+        return await read()
 
     async def _build_deps(
         self, turn: Turn, queue: SessionQueue, recorder: Recorder, resume_state: ResumeState
     ) -> TurnDeps:
         services = self.services
         session = turn.session
-        agent_prompt = session.prompts[turn.request.agent]  # it was made when the turn was admitted
+        agent = turn.request.agent
+        agent_prompt = session.prompts[agent]  # it was made when the turn was admitted
+        if agent not in session.agent_rules:
+            session.agent_rules[agent] = await self._with_retries(
+                lambda: services.agent_rules.share(session.principal, agent)
+            )
         if session.view is None:
             session.view = await self._read_view(turn)
             session.context_usage.reset()
@@ -231,8 +235,10 @@ class TurnRunner:
 
         prompt = session.own_prompt.prompt
         own = CurrentTurn(turn.message_id, turn.request.reply_id, exclude_later=turn.has_run_before)
-        return await self._read_with_retries(
-            lambda connection: read_view(connection, session.id, prompt, session.agent, own)
+        return await self._with_retries(
+            lambda: self.services.database.read(
+                lambda connection: read_view(connection, session.id, prompt, session.agent, own)
+            )
         )
 
     # -- the end

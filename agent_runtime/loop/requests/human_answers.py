@@ -8,14 +8,16 @@ import contextlib
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-from agent_common.protocol import Rule
+from agent_common.protocol import ApprovalScope, Rule
 from agent_common.protocol import chunks as c
 
 from ...errors import Conflict, InvalidRequest
 from ...sessions import rows, unknown_session
 from ...store import Unit
+from ..core.agent_rules import merge_rules
 from ..core.corrections import record_rejection
 from ..core.live_sessions import LiveSession
 from ..core.pending_requests import PendingRequest
@@ -37,6 +39,8 @@ class HumanAnswer:
     """For a question: one list of texts per question."""
     decision: Decision | None = None
     """For an approval only."""
+    scope: ApprovalScope = "session"
+    """For what `always` holds."""
     reason: str | None = None
     sender: str | None = None
     """The member of a group who answers; None: the token's holder."""
@@ -140,7 +144,7 @@ class HumanAnswers:
         except BaseException:
             turn.human_wait.requests[request.id] = request
             raise
-        facts = request.resolved_facts("answered", answer.decision)
+        facts = request.resolved_facts("answered", answer.decision, answer.scope)
         self._services.events.emit("approval-resolved", turn.session.principal, **turn.event_facts(), **facts)
         if "output" in part_changes:
             turn.stream.publish(c.ToolOutputAvailable(toolCallId=request.call_id, output=part_changes["output"]))
@@ -176,17 +180,31 @@ class HumanAnswers:
         message: Unit[None] | None,
     ) -> None:
         now = self._services.clock.now_ms()
-        added = tuple(Rule(**rule, added_at=now) for rule in request.rules) if answer.decision == "always" else ()
-        rules = _merge_rules(session.rules, added)
 
         def unit(connection: sqlite3.Connection) -> None:
             rows.save_answer(connection, turn.request.reply_id, request.call_id, part_changes, now)
-            if added:
-                rows.set_permissions(connection, session.id, rules, now)
             if message is not None:
                 message(connection)
 
+        allowed = request.rules if answer.decision == "always" else ()
+        added = tuple(Rule(**rule, source=answer.scope, added_at=now) for rule in allowed)
+        if added and answer.scope == "agent":
+            await self._services.agent_rules.change(
+                session.principal, turn.request.agent, partial(merge_rules, added=added), now, unit
+            )
+        else:
+            await self._add_to_session(session, added, now, unit)
+
+    async def _add_to_session(self, session: LiveSession, added: Sequence[Rule], now: int, also: Unit[None]) -> None:
+        """Add rules to a session, with `also` in the same transaction."""
         before = session.rules
+        rules = merge_rules(before, added) if added else before
+
+        def unit(connection: sqlite3.Connection) -> None:
+            also(connection)
+            if added:
+                rows.set_permissions(connection, session.id, rules, now)
+
         session.rules = rules
         try:
             await self._services.database.write(unit, durable=True)
@@ -194,13 +212,6 @@ class HumanAnswers:
             if session.rules is rules:  # unchanged since then
                 session.rules = before
             raise
-
-
-def _merge_rules(rules: Sequence[Rule], added: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Add rules to a session's. A new one replaces an allow or ask rule for the same permission and pattern."""
-    replaced = {(rule.permission, rule.pattern) for rule in added}
-    kept = (one for one in rules if one.action == "deny" or (one.permission, one.pattern) not in replaced)
-    return (*kept, *added)
 
 
 async def _wait_until_paused(turn: Turn) -> None:

@@ -42,7 +42,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 _EXPLICIT_COST_KEY = "cost_limit_is_explicit"
-MIGRATIONS = (Migration(2, "tasks", _create),)
+MIGRATION = Migration(2, "tasks", _create)
 
 
 @dataclass(frozen=True, slots=True)

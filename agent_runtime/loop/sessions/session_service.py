@@ -25,6 +25,7 @@ from agent_common.protocol import (
     SessionSummary,
     UIMessage,
     UnrewindReply,
+    stored_rule,
 )
 from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
@@ -172,13 +173,15 @@ class SessionService:
         return await self._detail(session, name)
 
     async def permissions(self, principal: str, name: str) -> Permissions:
-        """Return the rules of a session, of its agent and of the project."""
+        """Return the rules of a session, of its user for its agent, of the agent and of the project."""
         session = await self._find(principal, name)
+        of_user = await self._services.agent_rules.of(principal, session.agent)
         manifest = self._services.authority_resolver.agents.get(session.agent)
         return Permissions(
             session_id=name,
             agent=session.agent,
             rules=list(session.rules),
+            agent_rules=list(of_user.get(session.agent, ())),
             project=list(self._services.authority_resolver.project.rules),
             manifest=list((manifest.layer.rules if manifest else None) or ()),
         )
@@ -187,7 +190,7 @@ class SessionService:
         """Replace the session's rules. They apply from the next call on, also in a running turn."""
         session = await self._find(principal, name)
         now = session.next_timestamp(self._services.clock.now_ms())
-        rules = tuple(rule.to_rule(now) for rule in update.rules)
+        rules = tuple(stored_rule(rule, now) for rule in update.rules)
         before = session.rules
         session.rules = rules
 

@@ -102,7 +102,7 @@ class ToolCallRunner:
         """Return the chunks that ask for approval. A question needs none: its input shows it already."""
         if request.kind == "question":
             return ()
-        shown: dict[str, Any] = {"code": await self.deps.approval_codes.new()}
+        shown: dict[str, Any] = {"code": await self.deps.approval_codes.new(), "agent": self.turn.request.agent}
         if request.reason or request.always or request.touches is not None:
             shown |= {"reason": request.reason, "always": [rule.model_dump() for rule in request.always]}
         if request.touches is not None:

@@ -12,9 +12,20 @@ const isAnswered = (chat) =>
   (lastAssistantMessageIsCompleteWithToolCalls(chat) &&
     !chat.messages.at(-1).parts.some(({ state }) => state === "approval-requested"));
 
+const always = new Map();
+/** Has the next yes to an approval hold always: for this conversation ("session"), or for all with the agent ("agent"). */
+export const allowAlways = (approvalId, scope) => always.set(approvalId, scope);
+const alwaysIn = ({ parts }) => parts.flatMap(({ approval }) => {
+  const scope = always.get(approval?.id);
+  return scope ? [[approval.id, scope]] : [];
+});
+
 /** The agent keeps the conversation: only the last message is sent, however long it has become. */
 const lastMessage = ({ id, messages, trigger, messageId }) => ({
-  body: { id, messages: messages.slice(-1), trigger, messageId, on_busy: "interrupt" },
+  body: {
+    id, messages: messages.slice(-1), trigger, messageId, on_busy: "interrupt",
+    always: Object.fromEntries(alwaysIn(messages.at(-1))),
+  },
 });
 
 /** What `useChat` needs to talk to the agent. A message that is written instead of an answer ends the turn that asked. */

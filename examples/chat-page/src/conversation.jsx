@@ -4,6 +4,7 @@ import { AssistantRuntimeProvider } from "@assistant-ui/react";
 import { useAISDKRuntime } from "@assistant-ui/react-ai-sdk";
 import { abort, agent, history, reason } from "./agent.mjs";
 import { Thread } from "./thread.jsx";
+import { Messages } from "./tools.jsx";
 
 /** `kept` is what `await history(id)` gave before the page was shown. */
 export function Conversation({ id, kept }) {
@@ -18,7 +19,9 @@ export function Conversation({ id, kept }) {
   const runtime = useAISDKRuntime({ ...chat, stop: () => abort(id) });
   return (
     <AssistantRuntimeProvider runtime={runtime}>
-      <Thread fault={chat.error && reason(chat.error)} showEarlier={previous && chat.status === "ready" && showEarlier} />
+      <Messages value={chat.messages}>
+        <Thread fault={chat.error && reason(chat.error)} showEarlier={previous && chat.status === "ready" && showEarlier} />
+      </Messages>
     </AssistantRuntimeProvider>
   );
 }

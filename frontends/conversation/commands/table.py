@@ -9,6 +9,7 @@ from ...platform import Command
 from ..words import code
 from . import agent, sessions, turns
 from .command import Call, Entry
+from .permissions import permissions
 
 _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]{0,31})(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
@@ -36,6 +37,7 @@ TABLE = {
         _entry("agent", "Show or choose who answers", agent.agent, "NAME"),
         _entry("cost", "What the conversation has cost", agent.cost),
         _entry("files", "List the files of the workspace, or send one", agent.files, "PATH"),
+        _entry("permissions", "Show what is always allowed, and take it back", permissions, "WHAT"),
         _entry("help", "List the commands", _help),
     )
 }

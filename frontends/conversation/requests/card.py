@@ -11,7 +11,7 @@ from agent_common.protocol import how_to_decide, is_object
 from ...platform import Button, Piece
 from ...store import StoredRequest
 from ..words import code, fenced, one_line, plain
-from .choices import Asked, asked_of
+from .choices import FOR_AGENT, Asked, asked_of
 
 MAX_MESSAGES = 3
 LABEL_CHARACTERS = 48
@@ -59,9 +59,16 @@ def _approval(request: StoredRequest) -> Sequence[str]:
         f"Or {how_to_decide(request.code)}."
         if request.code and request.state == "open" and not request.reason_from
         else "",
-        f"*Always* would allow in this conversation: {always}" if always and request.state == "open" else "",
+        f"*Always* would allow {always}.{_whose_all(request)}" if always and request.state == "open" else "",
         "Write the reason as your next message." if request.reason_from and request.state == "open" else "",
     )
+
+
+def _whose_all(request: StoredRequest) -> str:
+    """Return whose conversations the button means that says all."""
+    if not request.agent:
+        return ""
+    return " *All* are yours." if request.user == request.requester else " *All* are this group's."
 
 
 def _arguments(tool: str, given: dict[str, Any]) -> str:
@@ -105,11 +112,14 @@ def _question(request: StoredRequest) -> Sequence[str]:
 def _buttons(request: StoredRequest, *, cut: bool) -> Sequence[Sequence[Button]]:
     if request.kind == "question":
         return _option_buttons(request, asked_of(request)[min(len(request.answers), len(asked_of(request)) - 1)])
-    allow = [Button("✅ Once", _data(request, "once"))]
+    allow = [[Button("✅ Once", _data(request, "once"))]]
     if request.always:
-        allow.append(Button("♾ Always", _data(request, "always")))
+        allow.append([Button("♾ Always in this conversation", _data(request, "always"))])
+    if request.always and request.agent:
+        label = f"♾ Always in all with agent {one_line(request.agent, 20)}"
+        allow.append([Button(label, _data(request, FOR_AGENT))])
     reject = [Button("❌ Reject", _data(request, "reject")), Button("✍️ Reject, because…", _data(request, "reason"))]
-    return [reject] if cut else [allow, reject]
+    return [reject] if cut else [*allow, reject]
 
 
 def _option_buttons(request: StoredRequest, asked: Asked) -> Sequence[Sequence[Button]]:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_client.chat import items
-from agent_common.protocol import is_object, read_typed_decision
+from agent_common.protocol import ApprovalScope, is_object, read_typed_decision
 
 from ...store import StoredRequest
 
 Decision = Literal["once", "always", "reject"]
 REASON_CHARACTERS = 2000
+FOR_AGENT = "agent"
+"""The end of the data of the button for `always` with the scope `agent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Answer:
 
     decision: Decision | None = None
     reason: str | None = None
+    scope: ApprovalScope | None = None
+    """For what `always` holds."""
     answers: Sequence[Sequence[str]] = ()
 
 
@@ -89,7 +93,9 @@ def _approval_press(request: StoredRequest, word: str) -> Choice | None:
         case "once" | "reject":
             return Answer(word)
         case "always" if request.always:
-            return Answer("always")
+            return Answer("always", scope="session")
+        case _ if word == FOR_AGENT and request.always and request.agent:
+            return Answer("always", scope="agent")
         case "reason":
             return AskReason()
         case _:

@@ -27,7 +27,7 @@ from ...store import (
 from ..context import Context, words_or_later
 from ..words import one_line, plain
 from .card import PREFIX, READ_FIRST, card, is_offered
-from .choices import REASON_CHARACTERS, Answer, AskReason, Choice, Progress, choice_of_press, choice_of_text
+from .choices import FOR_AGENT, REASON_CHARACTERS, Answer, AskReason, Choice, Progress, choice_of_press, choice_of_text
 
 REASON_MS = 10 * 60 * 1000
 """How long the next message of a person counts as the reason."""
@@ -48,6 +48,8 @@ class Decisions:
             await it.acknowledge(update, _NOT_ANY_MORE)
         elif not self._may_decide(request, person):
             await it.acknowledge(update, f"Only {one_line(request.requester_name, 40)} or an approver may decide this.")
+        elif pieces[2] == FOR_AGENT and not _has_asked(request, person):
+            await it.acknowledge(update, f"Only {one_line(request.requester_name, 40)} may allow this for good.")
         elif request.state == "decided":
             await it.acknowledge(update, one_line(f"Decided: {request.verdict}", 150))
         elif (choice := choice_of_press(request, pieces[2])) is None or not self._is_offered(request, pieces[2]):
@@ -103,7 +105,7 @@ class Decisions:
 
     def _may_decide(self, request: StoredRequest, person: Person) -> bool:
         principals = person.identities | {person.principal}
-        return request.requester in principals or bool(principals & self.context.bot.approvers)
+        return _has_asked(request, person) or bool(principals & self.context.bot.approvers)
 
     def _is_offered(self, request: StoredRequest, word: str) -> bool:
         return is_offered(request, word, self.context.bot.platform.split)
@@ -130,10 +132,10 @@ class Decisions:
         it, again = self.context, request.deciding == update.id
         await it.database.run(lambda c: note_deciding_in(c, request.token, update.id))
         agent = it.mesh.agent(request.workspace, request.user)
-        verdict = _verdict(answer, update.sender.name)
+        verdict = _verdict(answer, request, update.sender.name)
         try:
             if request.kind == "approval":
-                await agent.answer(request, answer.decision or "reject", answer.reason)
+                await agent.answer(request, answer.decision or "reject", answer.reason, scope=answer.scope)
             else:
                 await agent.answer(request, [[*texts] for texts in answer.answers])
         except NotWaiting:
@@ -157,13 +159,19 @@ class Decisions:
         await self.context.finish(update, work)
 
 
-def _verdict(answer: Answer, name: str) -> str:
+def _has_asked(request: StoredRequest, person: Person) -> bool:
+    """Whether the call belongs to a turn that this person has started."""
+    return request.requester in person.identities | {person.principal}
+
+
+def _verdict(answer: Answer, request: StoredRequest, name: str) -> str:
     by = f"by {plain(name, 40)}"
     match answer.decision:
         case "once":
             return f"✅ Allowed once {by}"
         case "always":
-            return f"♾ Always allowed {by}"
+            with_agent = f"with agent {plain(request.agent or '', 60)}"
+            return f"♾ Always allowed {with_agent if answer.scope == 'agent' else 'in this conversation'} {by}"
         case "reject":
             return f"❌ Rejected {by}" + (f": {plain(answer.reason, 200)}" if answer.reason else "")
         case None:

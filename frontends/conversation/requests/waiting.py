@@ -128,7 +128,7 @@ class Waiting:
         request = StoredRequest(
             token_hex(8), self._bot.name, chat, one.workspace, one.user, one.session_id, one.id, one.since, one.kind,
             one.tool, one.input, one.reason, one.always, requester, name, origin, one.expires_at, created_at=now,
-            code=one.code,
+            code=one.code, agent=one.agent,
         )  # fmt: skip
         if not add_request_in(connection, request):
             return None

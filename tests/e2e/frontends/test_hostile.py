@@ -20,8 +20,8 @@ WELL = Say("well said")
 BEN, EVE = Sender("2", "Ben"), Sender("3", "Ann")
 
 
-async def asked_in_group(bots: Bots) -> str:
-    """Ann's message in a group waits for a decision; returns what its first button sends."""
+async def asked_in_group(bots: Bots, label: str = "✅ Once") -> str:
+    """Ann's message in a group waits for a decision; returns what one of its buttons sends."""
     await bots.says("hello", GROUP)
     await bots.until_shown("well said", chat=GROUP)
     async with Mesh(bots.world.host.url, OPERATOR) as mesh:
@@ -30,7 +30,7 @@ async def asked_in_group(bots: Bots) -> str:
         await mesh.agent(WORKSPACE, f"telegram:{GROUP.id}").sessions.permit(session, [rule])
     bots.world.provider.script.replace([Call("bash", {"command": "echo x"}), Say("It ran.")], otherwise=WELL)
     await bots.says("run it", GROUP)
-    return buttons(await bots.until_found("Allow bash?"))["✅ Once"]
+    return buttons(await bots.until_found("Allow bash?"))[label]
 
 
 async def test_in_a_group_only_the_requester_and_approvers_decide(bots: Bots) -> None:
@@ -60,6 +60,32 @@ async def test_an_approver_decides_for_others(bots: Bots) -> None:
     await bots.take(bots.people.press(once, chat=GROUP, sender=BEN))
     await bots.until_found("It ran.")
     await bots.until_found("Allowed once by Ben")
+
+
+async def test_what_is_always_allowed_is_the_requesters_to_say_shown_and_taken_back(bots: Bots) -> None:
+    always = await asked_in_group(bots, "♾ Always in all with agent default")
+    context, _ = bots.conversations._bots[bots.name]
+    object.__setattr__(context.bot, "approvers", frozenset({"telegram:2"}))
+    await bots.take(bots.people.press(always, chat=GROUP, sender=BEN))
+    assert "Only Ann may allow this for good" in bots.platform.acknowledged[-1][1]
+    assert (await bots.until_found("Allow bash?")).piece.buttons
+    await bots.take(bots.people.press(always, chat=GROUP))
+    await bots.until_found("It ran.")
+    await bots.until_found("Always allowed with agent default by Ann")
+    async with Mesh(bots.world.host.url, OPERATOR) as mesh:
+        group = mesh.agent(WORKSPACE, f"telegram:{GROUP.id}")
+        [kept] = await group.permissions.list()
+        assert (kept.agent, [rule.pattern for rule in kept.rules]) == ("default", ["echo *"])
+        assert await mesh.agent(WORKSPACE, "telegram:1").permissions.list() == []
+        await bots.says("/permissions", GROUP)
+        await bots.until_found("allow `bash echo *`")
+        await bots.says("/permissions")
+        await bots.until_found("Nothing is always allowed")
+        await bots.says("/permissions remove default", GROUP, sender=BEN)
+        await bots.until_found("Calls of `default` are asked about again")
+        assert await group.permissions.list() == []
+    await bots.says("/permissions remove nobody", GROUP)
+    await bots.until_found("There is no agent `nobody`")
 
 
 @pytest.mark.parametrize(

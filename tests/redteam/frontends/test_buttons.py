@@ -20,6 +20,7 @@ FORGED = {
     "unknown-prefix": "z:1:2",
     "other-decision": "a:{token}:forever",
     "decision-of-a-question": "a:{token}:0.0",
+    "scope-of-the-operator": "a:{token}:project",
     "more-than-64-bytes": "a:{token}:once" + "x" * 5000,
     "capitals": "a:{TOKEN}:once",
     "two-decisions": "a:{token}:once:reject",
@@ -105,10 +106,11 @@ def test_in_a_group_others_do_not_decide(world: World) -> None:
     ann, eve, stranger = world.person("Ann"), world.person("Ann"), world.stranger("Ann")
     group = world.telegram.create_group("Team", ann, eve, stranger)
     waiting = card(world, ann, group, "@helper_bot ")
-    for label in ("✅ Once", "♾ Always", "❌ Reject", "✍️ Reject, because…"):
-        if any(one.label == label for row in waiting.buttons for one in row):
-            assert acknowledged(world, eve.press(waiting, label)).startswith("Only Ann")
-            assert "not paired" in acknowledged(world, stranger.press(waiting, label))
+    labels = [one.label for row in waiting.buttons for one in row]
+    assert "♾ Always in all with agent default" in labels
+    for label in labels:
+        assert acknowledged(world, eve.press(waiting, label)).startswith("Only Ann")
+        assert "not paired" in acknowledged(world, stranger.press(waiting, label))
     yes = f"yes {world.code()}"
     assert yes in waiting.text
     stranger.write(group, yes, reply_to=waiting)

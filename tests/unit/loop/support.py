@@ -17,6 +17,7 @@ from agent_runtime.learnings import NoLearnings
 from agent_runtime.loop import MIGRATIONS as LOOP_MIGRATIONS
 from agent_runtime.loop import (
     Admission,
+    AgentRules,
     AuthorityResolver,
     ChatService,
     CompactionService,
@@ -325,6 +326,7 @@ class World:
             tool_catalog=catalog,
             authority_resolver=self.powers,
             live_sessions=self.conversations,
+            agent_rules=AgentRules(self.database, "agent"),
             admission=self.admission,
             learnings=learnings or NoLearnings(),
             price_check=PriceCheck(Cards(cards)),
@@ -351,6 +353,7 @@ class World:
 
     async def __aenter__(self) -> World:
         self.database.open()
+        await self.hallway.agent_rules.load()
         await Recovery(self.hallway, self.tasks, self.limits).run()
         return self
 

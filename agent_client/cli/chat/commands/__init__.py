@@ -9,6 +9,7 @@ from rich.text import Text
 
 from .... import ClientError
 from . import agent, sessions
+from .permissions import permissions
 from .table import Chat, Command, alone, find_command, say
 from .tables import listing
 
@@ -49,7 +50,7 @@ COMMANDS: Sequence[Command] = (
     Command("context", "how full the model's window is", alone(agent.context)),
     Command("cost", "tokens and dollars of the session", alone(agent.cost)),
     Command("files", "list the workspace, or show a file", agent.files, "[PATH]"),
-    Command("permissions", "what the agent may do here", agent.permissions, "[allow|ask|deny TOOL PATTERN]"),
+    Command("permissions", "what the agent may do here", permissions, "[allow|ask|deny TOOL PATTERN]"),
     Command("status", "how the agent is", alone(agent.status)),
     Command("quit", "leave", alone(_quit)),
 )

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from pydantic import ValidationError
 from rich.console import Group
 from rich.text import Text
 
-from agent_common.protocol import Rule, SessionRule
-
 from ....chat import duration
-from ...errors import CliError, UsageError
+from ...errors import CliError
 from ...output import safe_line, safe_text
 from ..screen import Choice, Menu, size
 from ..status_line import dollars
 from .table import Chat, say
 from .tables import listing, pairs
 
-ACTIONS = ("allow", "ask", "deny")
 MAX_FILES = 200
 SHOWN_BYTES = 64 * 1024
 BAR_CELLS = 30
@@ -97,26 +92,6 @@ async def files(chat: Chat, given: str) -> None:
     say(chat, listing(rows, "") if rows else Text("The folder is empty.", "dim"))
 
 
-async def permissions(chat: Chat, given: str) -> None:
-    name = chat.conversation.session
-    current = await chat.agent.sessions.permissions(name)
-    if given:
-        rules = _changed(current.rules, given.split())
-        current = await chat.agent.sessions.permit(name, rules)
-    scopes: list[tuple[str, Sequence[Rule]]] = [
-        ("session", current.rules),
-        ("operator", current.project),
-        (f"agent {current.agent}", current.manifest),
-    ]
-    rows = [
-        (f"{number}. " if scope == "session" else "", rule.action, rule.permission, rule.pattern, scope)
-        for scope, rules in scopes
-        for number, rule in enumerate(rules, 1)
-    ]
-    hint = Text("/permissions allow|ask|deny TOOL PATTERN · /permissions remove NUMBER", "dim")
-    say(chat, Group(listing(rows) if rows else Text("There are no rules.", "dim"), Text(""), hint))
-
-
 async def status(chat: Chat) -> None:
     now = await chat.agent.status()
     say(
@@ -164,28 +139,3 @@ async def _is_folder(chat: Chat, path: str) -> bool:
         if entry.name == name:
             return entry.type == "folder"
     return False
-
-
-def _changed(rules: Sequence[Rule], words: Sequence[str]) -> list[SessionRule]:
-    """Return the session's rules with one more, or without one. Raises UsageError."""
-    kept = [
-        SessionRule(permission=rule.permission, pattern=rule.pattern, action=rule.action, added_at=rule.added_at)
-        for rule in rules
-    ]
-    match words:
-        case ["remove", number] if number.isdigit() and 1 <= int(number) <= len(kept):
-            del kept[int(number) - 1]
-        case [("allow" | "ask" | "deny") as action, permission, *pattern]:
-            kept = [one for one in kept if (one.permission, one.pattern) != (permission, " ".join(pattern) or "*")]
-            kept.append(_rule(permission, " ".join(pattern) or "*", action))
-        case _:
-            raise UsageError("/permissions allow|ask|deny TOOL PATTERN, or /permissions remove NUMBER")
-    return kept
-
-
-def _rule(permission: str, pattern: str, action: Literal["allow", "ask", "deny"]) -> SessionRule:
-    try:
-        return SessionRule(permission=permission, pattern=pattern, action=action)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -33,25 +33,45 @@ def write(home: Path, **changed: Any) -> None:
     path.chmod(0o600)
 
 
+def current_host() -> dict[str, str]:
+    """What the bots learn of their host."""
+    return {name: value for name, value in _current_host(Invocation()).items() if name.startswith("MESH_")}
+
+
 def test_the_host_of_the_current_context_is_that_of_the_bots(home: Path) -> None:
     write(home)
-    assert _current_host(Invocation()) == {"MESH_URL": "http://127.0.0.1:9", "MESH_TOKEN": "secret"}
+    assert current_host() == {"MESH_URL": "http://127.0.0.1:9", "MESH_TOKEN": "secret"}
+    assert _current_host(Invocation())["HOME"] == str(home)
 
 
-@pytest.mark.parametrize("name", ["MESH_URL", "MESH_TOKEN", "MESH_TOKEN_FILE"])
-def test_a_host_of_the_environment_comes_first(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_host_of_the_environment_comes_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home)
+    monkeypatch.setenv("MESH_URL", "http://127.0.0.1:8")
+    assert current_host() == {"MESH_URL": "http://127.0.0.1:8"}
+
+
+@pytest.mark.parametrize("name", ["MESH_TOKEN", "MESH_TOKEN_FILE"])
+def test_a_token_without_a_url_is_for_the_host_of_the_context(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv(name, "x")
-    assert _current_host(Invocation()) == {}
+    assert current_host() == {name: "x"}, "there is no context"
+    write(home, kind="agent")
+    assert current_host() == {name: "x"}
+    write(home)
+    assert current_host() == {"MESH_URL": "http://127.0.0.1:9", name: "x"}
+    write(home, data_dir=str(home / "mesh"))  # its host does not run, so the port may be another user's
+    with pytest.raises(CliError, match=r"what listens at http://127\.0\.0\.1:9 is not the host of"):
+        current_host()
 
 
 def test_a_context_that_is_no_host_is_not_used(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _current_host(Invocation()) == {}, "there is none"
+    assert current_host() == {}, "there is none"
     write(home, kind="agent")
-    assert _current_host(Invocation()) == {}
+    assert current_host() == {}
     assert capsys.readouterr().err == ""
     write(home, data_dir=str(home / "mesh"))  # its host does not run, so the port may be another user's
-    assert _current_host(Invocation()) == {}
+    assert current_host() == {}
     assert "the current context is not used: what listens at http://127.0.0.1:9 is not" in capsys.readouterr().err
 
 

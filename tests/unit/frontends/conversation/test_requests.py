@@ -15,7 +15,7 @@ from tests.bot_platform import MemoryPlatform
 RULE = {"permission": "bash", "pattern": "git *"}
 APPROVAL = StoredRequest(
     "ab12", "bot", "500", "ada", "telegram:1", "s", "approval_1", 1, "approval", "bash", {"command": "git push"},
-    "bash * asks", [RULE], "telegram:1", "Ann", None, 9, code="K7",
+    "bash * asks", [RULE], "telegram:1", "Ann", None, 9, code="K7", agent="default",
 )  # fmt: skip
 COLOURS = {"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue", "description": "as the sky"}]}
 QUESTION = replace(APPROVAL, kind="question", tool="question", input={"questions": [COLOURS]}, reason=None, always=())
@@ -36,7 +36,12 @@ def test_an_approval_shows_what_would_be_done_and_why() -> None:
     assert "*bash \\* asks*" in text
     assert "`bash git *`" in text
     assert "write `yes K7` or `no K7`" in text
-    assert labels(APPROVAL) == ["✅ Once", "♾ Always", "❌ Reject", "✍️ Reject, because…"]
+    assert "*Always* would allow `bash git *`. *All* are yours." in text
+    assert "*All* are this group's." in text_of(replace(APPROVAL, user="telegram:-7"))
+    always = ["♾ Always in this conversation", "♾ Always in all with agent default"]
+    assert labels(APPROVAL) == ["✅ Once", *always, "❌ Reject", "✍️ Reject, because…"]
+    assert labels(replace(APPROVAL, agent=None)) == ["✅ Once", always[0], "❌ Reject", "✍️ Reject, because…"]
+    assert all(len(label) <= 48 for label in labels(replace(APPROVAL, agent="a" * 200)))
     assert labels(replace(APPROVAL, always=())) == ["✅ Once", "❌ Reject", "✍️ Reject, because…"]
     decided = replace(APPROVAL, state="decided", verdict="✅ Allowed once by Ann")
     assert text_of(decided).endswith("**✅ Allowed once by Ann**")
@@ -66,7 +71,8 @@ def test_more_than_fits_cannot_be_allowed() -> None:
     ("word", "choice"),
     [
         ("once", Answer("once")),
-        ("always", Answer("always")),
+        ("always", Answer("always", scope="session")),
+        ("agent", Answer("always", scope="agent")),
         ("reject", Answer("reject")),
         ("reason", AskReason()),
         ("0.0", None),
@@ -80,6 +86,8 @@ def test_presses_on_an_approval(word: str, choice: object) -> None:
 
 def test_always_needs_rules() -> None:
     assert choice_of_press(replace(APPROVAL, always=()), "always") is None
+    assert choice_of_press(replace(APPROVAL, always=()), "agent") is None
+    assert choice_of_press(replace(APPROVAL, agent=None), "agent") is None
 
 
 @pytest.mark.parametrize(

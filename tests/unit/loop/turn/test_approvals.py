@@ -55,7 +55,7 @@ async def test_a_call_waits_for_a_yes_and_runs_once(tmp_path: Path) -> None:
         [waiting] = turn.human_wait.requests.values()
         asked = {"id": waiting.id, "kind": "approval", "tool_call_id": "c", "tool": "deploy", "input": {"to": "prod"}}
         whole_tool = {"permission": "deploy", "pattern": "*", "action": "allow"}
-        assert status["pending"] == [{**asked, "always": [whole_tool], "code": waiting.code}]
+        assert status["pending"] == [{**asked, "always": [whole_tool], "code": waiting.code, "agent": "default"}]
         before = Frontend().read(await heard(turn, through_waits=False))
         assert calls_of(before.parts)["c"]["state"] == "approval-requested"
         assert calls_of(before.parts)["c"]["approval"] == {"id": waiting.id}

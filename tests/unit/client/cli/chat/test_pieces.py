@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from agent_client import Approval, ToolResult
 from agent_client.chat import duration
-from agent_client.cli.chat.approval import Decision, approval_menu, decision, decision_of_line
+from agent_client.cli.chat.approval import Decision, approval_menu, decision_of_line
 from agent_client.cli.chat.blocks import FileChange, Paper, ToolLine, change_lines, counted, difference
 from agent_client.cli.chat.commands import COMMANDS, find_command
 from agent_client.cli.chat.questions import Asked, answers_of, answers_of_line, asked, question_menu
@@ -64,21 +64,31 @@ def test_an_answer_to_an_approval_is_read(line: str, read: Decision | None) -> N
 
 def test_an_approval_shows_what_would_run_and_what_always_allows() -> None:
     approval = Approval(
-        "s", "a", "c", "bash", {"command": "git push origin\nrm x", "workdir": "/w"}, "a rule asks", RULES, "K7"
+        "s",
+        "a",
+        "c",
+        "bash",
+        {"command": "git push origin\nrm x", "workdir": "/w"},
+        "a rule asks",
+        RULES,
+        "K7",
+        "default",
     )
-    menu, words = approval_menu(approval)
+    menu, decisions = approval_menu(approval)
     text = shown(menu)
-    for part in ("Allow", "$ git push origin", "rm x", '"workdir"', "a rule asks", "git push *", "Code K7"):
+    said = ("Allow", "$ git push origin", "rm x", '"workdir"', "a rule asks", "git push *", "Code K7")
+    for part in (*said, "always in this session", "always with agent default, in all your sessions"):
         assert part in text
-    assert [decision(words, Picked((number,))) for number in range(3)] == ["once", "always", "reject"]
+    words = [(one.word, one.scope) for one in decisions]
+    assert words == [("once", None), ("always", "session"), ("always", "agent"), ("reject", None)]
     assert [menu.press(key) for key in "12ayn9x"] == [
-        Picked((0,)), Picked((1,)), Picked((1,)), Picked((0,)), Picked((2,)), None, None,
+        Picked((0,)), Picked((1,)), Picked((1,)), Picked((0,)), Picked((3,)), None, None,
     ]  # fmt: skip
 
 
 def test_without_rules_always_is_not_offered() -> None:
-    menu, words = approval_menu(Approval("s", "a", "c", "deploy", {"to": "prod"}))
-    assert words == ["once", "reject"]
+    menu, decisions = approval_menu(Approval("s", "a", "c", "deploy", {"to": "prod"}))
+    assert [one.word for one in decisions] == ["once", "reject"]
     assert menu.press("a") is None
     assert menu.press("n") == Picked((1,))
 

@@ -1,0 +1,76 @@
+"""`/permissions`: the rules for what the agent may do, and changes of those that a person may change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+
+from pydantic import ValidationError
+from rich.console import Group
+from rich.text import Text
+
+from agent_common.protocol import AgentRule, Permissions, Rule, SessionRule
+
+from ...errors import UsageError
+from .table import Chat, say
+from .tables import listing
+
+R = TypeVar("R", SessionRule, AgentRule)
+USAGE = "/permissions allow|ask|deny TOOL PATTERN, or /permissions remove NUMBER"
+
+
+async def permissions(chat: Chat, given: str) -> None:
+    current = await chat.agent.sessions.permissions(chat.conversation.session)
+    if given:
+        current = await _change(chat, current, given.split())
+    scopes: list[tuple[str, Sequence[Rule]]] = [
+        ("session", current.rules),
+        (f"your sessions with {current.agent}", current.agent_rules),
+        ("operator", current.project),
+        (f"agent {current.agent}", current.manifest),
+    ]
+    own = len(current.rules) + len(current.agent_rules)
+    found = [(rule, scope) for scope, rules in scopes for rule in rules]
+    rows = [
+        (f"{number}. " if number <= own else "", rule.action, rule.permission, rule.pattern, scope)
+        for number, (rule, scope) in enumerate(found, 1)
+    ]
+    hint = Text("/permissions allow|ask|deny TOOL PATTERN · /permissions remove NUMBER", "dim")
+    say(chat, Group(listing(rows) if rows else Text("There are no rules.", "dim"), Text(""), hint))
+
+
+async def _change(chat: Chat, current: Permissions, words: Sequence[str]) -> Permissions:
+    """Add a rule to the session, or take one of hers back: the session's are numbered first. Raises UsageError."""
+    name, of_session = chat.conversation.session, len(current.rules)
+    match words:
+        case ["remove", number] if number.isdigit() and 1 <= int(number) <= of_session:
+            return await chat.agent.sessions.permit(name, _without(SessionRule, current.rules, int(number)))
+        case ["remove", number] if number.isdigit() and of_session < int(number) <= of_session + len(
+            current.agent_rules
+        ):
+            rules = _without(AgentRule, current.agent_rules, int(number) - of_session)
+            await chat.agent.permissions.set(current.agent, rules)
+            return await chat.agent.sessions.permissions(name)
+        case [("allow" | "ask" | "deny") as action, permission, *pattern]:
+            new = _rule(permission, " ".join(pattern) or "*", action)
+            kept = [rule for rule in current.rules if (rule.permission, rule.pattern) != (permission, new.pattern)]
+            return await chat.agent.sessions.permit(name, [*_without(SessionRule, kept), new])
+        case _:
+            raise UsageError(USAGE)
+
+
+def _without(shape: type[R], rules: Sequence[Rule], number: int = 0) -> list[R]:
+    """Return the rules as they are sent, but for the one with this number, counted from 1."""
+    return [
+        shape(permission=rule.permission, pattern=rule.pattern, action=rule.action, added_at=rule.added_at)
+        for at, rule in enumerate(rules, 1)
+        if at != number
+    ]
+
+
+def _rule(permission: str, pattern: str, action: Literal["allow", "ask", "deny"]) -> SessionRule:
+    try:
+        return SessionRule(permission=permission, pattern=pattern, action=action)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
