@@ -1,0 +1,24 @@
+"""Runs of the tester against a hub in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_common.hub_client import HubAddress
+from agent_conformance import Finding, HubOptions, TesterAgents, judge_hub
+
+from .hub_server import TOKENS, HubServer, serving
+
+
+async def judge(
+    kind: type[HubServer] = HubServer, only: Sequence[str] = (), *, timeout: float = 60.0, agents: int = 3
+) -> list[Finding]:
+    """What the tester finds in a hub of this kind."""
+    async with serving(kind) as url:
+        tokens = dict(list(TOKENS.items())[:agents])
+        tester = TesterAgents(HubAddress.parse(url), tokens, HubOptions(timeout, wait=60))
+        return await judge_hub(tester, only)
+
+
+def failed(findings: Sequence[Finding]) -> dict[str, str]:
+    return {one.id: one.seen for one in findings if one.state == "failed"}
