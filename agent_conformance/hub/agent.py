@@ -261,8 +261,6 @@ async def wait_quietly(seconds: float, is_wrong: Callable[[], Frame | None]) -> 
     """Return what `is_wrong` gives within some seconds, or None."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    while loop.time() < until:
-        if found := is_wrong():
-            return found
+    while not (found := is_wrong()) and loop.time() < until:
         await asyncio.sleep(0.02)
-    return None
+    return found

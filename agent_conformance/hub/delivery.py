@@ -100,6 +100,7 @@ async def acknowledged_is_done(agents: TesterAgents) -> str:
     delivered = await bob.delivery(session_id, "acknowledged")
     mark = bob.link.mark()
     await bob.ack(delivered)
+    await bob.ping()
     if await wait_quietly(agents.options.quiet_seconds, lambda: _came(bob, session_id, "acknowledged", mark)):
         raise RuleBroken("it came again")
     return "it came once"

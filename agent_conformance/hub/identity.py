@@ -40,7 +40,8 @@ async def newer_link(agents: TesterAgents) -> str:
     mark = elder.mark()
     await alice.say(session_id, "for the newer link")
     await bob.ack(await bob.delivery(session_id, "for the newer link"))
-    await elder.wait_for_end(agents.options.quiet_seconds)
+    await elder.send({"kind": "ping"})
+    await elder.wait_for(lambda frame: frame["kind"] == "pong", agents.options.timeout, mark)  # unless it was ended
     came = [one for one in elder.frames[mark:] if one["kind"] == "notify"]
     await elder.close()
     if came:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agent_common.hub_client import HubAddress
 from agent_conformance import Finding, HubOptions, TesterAgents, judge_hub
 
+from .faulty_hubs import faulty
 from .hub_server import TOKENS, HubServer, serving
 
 
@@ -22,3 +23,13 @@ async def judge(
 
 def failed(findings: Sequence[Finding]) -> dict[str, str]:
     return {one.id: one.seen for one in findings if one.state == "failed"}
+
+
+async def broken_by(fault: str, rule: str) -> list[Finding]:
+    """What the tester finds in a hub with a fault when it tries one rule. It waits longer where the machine is slow."""
+    findings: list[Finding] = []
+    for timeout in (1.0, 10.0, 60.0):
+        findings = await judge(faulty(fault), [rule], timeout=timeout)
+        if failed(findings).keys() == {rule}:
+            break
+    return findings

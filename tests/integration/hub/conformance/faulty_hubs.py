@@ -14,12 +14,14 @@ from agent_common.protocol.hub import (
     Envelope,
     ErrorFrame,
     Frame,
+    HelloFrame,
     NotifyFrame,
     ReceiptFrame,
     RequestFrame,
     ResponseFrame,
     SendFrame,
     SubscribeFrame,
+    WelcomeFrame,
 )
 from agent_host.hub import Agent, HubConnection, LinkRights
 
@@ -74,6 +76,13 @@ class Knowing(HubConnection):
                 envelope_id=one.envelope_id, session_id=one.session_id, recipient_id=agent_id, status="ack"
             )
             self._hub.receipts.receive(self._hub.agents.get(agent_id), receipt)
+
+
+class SpeaksAsClient(HubConnection):
+    def send(self, frame: Frame) -> None:
+        super().send(frame)
+        if isinstance(frame, WelcomeFrame):
+            super().send(HelloFrame())
 
 
 class OneAtATime(HubConnection):
@@ -371,6 +380,7 @@ class AnyName(HubServer):
 
 
 LINKS: dict[str, type[HubConnection]] = {
+    "speaks_as_client": SpeaksAsClient,
     "one_at_a_time": OneAtATime,
     "new_id_each_time": NewIdEachTime,
     "forged_senders": ForgedSenders,

@@ -1,4 +1,4 @@
-"""A hub that lets in who has the token `token of NAME`, in this process or as `python hub_server.py DATABASE_URL`."""
+"""A hub that lets in who has the token `token-of-NAME`, in this process or as `python hub_server.py DATABASE_URL`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agent_common.protocol.hub import MAX_FRAME
 from agent_host.hub import Hub, HubConnection, HubLimits, LinkRights, SocketLink
 
 NAMES = ("alice", "bob", "carol")
-TOKENS = {name: f"token of {name}" for name in NAMES}
+TOKENS = {name: f"token-of-{name}" for name in NAMES}
 
 
 class HubServer:
