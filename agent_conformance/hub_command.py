@@ -21,8 +21,7 @@ def hub(
             metavar="NAME=TOKEN",
             envvar="HUB_TOKENS",
             help="An agent that the tester acts as, and its token; again: two more, of which some rules need all. In "
-            "the environment there are spaces between them. Nobody else may use these agents: at the end they are "
-            "unregistered.",
+            "the environment there are spaces between them. Nobody else may use these agents: they are unregistered.",
         ),
     ] = None,
     timeout: Annotated[
@@ -56,7 +55,7 @@ def read_tokens(given: list[str]) -> dict[str, str]:
     for one in given:
         name, _, token = one.partition("=")
         if not name or not token:
-            raise StartError(f"--token: must be NAME=TOKEN, with the name of an agent and its token, not {name!r} alone")
+            raise StartError("--token: must be NAME=TOKEN, with the name of an agent and its token")
         if name in found:
             raise StartError(f"--token: {name} is given twice; each token is of another agent")
         found[name] = token

@@ -70,6 +70,7 @@ async def judge_hub(agents: TesterAgents, only: Sequence[str] = ()) -> list[Find
     async def clean(failed: bool) -> None:
         if failed:
             await agents.drop()
+        await agents.start_over()
 
     try:
         return await run_rules(HUB_RULES, agents, only, clean)

@@ -123,9 +123,7 @@ class WebSocketLinkClient:
         await self.close()
         for attempts_left in range(len(self._addresses) - 1, -1, -1):
             try:
-                self._socket = await self._addresses[0].connect(
-                    self._token, heartbeat=self._heartbeat, **self._options
-                )
+                self._socket = await self._addresses[0].connect(self._token, heartbeat=self._heartbeat, **self._options)
                 return
             except HubUnavailable:
                 self._addresses.rotate(-1)

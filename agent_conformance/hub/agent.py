@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -242,7 +241,8 @@ def is_delivery(frame: Frame, session_id: str | None = None) -> bool:
 
 def text_of(envelope: Frame) -> str:
     """The text of an envelope of the tester; empty: it has none."""
-    found: Any = (envelope.get("event_data") or {}).get("text")
+    data: Frame = envelope.get("event_data") or {}
+    found = data.get("text")
     return found if isinstance(found, str) else ""
 
 
@@ -255,12 +255,3 @@ async def expect_refusal(what: str, asked: Coroutine[Any, Any, Any], *codes: str
             raise RuleBroken(f"{what}: refused with {refusal.code!r} in place of {' or '.join(codes)}") from None
         return refusal
     raise RuleBroken(f"{what}: it was done ({str(found)[:80]})")
-
-
-async def wait_quietly(seconds: float, is_wrong: Callable[[], Frame | None]) -> Frame | None:
-    """Return what `is_wrong` gives within some seconds, or None."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while not (found := is_wrong()) and loop.time() < until:
-        await asyncio.sleep(0.02)
-    return found

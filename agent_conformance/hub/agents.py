@@ -9,6 +9,7 @@ from typing import Any
 from agent_common.errors import StartError
 from agent_common.hub_client import HubAddress
 from agent_common.protocol.hub import EV_SESSION_OPENED, AuthError, HubUnavailable
+from agent_testing.channel import ExpectationFailed
 
 from ..rules import NotApplicable, RuleBroken
 from .agent import HubOptions, TesterAgent, request
@@ -26,7 +27,7 @@ class TesterAgents:
         self.all = [TesterAgent(name, token, address, self.options) for name, token in tokens.items()]
 
     async def wait_for_hub(self) -> None:
-        """Wait until the hub takes links. Raises StartError after the options' `wait`, or if it lets an agent not in."""
+        """Wait until the hub takes links. Raises StartError after the options' `wait`, or if an agent is not let in."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.options.wait
         for agent in self.all:
@@ -55,15 +56,12 @@ class TesterAgents:
                 raise StartError(f"--token: {agent.name} is connected: give the tester agents of its own")
 
     async def members(self, count: int) -> list[TesterAgent]:
-        """The first agents, registered with the default rule; what was delivered before is acknowledged.
-
-        Raises NotApplicable if there are fewer tokens."""
+        """The first agents, registered with the default rule. Raises NotApplicable if there are fewer tokens."""
         if len(self.all) < count:
             given = len(self.all)
             raise NotApplicable(f"it needs {count} agents: give --token NAME=TOKEN {count} times, not {given}")
         for agent in self.all[:count]:
             await agent.join()
-            await agent.settle()
         return self.all[:count]
 
     async def open(self, creator: TesterAgent, *others: TesterAgent, **params: Any) -> str:
@@ -90,17 +88,23 @@ class TesterAgents:
         await creator.link.send({**request("open", **params), "request_id": opening})
         return opening
 
+    async def start_over(self) -> None:
+        """Take the agents off the hub, which ends their sessions, so that what a rule has left affects no other."""
+        for agent in self.all:
+            if agent.agent_id:
+                with suppress(ExpectationFailed):
+                    await agent.join()
+                    await agent.ask_own("unregister")
+                agent.agent_id = ""
+
     async def drop(self) -> None:
         """Lose all links."""
         for agent in self.all:
             await agent.drop()
 
     async def close(self) -> None:
-        """Take the agents off the hub, which ends their sessions, and end all links."""
+        """Take the agents off the hub, and end all links."""
+        await self.start_over()
         for agent in self.all:
-            if agent.agent_id:
-                with suppress(RuleBroken, AssertionError):
-                    await agent.join()
-                    await agent.ask_own("unregister")
             for link in agent.links:
                 await link.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from typing import Any
 
 from pydantic_core import to_json
 from websockets.asyncio.client import ClientConnection
@@ -96,8 +97,8 @@ _OF_HUB = frozenset({"welcome", "ping", "pong", "accept", "notify", "response", 
 
 def brief(frame: Frame) -> str:
     """Describe a frame in a few words."""
-    envelope = frame.get("envelope") or {}
-    more = (
+    envelope: Frame = frame.get("envelope") or {}
+    more: tuple[Any, ...] = (
         frame.get("request_id"),
         frame.get("code"),
         frame.get("message"),

@@ -18,7 +18,11 @@ _MANY = 25
 async def content(agents: TesterAgents) -> str:
     alice, bob = await agents.members(2)
     session_id = await agents.open(alice, bob)
-    sent = {"event_data": {"text": "as sent", "more": [1, {"a": None}]}, "causation_id": "env_0", "trace_id": "t"}
+    sent: Frame = {
+        "event_data": {"text": "as sent", "more": [1, {"a": None}]},
+        "causation_id": "env_0",
+        "trace_id": "t",
+    }
     envelope_id = await alice.say(session_id, "as sent", **sent)
     came = await bob.delivery(session_id, "as sent")
     await bob.ack(came)

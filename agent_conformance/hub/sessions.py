@@ -142,7 +142,7 @@ async def participants_read(agents: TesterAgents) -> str:
     return "access_denied"
 
 
-@SESSIONS.rule("H39", "Types of sessions", "In a consulting session each has one turn, the creator first; then it ends.")
+@SESSIONS.rule("H39", "Types of sessions", "In a consulting session each has one turn, the creator first.")
 async def turns(agents: TesterAgents) -> str:
     alice, bob = await agents.members(2)
     session_id = await agents.open(alice, bob, type="consulting")

@@ -176,19 +176,24 @@ class OutsidersRead(Knowing):
 
 
 class ReadsEverything(Knowing):
-    """Whoever takes part reads what the creator may read."""
+    """Whoever takes part reads all of a log."""
 
     def receive(self, frame: Frame, size: int = 0) -> None:
-        session_id = frame.params.get("session_id", "") if isinstance(frame, RequestFrame) else ""
-        if isinstance(frame, RequestFrame) and frame.op == "read_log" and self.takes_part(session_id):
-            mine = set(self._caller.agent_ids)
-            super().receive(self.read_as_creator(frame, session_id), size)
-            asyncio.get_running_loop().call_later(0.5, self.forget, mine)
+        is_read = isinstance(frame, RequestFrame) and frame.op == "read_log"
+        if (
+            is_read
+            and frame.params["agent_id"] in self._caller.agent_ids
+            and self.takes_part(frame.params["session_id"])
+        ):
+            self._tasks.start(self.show(frame))
         else:
             super().receive(frame, size)
 
-    def forget(self, mine: set[str]) -> None:
-        self._caller.agent_ids &= mine
+    async def show(self, frame: RequestFrame) -> None:
+        params = frame.params
+        page = await self._hub.queries.log(None, params["session_id"], params["after"], params["limit"])
+        shown = {"envelopes": [one.model_dump(mode="json") for one in page.envelopes], "next": page.next}
+        self.send(ResponseFrame(request_id=frame.request_id, result=shown))
 
 
 class WatchesEverything(Knowing):
@@ -237,7 +242,7 @@ class Overtakes(HubConnection):
         self.delivered = dict[str, NotifyFrame]()
 
     def send(self, frame: Frame) -> None:
-        if isinstance(frame, NotifyFrame):
+        if isinstance(frame, NotifyFrame) and not frame.subscription_id:
             self.delivered[frame.envelope.envelope_id] = frame
         super().send(frame)
 
@@ -254,8 +259,8 @@ class DeliversTwice(Overtakes):
 
     def receive(self, frame: Frame, size: int = 0) -> None:
         HubConnection.receive(self, frame, size)
-        if isinstance(frame, ReceiptFrame) and frame.status == "ack":
-            self.send(self.delivered[frame.envelope_id].model_copy(update={"attempt": 2}))
+        if isinstance(frame, ReceiptFrame) and frame.status == "ack" and frame.envelope_id in self.delivered:
+            self.send(self.delivered.pop(frame.envelope_id).model_copy(update={"attempt": 2}))
 
 
 class HighWaterMark(Knowing):

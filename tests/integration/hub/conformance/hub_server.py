@@ -16,6 +16,8 @@ from starlette.types import Receive
 from starlette.websockets import WebSocket
 
 from agent_common.backoff import Backoff
+from agent_common.http import limited_web_socket_protocol
+from agent_common.net import ConnectionLimit
 from agent_common.protocol.hub import MAX_FRAME
 from agent_host.hub import Hub, HubConnection, HubLimits, LinkRights, SocketLink
 
@@ -78,7 +80,13 @@ async def serving(kind: type[HubServer] = HubServer, database: str = "memory://"
     hub = await Hub.open(database, limits=HubLimits(retry=Backoff(0.05, 0.5)))
     server = kind(hub)
     config = uvicorn.Config(
-        server, port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=1, ws_max_size=server.max_frame
+        server,
+        port=0,
+        lifespan="off",
+        log_level="error",
+        timeout_graceful_shutdown=1,
+        ws=limited_web_socket_protocol(ConnectionLimit(1000)),
+        ws_max_size=server.max_frame,
     )
     with config.bind_socket() as bound:
         running = uvicorn.Server(config)
