@@ -218,7 +218,7 @@ class TesterAgent:
             "recipient_id": self.agent_id,
         }
 
-    async def settle(self) -> None:
+    async def ack_all(self) -> None:
         """Acknowledge all that has come."""
         await self.ack(*self.unacked.values())
 

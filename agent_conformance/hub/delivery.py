@@ -25,7 +25,7 @@ async def order(agents: TesterAgents) -> str:
     for one in sent:
         await bob.delivery(session_id, one)
     found = [one["envelope"]["envelope_id"] for one in bob.deliveries(session_id) if _is_note(one)]
-    await bob.settle()
+    await bob.ack_all()
     if found != sent:
         raise RuleBroken(f"the order is {[sent.index(one) for one in found if one in sent]}")
     if any(_is_note(one) for one in alice.deliveries(session_id)):
@@ -54,7 +54,7 @@ async def while_away(agents: TesterAgents) -> str:
     for one in sent:
         await bob.delivery(session_id, one)
     found = [one["envelope"]["envelope_id"] for one in bob.deliveries(session_id) if _is_note(one)]
-    await bob.settle()
+    await bob.ack_all()
     if found != sent:
         raise RuleBroken(f"the order is {[sent.index(one) for one in found]}")
     return f"{len(sent)} in order"
@@ -200,7 +200,7 @@ async def outcome(agents: TesterAgents) -> str:
     known = {"session_id": session_id, "envelope_id": asked, "sequence": envelope["sequence"]}
     if (turn := await bob.ask_own("turn", **known)) != {"reply": reply, "outcome": "replied"}:
         raise RuleBroken(f"turn gives {turn}")
-    await alice.settle()
+    await alice.ack_all()
     return "replied"
 
 

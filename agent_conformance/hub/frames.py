@@ -80,8 +80,8 @@ async def cut(agents: TesterAgents) -> str:
     await alice.join()
     await alice.say(session_id, "whole")
     await bob.ack(await bob.delivery(session_id, "whole"))
-    if len(said := [text_of(one) for one in await bob.read_log(session_id) if one["event_type"] == NOTE]) != 1:
-        raise RuleBroken(f"the log has {said}")
+    if len(texts := [text_of(one) for one in await bob.read_log(session_id) if one["event_type"] == NOTE]) != 1:
+        raise RuleBroken(f"the log has {texts}")
     return "only what was whole is in the log"
 
 

@@ -62,7 +62,7 @@ async def in_flight(agents: TesterAgents) -> str:
     await bob.ack(first)
     for text in ("three", "four"):
         await bob.delivery(session_id, text)
-        await bob.settle()
+        await bob.ack_all()
     return "2, then one for each that was acknowledged"
 
 

@@ -88,7 +88,7 @@ async def pages(agents: TesterAgents) -> str:
     session_id = await agents.open(alice, bob)
     sent = [await alice.say(session_id, f"{number}") for number in range(_MANY)]
     await bob.delivery(session_id, sent[-1])
-    await bob.settle()
+    await bob.ack_all()
     for limit in (500, 7, 1):
         found = [one["envelope_id"] for one in await bob.read_log(session_id, limit) if one["event_type"] == NOTE]
         if found != sent:
@@ -110,7 +110,7 @@ async def same_everywhere(agents: TesterAgents) -> str:
         envelope = delivered["envelope"]
         if not envelope == log.get(envelope["envelope_id"]) == watched.get(envelope["envelope_id"]):
             raise RuleBroken(f"{envelope['event_type']} {envelope['sequence']} differs")
-    await bob.settle()
+    await bob.ack_all()
     return f"{len(bob.deliveries(session_id))} envelopes"
 
 
@@ -129,7 +129,7 @@ async def subscription(agents: TesterAgents) -> str:
     await bob.ping()
     await alice.say(session_id, "after its end")
     await bob.delivery(session_id, "after its end")
-    await bob.settle()
+    await bob.ack_all()
     await bob.ping()
     if (found := [text_of(one) for one in _seen(bob, watching)]) != ["from the log", "live"]:
         raise RuleBroken(f"it has {found}")
@@ -187,7 +187,7 @@ async def _read_busy_log(agents: TesterAgents, alice: TesterAgent, bob: TesterAg
         await one.answer(request_id, "send")
     log = await bob.read_log(session_id)
     for one in (alice, bob):
-        await one.settle()
+        await one.ack_all()
     return log
 
 

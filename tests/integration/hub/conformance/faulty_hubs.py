@@ -179,15 +179,13 @@ class ReadsEverything(Knowing):
     """Whoever takes part reads all of a log."""
 
     def receive(self, frame: Frame, size: int = 0) -> None:
-        is_read = isinstance(frame, RequestFrame) and frame.op == "read_log"
-        if (
-            is_read
-            and frame.params["agent_id"] in self._caller.agent_ids
-            and self.takes_part(frame.params["session_id"])
-        ):
+        if isinstance(frame, RequestFrame) and frame.op == "read_log" and self.may_read(frame.params):
             self._tasks.start(self.show(frame))
         else:
             super().receive(frame, size)
+
+    def may_read(self, params: dict[str, Any]) -> bool:
+        return params["agent_id"] in self._caller.agent_ids and self.takes_part(params["session_id"])
 
     async def show(self, frame: RequestFrame) -> None:
         params = frame.params

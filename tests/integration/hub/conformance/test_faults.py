@@ -119,7 +119,7 @@ async def test_a_fault_is_found_by_its_rule(fault: str) -> None:
 ALSO = {
     "ignores_keys": {"H54"},
     "ignores_nacks": {"H66"},
-    "loses_acks": {"H69", "H74", "H75", "H76", "H77"},
+    "loses_acks": {"H69", "H73", "H74", "H75", "H76", "H77"},
 }
 """Fault -> other rules that must fall with it."""
 
