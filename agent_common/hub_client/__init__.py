@@ -21,7 +21,7 @@ from .hub_client import HubClient
 from .interfaces import MemoryStream, NetworkAgent
 from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
 from .session import Session
-from .web_socket import WebSocketLink, WebSocketLinkClient
+from .web_socket import HubAddress, WebSocketLink, WebSocketLinkClient
 
 __all__ = [
     "AGENT_CLIENT_DEP",
@@ -29,6 +29,7 @@ __all__ = [
     "SESSION_DEP",
     "AgentClient",
     "Connection",
+    "HubAddress",
     "HubClient",
     "Link",
     "LinkClient",
