@@ -7,23 +7,9 @@ from typing import Annotated
 import typer
 
 from .chat.command import chat
-from .commands import (
-    bots,
-    context,
-    cost,
-    doctor,
-    events,
-    hub,
-    mcp,
-    pending,
-    sessions,
-    skill,
-    tasks,
-    token,
-    up,
-    work,
-    workspaces,
-)
+from .commands import bots, context, doctor, events, pending, up
+from .commands.agent import mcp, sessions, skill, tasks
+from .commands.host import cost, hub, token, work, workspaces
 from .errors import UsageError
 from .run import Invocation, command
 

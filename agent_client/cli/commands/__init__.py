@@ -1,1 +1,1 @@
-"""The commands of `agent`, a module each."""
+"""The commands of `agent`, a module each: those for one agent in `agent`, those for a host in `host`."""
