@@ -10,6 +10,7 @@ from .chat.command import chat
 from .commands import bots, context, doctor, events, pending, up
 from .commands.agent import mcp, sessions, skill, tasks
 from .commands.host import cost, hub, token, work, workspaces
+from .commands.team import agents, artifacts, blackboard, topics
 from .errors import UsageError
 from .run import Invocation, command
 
@@ -36,6 +37,10 @@ app.add_typer(work.app, name="work")
 app.command()(cost.cost)
 app.add_typer(skill.app, name="skill")
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(agents.app, name="agents")
+app.add_typer(blackboard.app, name="blackboard")
+app.add_typer(topics.app, name="topics")
+app.add_typer(artifacts.app, name="artifacts")
 app.add_typer(hub.app, name="hub")
 app.add_typer(token.app, name="token")
 app.add_typer(bots.app, name="bots")

@@ -1,1 +1,1 @@
-"""The commands of `agent`, a module each: those for one agent in `agent`, those for a host in `host`."""
+"""The commands of `agent`, a module each: for one agent in `agent`, for a host in `host`, for a team in `team`."""
