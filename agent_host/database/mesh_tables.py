@@ -134,5 +134,6 @@ agent_requests = Table(
     Column("caller", String(100), nullable=False, comment="an agent's id, or operator"),
     Column("callers", Text, nullable=False, comment="JSON: who has asked whom up to this work, the first caller first"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("waiting", Integer, comment="how many of the last callers wait for its end; null: all"),
     Index("agent_requests_by_caller", "caller", "created_at"),
 )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UsageError
-from ..output import local_time
-from ..run import Invocation, command
+from ...errors import UsageError
+from ...output import local_time
+from ...run import Invocation, command
 
 if TYPE_CHECKING:
     from agent_common.protocol import AgentPermissions

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UsageError
-from ..output import local_time
-from ..private_file import new_private_file
-from ..run import Invocation, command
+from ...errors import UsageError
+from ...output import local_time
+from ...private_file import new_private_file
+from ...run import Invocation, command
 
 if TYPE_CHECKING:
-    from ...host_messages import Scope
+    from ....host_messages import Scope
 
 app = typer.Typer(help="Make, list and revoke the tokens of a host.", rich_markup_mode=None, no_args_is_help=True)
 

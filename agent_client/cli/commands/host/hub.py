@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..contexts import Target
-from ..errors import CliError
-from ..output import local_time, safe_json
-from ..run import Invocation, command
+from ...contexts import Target
+from ...errors import CliError
+from ...output import local_time, safe_json
+from ...run import Invocation, command
 
 if TYPE_CHECKING:
-    from ...hub import Envelope, HubWatcher
+    from ....hub import Envelope, HubWatcher
 
 app = typer.Typer(help="Watch the agents that talk to each other.", rich_markup_mode=None, no_args_is_help=True)
 
@@ -72,7 +72,7 @@ async def tail(
     session: Annotated[str | None, typer.Argument(metavar="SESSION", help="Only this one, from its beginning.")] = None,
 ) -> None:
     """Print what agents say to each other as they say it, until Ctrl-C: in all sessions from now on, or in one."""
-    from ...hub import ALL_SESSIONS, AuthError, HubWatcher, NetworkError, WebSocketLink
+    from ....hub import ALL_SESSIONS, AuthError, HubWatcher, NetworkError, WebSocketLink
 
     target = call.target()
     try:

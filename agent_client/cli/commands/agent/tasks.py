@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ..output import local_time, safe_json
-from ..run import Invocation, command
+from ...output import local_time, safe_json
+from ...run import Invocation, command
 
 app = typer.Typer(help="List tasks, read one, cancel one.", rich_markup_mode=None)
 TaskId = Annotated[str, typer.Argument(help="The task's id.")]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..contexts import only_workspace, open_mesh
-from ..log_lines import entry_of, readable
-from ..run import Invocation, command
+from ...contexts import only_workspace, open_mesh
+from ...log_lines import entry_of, readable
+from ...run import Invocation, command
 
 if TYPE_CHECKING:
     from agent_common.protocol import AgentStatus
 
-    from ... import Mesh, Workspace
+    from .... import Mesh, Workspace
 
 STATUS_SECONDS = 5.0
 """For each agent; one that does not answer is listed without its sessions."""
@@ -41,7 +41,7 @@ async def ps(call: Invocation) -> None:
 
 async def _status(mesh: Mesh, workspace: Workspace, places: asyncio.Semaphore) -> AgentStatus | None:
     """Ask a running agent what it does; None if it cannot be asked."""
-    from ... import ClientError
+    from .... import ClientError
 
     if workspace.state != "running":
         return None

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..contexts import only_workspace, open_mesh
-from ..errors import UsageError
-from ..log_lines import entry_of, readable
-from ..private_file import new_private_file
-from ..run import Invocation, command, local_command
+from ...contexts import only_workspace, open_mesh
+from ...errors import UsageError
+from ...log_lines import entry_of, readable
+from ...private_file import new_private_file
+from ...run import Invocation, command, local_command
 from .local_runtime import run_runtime
 
 app = typer.Typer(help="Write skills, try them, see what they do.", rich_markup_mode=None, no_args_is_help=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..contexts import open_mesh
-from ..run import Invocation, command
+from ...contexts import open_mesh
+from ...run import Invocation, command
 
 if TYPE_CHECKING:
-    from ... import UsageReport
+    from .... import UsageReport
 
 COLUMNS = ("agent", "model", "calls", "failed", "input", "output", "reasoning", "cache read", "cache write", "cost")
 

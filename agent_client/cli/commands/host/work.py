@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ..contexts import open_mesh
-from ..output import local_time, safe_json
-from ..run import Invocation, command
+from ...contexts import open_mesh
+from ...output import local_time, safe_json
+from ...run import Invocation, command
 
 app = typer.Typer(help="List a host's work, read one, cancel one.", rich_markup_mode=None)
 WorkId = Annotated[str, typer.Argument(help="The id of the work.")]

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..contexts import identify, is_local, only_workspace, open_mesh
-from ..errors import CliError, UsageError
-from ..private_file import replace_private_file
-from ..run import Invocation, command
+from ...contexts import identify, is_local, only_workspace, open_mesh
+from ...errors import CliError, UsageError
+from ...private_file import replace_private_file
+from ...run import Invocation, command
 from .local_runtime import run_runtime
 
 app = typer.Typer(help="Name MCP servers, list and try them.", rich_markup_mode=None, no_args_is_help=True)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import DONE, FAILED, CliError
-from ..run import Invocation
+from ...errors import DONE, FAILED, CliError
+from ...run import Invocation
 
 MAX_LINE = 1024 * 1024
 SECONDS = 900.0

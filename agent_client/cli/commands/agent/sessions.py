@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import CliError
-from ..output import local_time, safe_json
-from ..private_file import new_private_file
-from ..run import Invocation, command
+from ...errors import CliError
+from ...output import local_time, safe_json
+from ...private_file import new_private_file
+from ...run import Invocation, command
 
 app = typer.Typer(help="List sessions, read and change them.", rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(help="The session's id or name.")]
