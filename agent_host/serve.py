@@ -196,6 +196,7 @@ def _run(
                 app.state.blackboard.end_streams()
                 app.state.topics.end_streams()
                 app.state.agent_requests.end_waits()
+                app.state.subscriptions.end_waits()
                 http_sockets.stop_listening()
                 await super().shutdown(sockets)
 

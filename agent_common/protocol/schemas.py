@@ -42,6 +42,7 @@ from .mesh import ModelCard
 from .peers import AskPeer, AskReply, HandedOff, HandOff, PeerCard, PeerList
 from .permission import Permissions, PermissionsUpdate, RequirementSet
 from .problem import Problem
+from .subscriptions import Receive, Subscribe, Subscription, SubscriptionList, TopicDeadLetters, TopicDeliveries
 from .topics import Publish, Published, TopicMessages
 
 _MESSAGES = (
@@ -55,6 +56,7 @@ _MESSAGES = (
     WorkspaceListing,
     *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),
     *(Publish, Published, TopicMessages),
+    *(Subscribe, Subscription, SubscriptionList, Receive, TopicDeliveries, TopicDeadLetters),
     *(StoredArtifact, ArtifactList),
     *(PeerCard, PeerList, AskPeer, AskReply, HandOff, HandedOff),
 )

@@ -19,6 +19,7 @@ from .notes.memory import MemoryNotes
 from .notes.warnings import Warnings
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of
 from .requests.human_answers import HumanAnswer, HumanAnswers
+from .requests.message_work import MessageWork, NoRecord
 from .requests.pending_list import list_pending
 from .requests.recovery import Recovery, WorkStore
 from .requests.result_urls import TaskReports, checked_result_url
@@ -51,7 +52,9 @@ __all__ = [
     "LoopServices",
     "MemoryNotes",
     "MessageSizeCheck",
+    "MessageWork",
     "ModelWindows",
+    "NoRecord",
     "PriceCheck",
     "PromptView",
     "Recovery",
