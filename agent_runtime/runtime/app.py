@@ -81,8 +81,8 @@ class Runtime:
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
-        self._topics: TopicSetup | None = None
-        self._closables: list[Closable] = []
+        self._topics = TopicSetup(settings)
+        self._closables: list[Closable] = [self._topics]
         """Closed by `close`, the one opened last first."""
 
     def create_http_app(self) -> FastAPI:
@@ -110,7 +110,6 @@ class Runtime:
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         events = self.app_state.events
         hub = own(HubSetup(settings))
-        topics = self._topics = own(TopicSetup(settings))
         builder = AgentToolsBuilder(
             settings,
             home,
@@ -123,7 +122,7 @@ class Runtime:
             agents,
             gate,
             hub.access,
-            topics.wake.set,
+            self._topics.wake.set,
         )
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
@@ -156,7 +155,9 @@ class Runtime:
         )  # fmt: skip
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
         self._mediation = mediation
-        await Recovery(services, tasks, limits.chat(), (mediation.worker, *hub.work_stores, *topics.work_stores)).run()
+        await Recovery(
+            services, tasks, limits.chat(), (mediation.worker, *hub.work_stores, *self._topics.work_stores)
+        ).run()
         self._start_maintenance(catalog, services.live_sessions, storage.memory)
         self._start_posting_card(agents, agent_tools)
         self.app_state.services = Services(
@@ -180,7 +181,7 @@ class Runtime:
         self.app_state.channel = mediation.channel
         await mediation.start()
         hub.start(services, chats, agent_tools.skill_library)
-        topics.start(services, chats)
+        self._topics.start(services, chats)
 
     async def run_file(self, source: Path, target: Path) -> bool:
         """Run one work request from a file, once started. Return whether it was completed. Raises StartError."""
@@ -194,8 +195,7 @@ class Runtime:
             self._compaction.drain(self.settings.drain_grace)
         if self._mediation is not None:
             self._mediation.stop_accepting()
-        if self._topics is not None:
-            await self._topics.stop()
+        await self._topics.stop()
         if self._admission is not None:
             await self._admission.drain(self.settings.drain_grace)
         self.app_state.events.close()

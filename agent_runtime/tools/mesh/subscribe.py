@@ -59,7 +59,7 @@ def subscribe_tool(rooms: Rooms, on_subscribe: Callable[[], None]) -> Tool:
         READ,
         timeout=2 * MESH_DEADLINE,
         describe_access=touches("topic"),
-        result_doc="`subscribed`, `topic`, `known`: whether it was so already; `subscriptions` of `topic`, `waiting`, `dropped`",
+        result_doc="`subscribed`, `topic`, `known`: it was there; `subscriptions` (`topic`, `waiting`, `dropped`)",
         limits_doc=f"{MAX_SUBSCRIPTIONS} of an agent, {MAX_BACKLOG} waiting messages each ([page](subscriptions.md))",
     )
 
