@@ -63,7 +63,7 @@ def notify_user_tool(events: Events) -> Tool:
             raise ToolFailure("this session answers agents of the hub; no person is there", kind="denied")
         rates.spend(context.principal)
         about = {"session_id": context.session_id, "user": context.principal, "agent": context.agent}
-        events.emit(NOTICE_EVENT, context.principal, **about, notice_id=context.call_id, text=text)
+        events.emit(NOTICE_EVENT, context.principal, **about, text=text)
         return {"notified": True}
 
     return Tool(

@@ -131,11 +131,11 @@ def test_a_newer_question_ends_the_one_before(bob: httpx.Client, host: Host, tok
 
 
 def test_what_was_not_taken_comes_again_after_the_host_was_killed(
-    host: Host, agents: dict[str, httpx.Client], bob: httpx.Client, tokens: dict[str, str]
+    host: Host, agents: dict[str, httpx.Client], tokens: dict[str, str]
 ) -> None:
-    made = subscribed(bob, "kept")
+    made = subscribed(agents["bob"], "kept")
     publish(agents["ann"], "kept", "before")
-    (delivery,) = receive(bob)["deliveries"]
+    (delivery,) = receive(agents["bob"])["deliveries"]
     os.kill(host.process.pid, signal.SIGKILL)
     host.start()
     with host.client(tokens["bob"]) as bob, host.client(tokens["ann"]) as ann:
