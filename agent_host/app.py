@@ -69,6 +69,7 @@ from .proxy import (
 from .retention import LedgerRetention
 from .services import ServiceCatalog, is_service_request, load_services
 from .settings import HostSettings
+from .subscriptions import Subscriptions
 from .team_services import TEAM_ROUTERS, open_budgets, open_results, open_team_services, open_web_services
 
 _ROUTERS = (  # what agents ask most comes first, because a request is compared with each route before its own
@@ -236,6 +237,7 @@ async def _end_work(app: FastAPI) -> None:
         state.blackboard.end_streams()
         state.topics.end_streams()
         state.agent_requests.end_waits()
+        state.subscriptions.end_waits()
 
 
 def _end_connections(app: FastAPI, agent_id: str) -> None:
@@ -308,10 +310,12 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
     deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
 
     cards: AgentCards = app.state.agent_cards
+    subscriptions: Subscriptions = app.state.subscriptions
 
     async def remove_channels(workspace: str) -> None:
         await bridge.remove(workspace)
         await cards.forget(workspace)
+        await subscriptions.forget(workspace)
         try:
             await agents.forget(workspace)
         except HubUnavailable as error:

@@ -13,7 +13,9 @@ from .mesh_tables import (
     blackboard_changes,
     blackboard_entries,
     blackboards,
+    topic_dead_letters,
     topic_messages,
+    topic_subscriptions,
     topics,
 )
 from .prefixes import end_of_prefix
@@ -80,7 +82,9 @@ __all__ = [
     "sqlite_file",
     "task_results",
     "tokens",
+    "topic_dead_letters",
     "topic_messages",
+    "topic_subscriptions",
     "topics",
     "work",
     "work_audit",

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
 from .hub_pruning import SessionPass
-from .mesh_tables import agent_requests
+from .mesh_tables import agent_requests, topic_dead_letters
 from .shares import STEP_ROWS, SharePass
 from .tables import (
     budget_spending,
@@ -75,6 +75,8 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("hub_sessions", SessionPass(before, limits.rows).step),
         ("hub_dead_letters", _Walk(hub_dead_letters, hub_dead_letters.c.at, before).step),
         ("hub_dead_letters", SharePass(hub_dead_letters, hub_dead_letters.c.agent_id, limits.rows).step),
+        ("topic_dead_letters", _Walk(topic_dead_letters, topic_dead_letters.c.at, before).step),
+        ("topic_dead_letters", SharePass(topic_dead_letters, topic_dead_letters.c.agent, limits.rows).step),
         ("hub_audit", _Walk(hub_audit, hub_audit.c.at, before).step),
         ("hub_audit", SharePass(hub_audit, hub_audit.c.agent_id, limits.rows).step),
         ("deleted_workspaces", lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS))),

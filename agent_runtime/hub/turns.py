@@ -34,14 +34,15 @@ from agent_common.protocol.hub import (
 from agent_common.telemetry import logger
 
 from ..errors import Busy, Conflict, InvalidRequest, NotReady, TooLarge
-from ..loop import ChatService, CompletedTurn, IncomingMessage, LoopServices, Turn
+from ..loop import ChatService, CompletedTurn, IncomingMessage, LoopServices, MessageWork, Turn
 from ..ports import HUB_PRINCIPAL
 from ..sessions import branches, history, text_of
 from .messages import SILENT, Unseen, message_text
 from .origins import Origins
-from .work import envelope_work
 
 log = logger(__name__)
+HUB_WORK = MessageWork("hub")
+"""The work that envelopes ask for."""
 _PASSES_THE_TURN = ("hide", "remove")
 """What the hub does about somebody who is late, after which it is another one's turn."""
 _UNANSWERED = {"silent": "it says nothing", "failed": "its turn failed"}
@@ -100,7 +101,7 @@ class HubTurns:
             parts=[{"type": "text", "text": text}],
             session=_alias(envelope),
             message_id=envelope.envelope_id,
-            external_work=envelope_work(envelope.envelope_id),
+            external_work=HUB_WORK.work(envelope.envelope_id),
         )
         try:
             return await self._chats.send(incoming)

@@ -14,7 +14,7 @@ from agent_common.protocol import Rule, Usage, is_object
 from ...ports import HUB_PRINCIPAL
 from . import agent_prompts
 from .agent_prompts import AgentPrompt
-from .rows import load
+from .rows import OUTSIDE_TEXT, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         is_subagent="called_by" in metadata,
         has_outside_text=row["outside"] == 1
         or agent_prompts.IMPORTED in metadata
+        or OUTSIDE_TEXT in metadata
         or metadata["principal"] == HUB_PRINCIPAL,
         is_imported=agent_prompts.IMPORTED in metadata,
     )
