@@ -4,14 +4,18 @@
 It uses the protocol's shapes and plain sockets, and no code of the runtime or the host.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .command import conformance
-from .drive import CommandWorkDriver, HttpWorkDriver, NoWorkDriver, WorkDriver
-from .guest import TesterGuest
-from .host import Options, TesterHost
-from .hub import HubOptions, TesterAgents
-from .report import as_json, print_table, summary
-from .rules import ConformanceRule, Finding, NotApplicable, RuleBroken
-from .run import AGENT_RULES, HUB_RULES, LISTENER_RULES, judge_agent, judge_hub, judge_listener
+
+if TYPE_CHECKING:
+    from .drive import CommandWorkDriver, HttpWorkDriver, NoWorkDriver, WorkDriver
+    from .guest import TesterGuest
+    from .host import Options, TesterHost
+    from .hub import HubOptions, TesterAgents
+    from .report import as_json, print_table, summary
+    from .rules import ConformanceRule, Finding, NotApplicable, RuleBroken
+    from .run import AGENT_RULES, HUB_RULES, LISTENER_RULES, judge_agent, judge_hub, judge_listener
 
 __all__ = [
     "AGENT_RULES",
@@ -38,3 +42,23 @@ __all__ = [
     "print_table",
     "summary",
 ]
+
+_LAZY_EXPORTS = {
+    "drive": ("CommandWorkDriver", "HttpWorkDriver", "NoWorkDriver", "WorkDriver"),
+    "guest": ("TesterGuest",),
+    "host": ("Options", "TesterHost"),
+    "hub": ("HubOptions", "TesterAgents"),
+    "report": ("as_json", "print_table", "summary"),
+    "rules": ("ConformanceRule", "Finding", "NotApplicable", "RuleBroken"),
+    "run": ("AGENT_RULES", "HUB_RULES", "LISTENER_RULES", "judge_agent", "judge_hub", "judge_listener"),
+}
+_MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the tester when it is first used: the commands of a host start without it."""
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(name)
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)

@@ -183,6 +183,12 @@ class TesterAgent:
 
         return await self.link.expect(f"{what} for {self.name}", fits, self.options.timeout, since)
 
+    async def take(self, session_id: str, what: str, since: int = 0) -> Frame:
+        """Return a delivery as `delivery` does, acknowledged."""
+        found = await self.delivery(session_id, what, since)
+        await self.ack(found)
+        return found
+
     async def invitation(self, opening: str) -> Frame:
         """Return the invitation that `TesterAgents.start_open` has caused. Raises RuleBroken."""
 

@@ -64,6 +64,11 @@ class TesterAgents:
             await agent.join()
         return self.all[:count]
 
+    async def open_pair(self) -> tuple[TesterAgent, TesterAgent, str]:
+        """The first two agents, and a conversation that the first one has opened. Raises NotApplicable, RuleBroken."""
+        alice, bob = await self.members(2)
+        return alice, bob, await self.open(alice, bob)
+
     async def open(self, creator: TesterAgent, *others: TesterAgent, **params: Any) -> str:
         """Open a session with agents who accept; return its id once all have got the news. Raises RuleBroken."""
         opening = await self.start_open(creator, *others, **params)
@@ -72,7 +77,7 @@ class TesterAgents:
         info = await creator.answer(opening, "open")
         session_id = info["session_id"]
         for one in (creator, *others):
-            await one.ack(await one.delivery(session_id, EV_SESSION_OPENED))
+            await one.take(session_id, EV_SESSION_OPENED)
         return session_id
 
     async def start_open(self, creator: TesterAgent, *others: TesterAgent, **params: Any) -> str:

@@ -18,8 +18,7 @@ _TTL = 0.3
 
 @DELIVERY.rule("H62", "Delivery", "What is said is delivered to each other participant, in the order of the log.")
 async def order(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     asked = [await alice.start(alice.note(session_id, f"{number}")) for number in range(_MANY)]
     sent = [await alice.answer(one, "send") for one in asked]
     for one in sent:
@@ -35,19 +34,17 @@ async def order(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H63", "Delivery", "What is not acknowledged comes again over the next link.")
 async def again_after_a_break(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "not acknowledged")
     await bob.delivery(session_id, "not acknowledged")
     await bob.rejoin()
-    await bob.ack(await bob.delivery(session_id, "not acknowledged"))
+    await bob.take(session_id, "not acknowledged")
     return "it came again"
 
 
 @DELIVERY.rule("H64", "Delivery", "What was said while an agent was away is delivered when it comes back, in order.")
 async def while_away(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await bob.drop()
     sent = [await alice.say(session_id, f"{number}") for number in range(3)]
     await bob.join()
@@ -62,8 +59,7 @@ async def while_away(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H65", "Delivery", "A nack brings an envelope again after a pause, with the number of the attempt.")
 async def again_after_nack(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "nacked")
     delivered = await bob.delivery(session_id, "nacked")
     mark = bob.link.mark()
@@ -77,16 +73,15 @@ async def again_after_nack(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H66", "Delivery", "A nacked envelope is not overtaken by later ones of its session.")
 async def nacked_comes_first(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "first")
     delivered = await bob.delivery(session_id, "first")
     mark = bob.link.mark()
     await bob.nack(delivered)
     await bob.ping()
     await alice.say(session_id, "second")
-    await bob.ack(await bob.delivery(session_id, "first", mark))
-    await bob.ack(await bob.delivery(session_id, "second", mark))
+    await bob.take(session_id, "first", mark)
+    await bob.take(session_id, "second", mark)
     found = _texts(bob, session_id, mark)
     if found != ["first", "second"]:
         raise RuleBroken(f"the order is {found}")
@@ -95,8 +90,7 @@ async def nacked_comes_first(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H67", "Delivery", "What is acknowledged does not come again.")
 async def acknowledged_is_done(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "acknowledged")
     delivered = await bob.delivery(session_id, "acknowledged")
     mark = bob.link.mark()
@@ -110,14 +104,13 @@ async def acknowledged_is_done(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H68", "Delivery", "What is acknowledged does not come again over the next link either.")
 async def acknowledged_is_kept(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "acknowledged")
-    await bob.ack(await bob.delivery(session_id, "acknowledged"))
+    await bob.take(session_id, "acknowledged")
     await bob.ping()
     await bob.rejoin()
     await alice.say(session_id, "the next")
-    await bob.ack(await bob.delivery(session_id, "the next"))
+    await bob.take(session_id, "the next")
     if "acknowledged" in _texts(bob, session_id):
         raise RuleBroken("it came again")
     return "it came once"
@@ -125,17 +118,16 @@ async def acknowledged_is_kept(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H69", "Delivery", "Each envelope is acknowledged by itself: a later one says nothing of those before.")
 async def set_of_acks(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     for text in ("one", "two", "three"):
         await alice.say(session_id, text)
     for text in ("three", "two"):
-        await bob.ack(await bob.delivery(session_id, text))
+        await bob.take(session_id, text)
     await bob.ping()
     await bob.rejoin()
-    await bob.ack(await bob.delivery(session_id, "one"))
+    await bob.take(session_id, "one")
     await alice.say(session_id, "four")
-    await bob.ack(await bob.delivery(session_id, "four"))
+    await bob.take(session_id, "four")
     found = _texts(bob, session_id)
     if found != ["one", "four"]:
         raise RuleBroken(f"after two and three were acknowledged, there came {found}")
@@ -144,27 +136,25 @@ async def set_of_acks(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H70", "Delivery", "Nobody acknowledges what was delivered to another.")
 async def forged_receipt(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "for bob")
     await alice.link.send(bob.receipt(await bob.delivery(session_id, "for bob")))
     await alice.ping()
     await bob.rejoin()
-    await bob.ack(await bob.delivery(session_id, "for bob"))
+    await bob.take(session_id, "for bob")
     return "it came again to the one that it is for"
 
 
 @DELIVERY.rule("H71", "Delivery", "A receipt for what was not delivered has no effect.")
 async def unknown_receipt(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "delivered")
     delivered = await bob.delivery(session_id, "delivered")
     for fields in ({"envelope_id": "env_ffff"}, {"session_id": "hs_none"}):
         await bob.link.send({**bob.receipt(delivered), **fields})
     await bob.ping()
     await bob.rejoin()
-    await bob.ack(await bob.delivery(session_id, "delivered"))
+    await bob.take(session_id, "delivered")
     return "the link goes on, and nothing is acknowledged"
 
 
@@ -172,14 +162,13 @@ async def unknown_receipt(agents: TesterAgents) -> str:
     "H72", "Delivery", "An envelope that is older than its ttl_seconds is not delivered, and stays in the log."
 )
 async def too_old(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await bob.drop()
     await alice.say(session_id, "short-lived", ttl_seconds=_TTL)
     await alice.say(session_id, "lasting")
     await asyncio.sleep(_TTL * 2)
     await bob.join()
-    await bob.ack(await bob.delivery(session_id, "lasting"))
+    await bob.take(session_id, "lasting")
     if "short-lived" in _texts(bob, session_id):
         raise RuleBroken("it was delivered")
     if "short-lived" not in [text_of(one) for one in await bob.read_log(session_id)]:
@@ -189,8 +178,7 @@ async def too_old(agents: TesterAgents) -> str:
 
 @DELIVERY.rule("H73", "Delivery", "The outcome in a receipt is kept, and so is which envelope answers which.")
 async def outcome(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     asked = await alice.say(session_id, "question")
     delivered = await bob.delivery(session_id, "question")
     reply = await bob.say(session_id, "answer", causation_id=asked)

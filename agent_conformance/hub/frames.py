@@ -72,14 +72,13 @@ async def oversize(agents: TesterAgents) -> str:
 
 @FRAMES.rule("H07", "Frames", "A frame that is cut off has no effect, and ends no other link.")
 async def cut(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     whole = to_json({**alice.note(session_id, "cut" * 1000), "request_id": alice.next_id()}).decode()
     await alice.link.send_cut(whole)
     await bob.ping()
     await alice.join()
     await alice.say(session_id, "whole")
-    await bob.ack(await bob.delivery(session_id, "whole"))
+    await bob.take(session_id, "whole")
     if len(texts := [text_of(one) for one in await bob.read_log(session_id) if one["event_type"] == NOTE]) != 1:
         raise RuleBroken(f"the log has {texts}")
     return "only what was whole is in the log"
@@ -87,8 +86,7 @@ async def cut(agents: TesterAgents) -> str:
 
 @FRAMES.rule("H08", "Envelopes", "A field that nobody knows is refused: nothing is stored.")
 async def unknown_field(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     misspelt = alice.note(session_id, "for nobody else", audiense=[bob.agent_id])
     request_id = await alice.start(misspelt)
     await expect_refusal("an envelope with audiense", alice.answer(request_id, "send"), "protocol_error")
@@ -99,10 +97,9 @@ async def unknown_field(agents: TesterAgents) -> str:
 
 @FRAMES.rule("H09", "Envelopes", "An envelope may have 1 MiB; a larger one is refused, and the link goes on.")
 async def large_envelope(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, _BIG)
-    await bob.ack(await bob.delivery(session_id, _BIG))
+    await bob.take(session_id, _BIG)
     await expect_refusal("a larger one", alice.say(session_id, "y" * (MAX_ENVELOPE + 1)), "protocol_error")
     await alice.ping()
     return f"{len(_BIG)} bytes were delivered"
@@ -120,14 +117,13 @@ async def wrong_requests(agents: TesterAgents) -> str:
 
 @FRAMES.rule("H11", "Requests", "Requests of a link are answered side by side: one that waits holds up no other.")
 async def side_by_side(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     opening = await agents.start_open(alice, bob)
     invitation = await bob.invitation(opening)
     await alice.ping()
     await alice.say(session_id, "meanwhile")
     await alice.ask("get_agent", name=bob.name)
-    await bob.ack(await bob.delivery(session_id, "meanwhile"))
+    await bob.take(session_id, "meanwhile")
     await bob.accept(invitation)
     await alice.answer(opening, "open")
     return "others were answered while an invitation waited"
@@ -177,7 +173,7 @@ async def _check_bad_frames(agents: TesterAgents, messages: Sequence[str]) -> st
     await alice.join()
     session_id = await agents.open(alice, bob)
     await alice.say(session_id, "after")
-    await bob.ack(await bob.delivery(session_id, "after"))
+    await bob.take(session_id, "after")
     return f"{len(messages)} of them: {', '.join(sorted(seen))}"
 
 

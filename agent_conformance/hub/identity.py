@@ -32,14 +32,13 @@ async def same_id(agents: TesterAgents) -> str:
 
 @IDENTITY.rule("H22", "Links", "A newer link of an agent takes over from one that has not ended.")
 async def newer_link(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     elder = bob.link
     await bob.connect()
     await bob.join()
     mark = elder.mark()
     await alice.say(session_id, "for the newer link")
-    await bob.ack(await bob.delivery(session_id, "for the newer link"))
+    await bob.take(session_id, "for the newer link")
     await elder.send({"kind": "ping"})
     await elder.wait_for(lambda frame: frame["kind"] == "pong", agents.options.timeout, mark)  # unless it was ended
     came = [one for one in elder.frames[mark:] if one["kind"] == "notify"]
@@ -66,8 +65,7 @@ async def found(agents: TesterAgents) -> str:
 
 @IDENTITY.rule("H24", "Links", "Nobody speaks in the name of another, nor of the hub.")
 async def forged_sender(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     for sender in (alice.agent_id, HUB_ID):
         asked = bob.say(session_id, "forged", sender_id=sender)
         await expect_refusal(f"an envelope of {sender}", asked, "access_denied", "protocol_error")
@@ -79,8 +77,7 @@ async def forged_sender(agents: TesterAgents) -> str:
 
 @IDENTITY.rule("H25", "Links", "Nobody asks in the name of another.")
 async def forged_request(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     for op in ("close", "read_log", "sessions", "unregister"):
         params = {"session_id": session_id} if op in ("close", "read_log") else {}
         await expect_refusal(op, bob.ask(op, agent_id=alice.agent_id, **params), "access_denied")
@@ -91,8 +88,7 @@ async def forged_request(agents: TesterAgents) -> str:
 
 @IDENTITY.rule("H26", "Sessions", "What the hub says of a session nobody else says.")
 async def hub_events(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, _, session_id = await agents.open_pair()
     asked = alice.say(session_id, "", EV_SESSION_CLOSED)
     await expect_refusal(f"to send {EV_SESSION_CLOSED}", asked, "protocol_error", "access_denied")
     return "refused"
@@ -100,10 +96,9 @@ async def hub_events(agents: TesterAgents) -> str:
 
 @LEAVING.rule("H80", "Requests", "An agent that is unregistered leaves its sessions, and may do nothing more.")
 async def unregister(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await bob.ask_own("unregister")
-    await alice.ack(await alice.delivery(session_id, EV_SESSION_CLOSED))
+    await alice.take(session_id, EV_SESSION_CLOSED)
     await expect_refusal("to speak then", bob.say(session_id, "still here"), "access_denied")
     await _check_free(alice, bob)
     return "the session is closed"

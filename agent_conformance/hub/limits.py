@@ -21,11 +21,11 @@ async def inbox_full(agents: TesterAgents) -> str:
     refusal = await expect_refusal("one more than max_pending", alice.say(session_id, "three"), "inbox_full")
     if not _is_time(refusal.retry_after):
         raise RuleBroken(f"retry_after is {refusal.retry_after!r}")
-    await bob.ack(await bob.delivery(session_id, "one"))
+    await bob.take(session_id, "one")
     await bob.ping()
     await alice.say(session_id, "three")
     for text in ("two", "three"):
-        await bob.ack(await bob.delivery(session_id, text))
+        await bob.take(session_id, text)
     return f"inbox_full, again in {refusal.retry_after:g} s"
 
 
@@ -36,10 +36,10 @@ async def drop_newest(agents: TesterAgents) -> str:
     session_id = await agents.open(alice, bob)
     for text in ("kept", "dropped"):
         await alice.say(session_id, text)
-    await bob.ack(await bob.delivery(session_id, "kept"))
+    await bob.take(session_id, "kept")
     await bob.ping()
     await alice.say(session_id, "the next")
-    await bob.ack(await bob.delivery(session_id, "the next"))
+    await bob.take(session_id, "the next")
     if "dropped" in [text_of(one["envelope"]) for one in bob.deliveries(session_id)]:
         raise RuleBroken("it was delivered")
     if "dropped" not in [text_of(one) for one in await bob.read_log(session_id)]:
@@ -77,8 +77,8 @@ async def priority(agents: TesterAgents) -> str:
     await alice.say(sessions[1], "urgent", priority="urgent")
     mark = bob.link.mark()
     await bob.ack(first)
-    await bob.ack(await bob.delivery(sessions[1], "urgent"))
-    await bob.ack(await bob.delivery(sessions[0], "normal"))
+    await bob.take(sessions[1], "urgent")
+    await bob.take(sessions[0], "normal")
     texts = [text_of(one["envelope"]) for one in bob.link.frames[mark:] if is_delivery(one)]
     came = [one for one in dict.fromkeys(texts) if one in ("urgent", "normal")]
     if came != ["urgent", "normal"]:
@@ -88,8 +88,7 @@ async def priority(agents: TesterAgents) -> str:
 
 @LIMITS.rule("H78", "Rules", "Who sends faster than its rate gets rate_limited, which says when to try again.")
 async def rate(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, _, session_id = await agents.open_pair()
     await alice.join(rate={"per_minute": 1, "burst": 1})
     refusal = await _first_refusal(alice, session_id)
     if refusal.code != "rate_limited" or not _is_time(refusal.retry_after):

@@ -16,8 +16,7 @@ _MANY = 25
 
 @LOG.rule("H50", "Envelopes", "An envelope has the content that was sent, its true sender, and the hub's time.")
 async def content(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     sent: Frame = {
         "event_data": {"text": "as sent", "more": [1, {"a": None}]},
         "causation_id": "env_0",
@@ -59,8 +58,7 @@ async def ids(agents: TesterAgents) -> str:
 
 @LOG.rule("H53", "Envelopes", "The same idempotency key is stored once, and a repeated send returns the first id.")
 async def idempotency_key(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     found = [await alice.say(session_id, "once", idempotency_key="k") for _ in range(2)]
     await alice.rejoin()
     found.append(await alice.say(session_id, "once", idempotency_key="k"))
@@ -73,8 +71,7 @@ async def idempotency_key(agents: TesterAgents) -> str:
 
 @LOG.rule("H54", "Envelopes", "Other content under an idempotency key that was used is refused.")
 async def key_of_other_content(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "first", idempotency_key="k")
     asked = alice.say(session_id, "second", idempotency_key="k")
     await expect_refusal("other content", asked, "protocol_error")
@@ -84,8 +81,7 @@ async def key_of_other_content(agents: TesterAgents) -> str:
 
 @LOG.rule("H55", "Requests", "A log is read in pages, which have all of it once.")
 async def pages(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     sent = [await alice.say(session_id, f"{number}") for number in range(_MANY)]
     await bob.delivery(session_id, sent[-1])
     await bob.ack_all()
@@ -99,8 +95,7 @@ async def pages(agents: TesterAgents) -> str:
 
 @LOG.rule("H56", "Envelopes", "An envelope is the same in its delivery, in a subscription and in the log.")
 async def same_everywhere(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "one", audience=[bob.agent_id], priority="urgent", task_id="t")
     last = await alice.say(session_id, "two")
     await bob.delivery(session_id, last)
@@ -116,8 +111,7 @@ async def same_everywhere(agents: TesterAgents) -> str:
 
 @LOG.rule("H57", "Requests", "A subscription has what is in the log after a number, then what is said, until it ends.")
 async def subscription(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "left out")
     after = (await bob.delivery(session_id, "left out"))["envelope"]["sequence"]
     await alice.say(session_id, "from the log")

@@ -48,7 +48,7 @@ async def opens_when_all_have(agents: TesterAgents) -> str:
         raise RuleBroken(f"it is {before['state']} before that")
     await bob.accept(invitation)
     info = await alice.answer(opening, "open")
-    await bob.ack(await bob.delivery(session_id, EV_SESSION_OPENED))
+    await bob.take(session_id, EV_SESSION_OPENED)
     if info["state"] != "active":
         raise RuleBroken(f"it is {info['state']} after that")
     return "pending, then active"
@@ -63,7 +63,7 @@ async def rejected(agents: TesterAgents) -> str:
     await bob.ack(invitation)
     await bob.say(session_id, "", EV_SESSION_INVITE_REJECT)
     await expect_refusal("to open it", alice.answer(opening, "open"), "protocol_error")
-    await alice.ack(await alice.delivery(session_id, EV_SESSION_CLOSED))
+    await alice.take(session_id, EV_SESSION_CLOSED)
     return "closed"
 
 
@@ -93,8 +93,7 @@ async def opens_once(agents: TesterAgents) -> str:
 
 @SESSIONS.rule("H35", "Sessions", "Only its creator closes a session.")
 async def creator_closes(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await expect_refusal("to close it", bob.ask_own("close", session_id=session_id), "access_denied")
     await alice.say(session_id, "it is open")
     await alice.ask_own("close", session_id=session_id, reason="the tester is done")
@@ -107,10 +106,9 @@ async def creator_closes(agents: TesterAgents) -> str:
 
 @SESSIONS.rule("H36", "Sessions", "Nothing more is said in a session that is over.")
 async def silent_when_over(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     await alice.ask_own("close", session_id=session_id)
-    await bob.ack(await bob.delivery(session_id, EV_SESSION_CLOSED))
+    await bob.take(session_id, EV_SESSION_CLOSED)
     for one in (alice, bob):
         await expect_refusal(f"an envelope of {one.name}", one.say(session_id, "too late"), "protocol_error")
     if (last := (await bob.read_log(session_id))[-1]["event_type"]) != EV_SESSION_CLOSED:
@@ -149,7 +147,7 @@ async def turns(agents: TesterAgents) -> str:
     await expect_refusal("the other one's text first", bob.say(session_id, "first", EV_TEXT), "protocol_error")
     await alice.say(session_id, "question", EV_TEXT)
     await expect_refusal("a second text", alice.say(session_id, "again", EV_TEXT), "protocol_error")
-    await bob.ack(await bob.delivery(session_id, "question"))
+    await bob.take(session_id, "question")
     await bob.say(session_id, "answer", EV_TEXT)
     await _check_reason(alice, session_id, EV_SESSION_CLOSED, "consulting_complete")
     return "question, answer, closed"
@@ -157,8 +155,7 @@ async def turns(agents: TesterAgents) -> str:
 
 @SESSIONS.rule("H40", "Sessions", "Who waits for a turn is not invited within it.")
 async def no_circle(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob)
+    alice, bob, session_id = await agents.open_pair()
     asked = bob.answer(await agents.start_open(bob, alice, parent=session_id), "open")
     await expect_refusal("to invite who waits", asked, "protocol_error", "access_denied")
     return "refused"
