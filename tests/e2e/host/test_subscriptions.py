@@ -106,7 +106,7 @@ def test_a_message_joins_the_turn_that_runs(world: Lives) -> None:
     host, bob, tokens = world
     name = fresh("s")
     use(bob, name, "subscribe", topic="steer")
-    bob.provider.script.replace([Hang(0, Call("todo", {"todos": []})), Say("joined")])
+    bob.provider.script.replace([Hang(0, Say(calls=(Call("todo", {"todos": []}),))), Say("joined")])
     before = len(bob.provider.completions)
     with bob.stream("POST", "/chat/stream", {"message": "work", "session_id": name}):
         eventually(lambda: len(bob.provider.completions) == before + 1)
