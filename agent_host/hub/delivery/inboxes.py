@@ -45,6 +45,8 @@ class Inboxes:
         inbox, session_id = cursor.inbox, cursor.session.session_id
         inbox.in_flight -= cursor.start_over()
         inbox.pending -= cursor.pending
+        inbox.loaded.discard(cursor)
+        inbox.behind.pop(cursor, None)
         self._dirty.pop(cursor, None)
         inbox.cursors.pop(session_id, None)
         of_session = self._by_session.get(session_id, {})
