@@ -11,12 +11,7 @@ import unicodedata
 
 from .line_text import escape
 
-_TWINS = frozenset(
-    "аеорсухіјѕһԁԛԝҽӏѵԍАВЕЅІЈКМНОРСТХҮѴԌԚԜ"  # noqa: RUF001  Cyrillic
-    "ονικρυαγχηωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ"  # noqa: RUF001  Greek
-    "օոսհցզյՏՕՍԼ"  # noqa: RUF001  Armenian
-    "ɑɡɩɪʟʀɴʏǀǃ"  # noqa: RUF001  Latin
-)
+_TWINS = frozenset("аеорсухіјѕһԁԛԝҽӏѵԍАВЕЅІЈКМНОРСТХҮѴԌԚԜονικρυαγχηωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօոսհցզյՏՕՍԼɑɡɩɪʟʀɴʏǀǃ")
 """Letters that people take for one of ASCII."""
 _TWIN_BLOCKS = (
     ("\u13a0", "\u13ff"),  # Cherokee
@@ -56,8 +51,7 @@ def _word(text: str, words: list[re.Match[str]], number: int) -> str:
     are_all = all(twin or char.isdigit() or char == "_" for twin, char in zip(twins, word, strict=True))
     suspect = any(twins) and (is_mixed or (are_all and not _is_in_a_sentence(text, words, number)))
     return "".join(
-        escape(char) if (twin and suspect) or _is_styled(char) else char
-        for twin, char in zip(twins, word, strict=True)
+        escape(char) if (twin and suspect) or _is_styled(char) else char for twin, char in zip(twins, word, strict=True)
     )
 
 

@@ -28,7 +28,17 @@ AS_IT_IS = (
     "2010\u20132020 \u2014 and so on \u2026",
     "\u65e5\u672c\u8a9e test",
 )
-INVISIBLE = ("rm \u200dx", "rm\ufe0f x", "a\u3164b", "x\u2800y", "\u00e9\u200dx", "a\u034fb", "a\u00a0b", "a\u2028b", "a\rb")
+INVISIBLE = (
+    "rm \u200dx",
+    "rm\ufe0f x",
+    "a\u3164b",
+    "x\u2800y",
+    "\u00e9\u200dx",
+    "a\u034fb",
+    "a\u00a0b",
+    "a\u2028b",
+    "a\rb",
+)
 VISIBLE = ("\u0645\u06cc\u200c\u062e\u0648", "\U0001f468\u200d\U0001f469", "1\ufe0f\u20e3", "\u2764\ufe0f")
 
 

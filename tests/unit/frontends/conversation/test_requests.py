@@ -60,7 +60,14 @@ def test_nothing_of_an_approval_is_cut_or_looks_like_something_else() -> None:
     call = {"path": hidden, "old  name": "a  b", "x" * 70 + "1": "y", "host": "g\u0456thub.com"}
     rule = {"permission": "write", "pattern": "notes" * 30 + "/*"}
     text = text_of(replace(APPROVAL, tool="t" * 63 + "1", input=call, always=[rule]))
-    for shown in ("\\u200b" * 60 + "/../key", "a  b", "x" * 70 + "1", "t" * 63 + "1", "g\\u0456thub.com", rule["pattern"]):
+    for shown in (
+        "\\u200b" * 60 + "/../key",
+        "a  b",
+        "x" * 70 + "1",
+        "t" * 63 + "1",
+        "g\\u0456thub.com",
+        rule["pattern"],
+    ):
         assert shown in text, shown
 
 
