@@ -13,7 +13,7 @@ from ..limits import HubLimits
 from ..live_session import LiveSession
 from ..store import HubStore
 from ..tasks import OwnedTasks
-from .inbox import Cursor, Endpoint, Inbox, is_small
+from .inbox import Cursor, Endpoint, Inbox, is_small, without_content
 from .inboxes import Inboxes
 from .subscription import Subscription, Watch
 
@@ -173,7 +173,7 @@ class Delivery:
         if is_small(envelope):
             cursor.in_flight[name] = envelope
         else:
-            cursor.in_flight[name] = envelope.model_copy(update={"event_data": {}})
+            cursor.in_flight[name] = without_content(envelope)
             cursor.bare.add(name)
         cursor.inbox.in_flight += not is_protocol_event(envelope.event_type)
         self.notify(cursor, envelope)

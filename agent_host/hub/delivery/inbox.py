@@ -229,7 +229,7 @@ class Cursor:
 
 def is_small(envelope: Envelope) -> bool:
     """Whether the content of an envelope may stay in memory while others wait with it."""
-    left, values = SMALL, list[object]((envelope.event_data,))
+    left, values = SMALL - sum(map(len, envelope.audience or ())), list[object]((envelope.event_data,))
     while values:
         match values.pop():
             case str() as text:
@@ -245,3 +245,8 @@ def is_small(envelope: Envelope) -> bool:
         if left < 0:
             return False
     return True
+
+
+def without_content(envelope: Envelope) -> Envelope:
+    """What the hub keeps of an envelope while the log alone has all of it."""
+    return envelope.model_copy(update={"event_data": {}, "audience": None})

@@ -8,7 +8,7 @@ from agent_common.protocol.hub import Envelope, is_protocol_event
 from ..agents import Agent
 from ..audit import HubAudit
 from ..store import HubStore, Submission, fenced
-from .inbox import Cursor, Inbox
+from .inbox import Cursor, Inbox, without_content
 
 _SAVE_SECONDS = 0.02
 
@@ -69,7 +69,7 @@ class Inboxes:
             cursor.pending += 1
             inbox.pending += 1
             if inbox.agent.rule.inbox.max_pending is not None:
-                inbox.waiting[envelope.envelope_id] = cursor, envelope.model_copy(update={"event_data": {}})
+                inbox.waiting[envelope.envelope_id] = cursor, without_content(envelope)
 
     def uncount(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not count an envelope any more."""

@@ -86,7 +86,7 @@ class Changing:
         self.changed = True
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).encode()
         body = b"data: " + note + b"\n\ndata: " + reply(message, text("changed")) + b"\n\n"
-        return Raw(iter((body,)), **{"content_type": EVENTS["content-type"]})
+        return Raw(iter((body,)), content_type=EVENTS["content-type"])
 
 
 CHANGING = Changing()
