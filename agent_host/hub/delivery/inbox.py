@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections import OrderedDict, deque
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, cast
 
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 
@@ -231,17 +231,17 @@ def is_small(envelope: Envelope) -> bool:
     """Whether the content of an envelope may stay in memory while others wait with it."""
     left, values = SMALL - sum(map(len, envelope.audience or ())), list[object]((envelope.event_data,))
     while values:
-        match values.pop():
-            case str() as text:
-                left -= len(text)
-            case dict() as fields:
-                left -= _VALUE * len(fields) + sum(map(len, islice(fields, SMALL // _VALUE)))
-                values += islice(fields.values(), SMALL // _VALUE)
-            case list() as listed:
-                left -= _VALUE * len(listed)
-                values += listed[: SMALL // _VALUE]
-            case _:
-                pass
+        value = values.pop()
+        if isinstance(value, str):
+            left -= len(value)
+        elif isinstance(value, dict):
+            fields = cast("dict[str, object]", value)
+            left -= _VALUE * len(fields) + sum(map(len, islice(fields, SMALL // _VALUE)))
+            values += islice(fields.values(), SMALL // _VALUE)
+        elif isinstance(value, list):
+            listed = cast("list[object]", value)
+            left -= _VALUE * len(listed)
+            values += listed[: SMALL // _VALUE]
         if left < 0:
             return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,8 @@ def test_each_path_of_the_settings_is_looked_at(tmp_path: Path) -> None:
     for name in paths:
         if name == "data_dir":  # holds the workspace
             continue
-        value = (inside,) if "tuple" in str(Settings.model_fields[name].annotation) else inside
-        settings = Settings.model_construct(data_dir=tmp_path, watchdog="off", **{name: value})
+        several = "tuple" in str(Settings.model_fields[name].annotation)
+        given: dict[str, Any] = {name: (inside,) if several else inside}
+        settings = Settings.model_construct(data_dir=tmp_path, watchdog="off", **given)
         with pytest.raises(StartError, match=f"AGENT_{name.upper()}: the agent can change"):
             require_out_of_reach(settings, Home(tmp_path))
