@@ -38,7 +38,7 @@ class HubParts:
         self.tasks, self.agents = OwnedTasks(), Agents()
         self.audit = HubAudit(store, clock)
         self.delivery = Delivery(store, clock, limits, self.audit, self.tasks)
-        self.receipts = Receipts(store, clock, limits, self.delivery, self.audit)
+        self.receipts = Receipts(store, clock, limits, self.delivery, self.audit, self.tasks)
         self.table = SessionTable(store, self.agents, self.delivery, self.tasks, types)
         self.ids = EnvelopeIds(clock, newest_id)
         self.posting = Posting(

@@ -112,14 +112,13 @@ class Runtime:
         authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), constraints.layer)
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
-        events = self.app_state.events
         hub = own(HubSetup(settings))
         builder = AgentToolsBuilder(
             settings,
             home,
             self.database,
             clock,
-            events,
+            self.app_state.events,
             confinement,
             own,
             storage,

@@ -20,6 +20,7 @@ from .rows import (
     StoredSession,
     Submission,
     TurnRow,
+    page_of,
 )
 
 
@@ -118,8 +119,9 @@ class MemoryStore:
     async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
         rows = self._sessions.get(session_id)
         found = rows.envelopes[after : after + limit] if rows is not None else []
-        self.envelopes_read += len(found)
-        return [Envelope.model_validate_json(row.body) for row in found]
+        page = page_of(row.body for row in found)
+        self.envelopes_read += len(page)
+        return page
 
     async def undelivered(self, agent_id: str) -> list[str]:
         found = ((name, rows.cursors.get(agent_id)) for name, rows in self._sessions.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -162,6 +162,22 @@ class OpenSession:
     """Whether its log goes on after its snapshot."""
 
 
+PAGE_BYTES = 512 << 10
+"""Bytes of a page of a log that is read at once, from which on it has no more envelopes."""
+
+
+def page_of(bodies: Iterable[str]) -> list[Envelope]:
+    """Read the envelopes of a page, until it is full."""
+    page: list[Envelope] = []
+    size = 0
+    for body in bodies:
+        page.append(Envelope.model_validate_json(body))
+        size += len(body)
+        if size >= PAGE_BYTES:
+            break
+    return page
+
+
 class HubStore(Protocol):
     """Keeps the hub's rows."""
 
@@ -183,7 +199,7 @@ class HubStore(Protocol):
     async def session(self, session_id: str) -> StoredSession | None: ...
 
     async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
-        """Envelopes after a sequence, in order."""
+        """Envelopes after a sequence, in order: at most `limit`, and none after the one that fills PAGE_BYTES."""
         ...
 
     async def undelivered(self, agent_id: str) -> list[str]:

@@ -29,6 +29,7 @@ from .rows import (
     SessionRow,
     StoredSession,
     Submission,
+    page_of,
 )
 from .shared_writer import SharedWriter
 from .sharing import Sharing
@@ -94,9 +95,9 @@ class SqlStore:
             .order_by(hub_envelopes.c.sequence)
             .limit(limit)
         )
-        bodies = await self._read(lambda connection: list(connection.execute(query).scalars()))
-        self.envelopes_read += len(bodies)
-        return [Envelope.model_validate_json(body) for body in bodies]
+        page = await self._read(lambda connection: page_of(connection.execute(query).scalars()))
+        self.envelopes_read += len(page)
+        return page
 
     async def undelivered(self, agent_id: str) -> list[str]:
         query = select(hub_cursors.c.session_id).where(and_(hub_cursors.c.agent_id == agent_id, ~hub_cursors.c.done))
