@@ -122,7 +122,7 @@ class Hub(HubParts):
             await connection.close()
         if self.peers is not None:
             await self.peers.stop()
-        await self.tasks.close()
+        await self.owned_tasks.close()
         for agent in self.agents:
             self.delivery.detach(agent)
         self.delivery.inboxes.save_all()

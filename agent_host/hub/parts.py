@@ -13,12 +13,12 @@ from .audit import HubAudit
 from .delivery import Delivery, Receipts
 from .envelope_ids import EnvelopeIds
 from .limits import HubLimits
+from .owned_tasks import OwnedTasks
 from .peers import Follower, Peers
 from .queries import Queries
 from .registry import Registry
 from .sessions import Lifecycle, Posting, SessionTable
 from .store import HubStore, Sharing
-from .tasks import OwnedTasks
 
 
 class HubParts:
@@ -35,11 +35,11 @@ class HubParts:
     ) -> None:
         """`sharing`: if other hubs have the same store."""
         self.store, self.clock, self.limits = store, clock, limits
-        self.tasks, self.agents = OwnedTasks(), Agents()
+        self.owned_tasks, self.agents = OwnedTasks(), Agents()
         self.audit = HubAudit(store, clock)
-        self.delivery = Delivery(store, clock, limits, self.audit, self.tasks)
+        self.delivery = Delivery(store, clock, limits, self.audit, self.owned_tasks)
         self.receipts = Receipts(store, clock, limits, self.delivery, self.audit)
-        self.table = SessionTable(store, self.agents, self.delivery, self.tasks, types)
+        self.table = SessionTable(store, self.agents, self.delivery, self.owned_tasks, types)
         self.ids = EnvelopeIds(clock, newest_id)
         self.posting = Posting(
             store=store,
@@ -49,7 +49,7 @@ class HubParts:
             delivery=self.delivery,
             table=self.table,
             ids=self.ids,
-            tasks=self.tasks,
+            tasks=self.owned_tasks,
         )
         self.lifecycle = Lifecycle(
             store=store,
@@ -70,7 +70,7 @@ class HubParts:
             table=self.table,
             lifecycle=self.lifecycle,
             audit=self.audit,
-            tasks=self.tasks,
+            tasks=self.owned_tasks,
             sharing=sharing,
         )
         if sharing is not None:

@@ -26,9 +26,9 @@ from .agents import Agent, Agents, new_agent_id
 from .audit import HubAudit
 from .delivery import Delivery, Endpoint
 from .limits import HubLimits
+from .owned_tasks import OwnedTasks
 from .sessions import Lifecycle, SessionTable
 from .store import AgentRemoval, AgentRow, Conflict, HubStore, LeaseEnd, Row, Sharing, Submission
-from .tasks import OwnedTasks
 
 _LOOK_SECONDS = 0.25
 _AGAIN_SECONDS = 1.0

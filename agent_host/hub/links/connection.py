@@ -31,8 +31,8 @@ from agent_common.protocol.hub import (
 )
 
 from ..delivery import Subscription, Watch
+from ..owned_tasks import OwnedTasks
 from ..parts import HubParts
-from ..tasks import OwnedTasks
 from .caller import Caller, LinkRights
 from .operations import run_operation
 

@@ -30,11 +30,11 @@ from agent_common.protocol.hub import (
 
 from ..agents import Agent, Agents
 from ..audit import HubAudit
+from ..deadlines import Deadlines
 from ..delivery import Cursor, Delivery
 from ..limits import HubLimits
 from ..live_session import LiveSession, opening_bytes
 from ..store import Conflict, HubStore, OpenSession, Row, Submission, Violation
-from .deadlines import Deadlines
 from .posting import Posting
 from .table import SessionTable
 
