@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from agent_common.clock import Clock, ScheduledCall
 
@@ -22,6 +22,18 @@ class Deadlines:
         heapq.heappush(self._heap, (due_at, subject))
         if self._timer is None or due_at < self._timer_at:
             self._set_timer()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def subjects(self) -> set[str]:
+        """All ids that have a time."""
+        return {subject for _, subject in self._heap}
+
+    def drop(self, subjects: Collection[str]) -> None:
+        """Do not call back with these any more."""
+        self._heap = [one for one in self._heap if one[1] not in subjects]
+        heapq.heapify(self._heap)
 
     def close(self) -> None:
         """Call back no more."""

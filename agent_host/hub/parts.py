@@ -19,6 +19,7 @@ from .queries import Queries
 from .registry import Registry
 from .sessions import Lifecycle, Posting, SessionTable
 from .store import HubStore, Sharing
+from .tasks import Tasks, TaskWriter
 
 
 class HubParts:
@@ -79,6 +80,14 @@ class HubParts:
             self.lifecycle.is_shared = True
         self.peers = self._peers(sharing) if sharing is not None else None
         self.queries = Queries(store, self.table, limits)
+        self.tasks = Tasks(
+            store=store,
+            clock=clock,
+            limits=limits,
+            writer=TaskWriter(store, clock, self.audit, self.table, self.posting),
+            queries=self.queries,
+            owned_tasks=self.owned_tasks,
+        )
 
     def _peers(self, sharing: Sharing) -> Peers:
         follower = Follower(
@@ -99,5 +108,10 @@ class HubParts:
             clock=self.clock,
             limits=self.limits,
         )
-        peers.on_ended = self.lifecycle.load_open
+        peers.on_ended = self.look_after
         return peers
+
+    async def look_after(self) -> None:
+        """Look after the sessions and tasks that another hub has left."""
+        await self.lifecycle.load_open()
+        await self.tasks.load()
