@@ -21,6 +21,8 @@ from .hub_client import HubClient
 from .interfaces import MemoryStream, NetworkAgent
 from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
 from .session import Session
+from .task_mirror import TaskMirror
+from .tasks import Tasks
 from .web_socket import HubAddress, WebSocketLink, WebSocketLinkClient
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "MemoryStream",
     "NetworkAgent",
     "Session",
+    "TaskMirror",
+    "Tasks",
     "WebSocketLink",
     "WebSocketLinkClient",
     "accept_invitation",

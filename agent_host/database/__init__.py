@@ -4,6 +4,7 @@ from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
 from .hub_peer_tables import hub_changes, hub_leases, hub_peers
+from .hub_task_tables import hub_tasks
 from .mesh_tables import (
     agent_cards,
     agent_requests,
@@ -73,6 +74,7 @@ __all__ = [
     "hub_leases",
     "hub_peers",
     "hub_sessions",
+    "hub_tasks",
     "hub_turns",
     "lock_shared",
     "model_calls",

@@ -36,8 +36,9 @@ from agent_common.telemetry import logger
 from ..errors import Busy, Conflict, InvalidRequest, NotReady, TooLarge
 from ..loop import ChatService, CompletedTurn, IncomingMessage, LoopServices, MessageWork, Turn
 from ..ports import HUB_PRINCIPAL
-from ..sessions import branches, history, text_of
+from ..sessions import branches, history
 from .messages import SILENT, Unseen, message_text
+from .mirrored_turn import mirrored_end
 from .origins import Origins
 
 log = logger(__name__)
@@ -146,7 +147,9 @@ class HubTurns:
         self, client: AgentClient, info: SessionInfo, envelope: Envelope, turn: Turn | CompletedTurn
     ) -> TurnOutcome:
         """Wait for the end of a turn, and send its answer. One that was sent before is not sent again."""
-        status, text = await _end_of(turn)
+        sender = info.names().get(envelope.sender_id, envelope.sender_id)
+        title = f"Answers {sender}"
+        status, text = await mirrored_end(self._services.admission, client, envelope, title, turn)
         cause = envelope.envelope_id
         reply, _ = await client.turn_before(envelope)
         if reply is not None:
@@ -174,17 +177,6 @@ class HubTurns:
             log.info("hub reply refused", envelope_id=cause, why=error.message)
             return "failed"
         return outcome
-
-
-async def _end_of(turn: Turn | CompletedTurn) -> tuple[str, str]:
-    """Return status and answer of a turn, once it has ended. Raises NotReady if this process ends before."""
-    if isinstance(turn, CompletedTurn):
-        parts = turn.reply.parts if turn.reply is not None else []
-        return turn.outcome.get("status", "failed"), text_of(parts).strip()
-    await turn.ended.wait()
-    if turn.end.outcome is None:
-        raise NotReady
-    return turn.end.outcome.status, text_of(turn.end.reply_parts).strip()
 
 
 async def _has_turn(client: AgentClient, info: SessionInfo, envelope: Envelope) -> bool:

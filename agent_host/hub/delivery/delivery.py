@@ -11,8 +11,8 @@ from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
 from ..live_session import LiveSession
+from ..owned_tasks import OwnedTasks
 from ..store import HubStore
-from ..tasks import OwnedTasks
 from .inbox import Cursor, Endpoint, Inbox, is_small, without_content
 from .inboxes import Inboxes
 from .subscription import Subscription, Watch
