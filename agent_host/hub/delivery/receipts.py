@@ -11,7 +11,7 @@ from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
 from ..store import DeadLetterRow, HubStore, Submission, TurnRow, fenced
-from ..tasks import OwnedTasks
+from ..owned_tasks import OwnedTasks
 from .delivery import Delivery
 from .inbox import Cursor
 
