@@ -114,19 +114,9 @@ class Runtime:
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         hub = own(HubSetup(settings))
         builder = AgentToolsBuilder(
-            settings,
-            home,
-            self.database,
-            clock,
-            self.app_state.events,
-            confinement,
-            own,
-            storage,
-            agents,
-            gate,
-            hub.access,
-            self._topics.wake.set,
-        )
+            settings, home, self.database, clock, self.app_state.events, confinement, own, storage, agents, gate,
+            hub.access, self._topics.wake.set,
+        )  # fmt: skip
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)

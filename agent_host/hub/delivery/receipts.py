@@ -10,8 +10,8 @@ from agent_common.protocol.hub import DEAD_LETTER, Envelope, ErrorFrame, Receipt
 from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
-from ..store import DeadLetterRow, HubStore, Submission, TurnRow, fenced
 from ..owned_tasks import OwnedTasks
+from ..store import DeadLetterRow, HubStore, Submission, TurnRow, fenced
 from .delivery import Delivery
 from .inbox import Cursor
 
@@ -73,7 +73,7 @@ class Receipts:
             self._delivery.resume(cursor)
 
     def _redeliver(self, cursor: Cursor) -> None:
-        if cursor.nacked & cursor.bare:
+        if cursor.nacked & cursor.without_text:
             self._tasks.start(self._redeliver_large(cursor))
             return
         cursor.retry = None
