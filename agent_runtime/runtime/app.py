@@ -111,19 +111,9 @@ class Runtime:
         events = self.app_state.events
         hub = own(HubSetup(settings))
         builder = AgentToolsBuilder(
-            settings,
-            home,
-            self.database,
-            clock,
-            events,
-            confinement,
-            own,
-            storage,
-            agents,
-            gate,
-            hub.access,
+            settings, home, self.database, clock, events, confinement, own, storage, agents, gate, hub.access,
             self._topics.wake.set,
-        )
+        )  # fmt: skip
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)
