@@ -99,7 +99,7 @@ topic_subscriptions = Table(
     Column("reason", String(500), comment="why the last delivery was refused; null: it was not"),
     Column("lease_until", BigInteger, nullable=False, comment="epoch milliseconds; 0: no delivery is under way"),
     Column("due_at", BigInteger, nullable=False, comment="epoch milliseconds; no delivery before"),
-    Column("paced_until", BigInteger, nullable=False, comment="epoch milliseconds; the same for all of the session"),
+    Column("rate_until", BigInteger, nullable=False, comment="epoch milliseconds; the same for all of the session"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
     UniqueConstraint("agent", "session", "topic", name="topic_subscriptions_once"),
     Index("topic_subscriptions_by_topic", "team", "topic"),

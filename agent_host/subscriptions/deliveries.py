@@ -36,10 +36,8 @@ LEASE_MS = 20_000
 """For how long a delivery is under way. An agent takes messages before it works on them, so this is long."""
 BUSY_MS = 10_000
 """After this time an agent that took nothing is asked again."""
-TURN_BURST = 10
-"""So many deliveries a session gets at once."""
-TURN_EVERY_MS = 60_000
-"""Then it gets one in this time."""
+INTERVAL_MS, BURST = 60_000, 10
+"""A session gets so many deliveries at once, and then one in this time."""
 _PAUSES = Backoff(first=2.0, most=300.0)
 _ROWS_AT_ONCE = 4
 """A row may be large, and many topics are read side by side."""
@@ -61,7 +59,7 @@ def look(connection: Connection, agent: str, team: str, busy: Collection[str], n
     names = connection.execute(select(SUBSCRIPTIONS.topic).where(mine)).scalars().all()
     waits = select(MESSAGES.seq).where(waiting_messages()).exists()
     free = (SUBSCRIPTIONS.due_at <= now) & (SUBSCRIPTIONS.lease_until <= now) & ~SUBSCRIPTIONS.session.in_(busy)
-    in_time = SUBSCRIPTIONS.paced_until <= now + TURN_EVERY_MS * TURN_BURST
+    in_time = SUBSCRIPTIONS.rate_until <= now + INTERVAL_MS * BURST
     due = names and connection.execute(select(SUBSCRIPTIONS.id).where(mine & free & in_time & waits).limit(1)).first()
     return Look(bool(due), frozenset(names))
 
@@ -85,8 +83,8 @@ def make_deliveries(
 
 
 def _is_free(of_session: Sequence[Row[Any]], now: int) -> bool:
-    paced = max(row.paced_until for row in of_session)
-    return paced <= now + TURN_EVERY_MS * TURN_BURST and all(row.lease_until <= now for row in of_session)
+    used_until = max(row.rate_until for row in of_session)
+    return used_until <= now + INTERVAL_MS * BURST and all(row.lease_until <= now for row in of_session)
 
 
 def _make(connection: Connection, of_session: Sequence[Row[Any]], now: int) -> TopicDelivery | None:
@@ -178,8 +176,8 @@ def _hand_over(
         _changed(connection, row, handed=max(row.handed, last[row.id]), **more)
     session = rows[0]
     of_session = (SUBSCRIPTIONS.agent == session.agent) & (SUBSCRIPTIONS.session == session.session)
-    paced_until = max(now, *(row.paced_until for row in rows)) + TURN_EVERY_MS
-    connection.execute(update(topic_subscriptions).where(of_session).values(paced_until=paced_until))
+    until_then = max(now, *(row.rate_until for row in rows)) + INTERVAL_MS
+    connection.execute(update(topic_subscriptions).where(of_session).values(rate_until=until_then))
     return TopicDelivery(id=f"dlv_{secrets.token_hex(16)}", session=session.session, messages=messages, dropped=dropped)
 
 

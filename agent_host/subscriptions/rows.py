@@ -52,7 +52,7 @@ def subscribe(connection: Connection, new: NewSubscription) -> bool:
         raise TooMany(text, code="too_many_subscriptions")
     newest = select(topics.c.newest).where((topics.c.team == new.team) & (topics.c.name == new.topic))
     position = connection.execute(newest).scalar() or 0
-    paced_until = connection.execute(select(func.max(SUBSCRIPTIONS.paced_until)).where(of_session)).scalar() or 0
+    used = connection.execute(select(func.max(SUBSCRIPTIONS.rate_until)).where(of_session)).scalar() or 0
     values: dict[str, Any] = {
         "id": new.id,
         "agent": new.agent,
@@ -65,7 +65,7 @@ def subscribe(connection: Connection, new: NewSubscription) -> bool:
         "attempts": 0,
         "lease_until": 0,
         "due_at": 0,
-        "paced_until": paced_until,
+        "rate_until": used,
         "created_at": new.created_at,
     }
     connection.execute(insert(topic_subscriptions).values(values))

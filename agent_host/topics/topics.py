@@ -23,7 +23,7 @@ class Topics:
     def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, limits: TopicLimits = LIMITS) -> None:
         self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
         self._watchers = Watchers()
-        self.on_published: Callable[[str, str], None] = _do_nothing
+        self.on_published: Callable[[str, str], None] = _ignore
         """Called with the team and the topic of a message that is on disk."""
 
     async def close(self) -> None:
@@ -65,5 +65,5 @@ class Topics:
         return self._watchers.follow(Watch(log, "", after, member.name, may_watch))
 
 
-def _do_nothing(_team: str, _topic: str) -> None:
+def _ignore(_team: str, _topic: str) -> None:
     return

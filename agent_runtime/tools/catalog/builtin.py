@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 AGENT_TIMEOUT = 600.0
 
 
-def _do_nothing() -> None:
+def _ignore() -> None:
     return
 
 
@@ -50,7 +50,7 @@ def builtin_tools(
     egress: WebClient | None = None,
     search: Search | None = None,
     rooms: Rooms | None = None,
-    on_subscribe: Callable[[], None] = _do_nothing,
+    on_subscribe: Callable[[], None] = _ignore,
     events: Events | None = None,
     hub: HubAccess | None = None,
     callable_agents: Sequence[tuple[str, str]] | None = None,

@@ -25,7 +25,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.String(500)),
         sa.Column("lease_until", sa.BigInteger, nullable=False),
         sa.Column("due_at", sa.BigInteger, nullable=False),
-        sa.Column("paced_until", sa.BigInteger, nullable=False),
+        sa.Column("rate_until", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("agent", "session", "topic", name="topic_subscriptions_once"),
     )

@@ -15,11 +15,11 @@ from agent_common.protocol import MAX_BACKLOG, MAX_DELIVERED, MAX_SUBSCRIPTIONS,
 from agent_host.database import open_database
 from agent_host.errors import NotFound, TooMany
 from agent_host.subscriptions.deliveries import (
+    BURST,
     BUSY_MS,
+    INTERVAL_MS,
     LEASE_MS,
     MAX_ATTEMPTS,
-    TURN_BURST,
-    TURN_EVERY_MS,
     look,
     make_deliveries,
     note_receipt,
@@ -135,9 +135,9 @@ def test_own_messages_wake_nobody(mesh: Mesh) -> None:
 
 def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
-    mesh.publish("orders", *range(MAX_DELIVERED * (TURN_BURST + 3)))
+    mesh.publish("orders", *range(MAX_DELIVERED * (BURST + 3)))
     got: list[object] = []
-    for _ in range(TURN_BURST):
+    for _ in range(BURST):
         delivery = mesh.one("bob")
         assert len(delivery.messages) == MAX_DELIVERED
         got += seen(delivery)
@@ -150,7 +150,7 @@ def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "other")
     mesh.publish("other", "new")
     assert mesh.receive("bob") == [], "a new subscription of the session has its pace"
-    mesh.now += TURN_EVERY_MS
+    mesh.now += INTERVAL_MS
     got += [one for one in seen(mesh.one("bob")) if one != "new"]
     assert got == [*range(len(got))]
     mesh.subscribe("bob", "s2", "orders")
@@ -224,7 +224,7 @@ def test_a_busy_agent_loses_no_attempt(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", 1)
     for _ in range(3 * MAX_ATTEMPTS):
-        mesh.now += TURN_EVERY_MS
+        mesh.now += INTERVAL_MS
         mesh.answer("bob", mesh.one("bob"), "busy")
         assert mesh.receive("bob") == []
         mesh.now += BUSY_MS
