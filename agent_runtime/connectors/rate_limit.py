@@ -52,7 +52,7 @@ class MessageRateLimiter:
         if self._left < 0:
             await self._sleep(-self._left / RATE)
 
-    async def wait_before_stream(self) -> None:
+    async def throttle_stream(self) -> None:
         """Count a stream that is opened again, and wait if that is too often."""
         now = self._now()
         self._streams = min(MAX_STREAMS, self._streams + now - self._opened_at) - 1

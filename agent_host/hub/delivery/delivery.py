@@ -174,7 +174,7 @@ class Delivery:
             cursor.in_flight[name] = envelope
         else:
             cursor.in_flight[name] = without_content(envelope)
-            cursor.without_text.add(name)
+            cursor.stripped.add(name)
         cursor.inbox.in_flight += not is_protocol_event(envelope.event_type)
         self.notify(cursor, envelope)
 
@@ -187,8 +187,8 @@ class Delivery:
                 await cursor.inbox.endpoint.drained()
             if name not in cursor.nacked:
                 continue
-            without_text = name in cursor.without_text
-            found = await self._store.log(known.session_id, known.sequence - 1, 1) if without_text else [known]
+            is_stripped = name in cursor.stripped
+            found = await self._store.log(known.session_id, known.sequence - 1, 1) if is_stripped else [known]
             if cursor.retry is not due or cursor.in_flight.get(name) is not known:
                 continue
             cursor.nacked.discard(name)
@@ -208,7 +208,7 @@ class Delivery:
         del cursor.in_flight[name]
         cursor.nacks.pop(name, None)
         cursor.nacked.discard(name)
-        cursor.without_text.discard(name)
+        cursor.stripped.discard(name)
         if cursor.retry is not None and not cursor.nacked:
             cursor.retry.cancel()
             cursor.retry = None

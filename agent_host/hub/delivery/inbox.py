@@ -146,7 +146,7 @@ class Cursor:
         "retry",
         "sent_before",
         "session",
-        "without_text",
+        "stripped",
     )  # fmt: skip
 
     def __init__(self, inbox: Inbox, session: LiveSession, row: CursorRow | None = None) -> None:
@@ -156,7 +156,7 @@ class Cursor:
         self.above: set[int] = set(from_json(row.acked_above)) if row is not None else set()
         self.in_flight: dict[str, Envelope] = {}
         """Sent and not acknowledged, by id, in order."""
-        self.without_text: set[str] = set()
+        self.stripped: set[str] = set()
         """Of those in flight, the ones that are kept without their content."""
         self.attempts = row.attempts if row is not None else 0
         """How often the next one was nacked before it was sent again after a break."""
@@ -218,7 +218,7 @@ class Cursor:
         self.nacks.clear()
         self.nacked.clear()
         self.in_flight.clear()
-        self.without_text.clear()
+        self.stripped.clear()
         self.buffer.clear()
         self.is_ready = False
         return count

@@ -73,7 +73,7 @@ class Receipts:
             self._delivery.resume(cursor)
 
     def _redeliver(self, cursor: Cursor) -> None:
-        if cursor.nacked & cursor.without_text:
+        if cursor.nacked & cursor.stripped:
             self._tasks.start(self._redeliver_large(cursor))
             return
         cursor.retry = None

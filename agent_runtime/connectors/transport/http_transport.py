@@ -107,7 +107,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if request.method == "DELETE":  # ends the session; not worth a long wait
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), CLOSE_SECONDS)
         if request.method == "GET":
-            await self._limiter.wait_before_stream()
+            await self._limiter.throttle_stream()
         request.headers["accept-encoding"] = "identity"
         answer = await self._send(request)
         if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:

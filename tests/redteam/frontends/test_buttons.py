@@ -30,6 +30,8 @@ FORGED = {
     "session-by-name": "s:main",
     "offer": "b:{token}:back",
 }
+DECEIVING = "\r\u202e\u2028\u200d\u3164\u2800\u0456\u2215"
+"""What shows nothing, breaks a line, or looks like another letter."""
 
 
 def card(world: World, person: User, chat: Chat, to: str = "") -> Message:
@@ -199,7 +201,7 @@ def test_a_command_is_shown_as_it_is(world: World, command: str) -> None:
     [block] = [one for one in waiting.entities if one.type == "pre"]
     shown = waiting.text.encode("utf-16-le")[block.offset * 2 : block.end * 2].decode("utf-16-le")
     assert "rm -rf /" in shown
-    for char in filter(lambda one: not one.isascii() or one == "\r", command):
+    for char in set(command) & set(DECEIVING):
         assert char not in waiting.text
         assert f"{ord(char):02x}" in shown.lower(), "what is invisible or looks like another is shown by its number"
     assert {one.label for row in waiting.buttons for one in row} >= {"✅ Once", "❌ Reject"}
