@@ -20,7 +20,7 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX topic_positions_session ON topic_positions (session_id)")
 
 
-MIGRATIONS = (Migration(11, "positions in topics", _create),)
+MIGRATIONS = (Migration(12, "positions in topics", _create),)
 
 
 def read_positions(connection: sqlite3.Connection, subscription_ids: Collection[str]) -> dict[str, int]:
