@@ -203,6 +203,7 @@ def test_what_no_rule_covers_asks_for_the_kind_of_call(reuse: Start, provider: S
     assert rules_of(agent, "s") == [("bash", "git status", "allow"), ("bash", "ls *", "allow")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decision", ["once", *(pytest.param(other, marks=pytest.mark.slow) for other in ("always", "reject"))]
 )

@@ -144,6 +144,7 @@ def test_a_frontend_queues_unless_it_asks_to_answer(agent: Runtime) -> None:
     assert got[0].json()["response"] == "and then"
 
 
+@pytest.mark.slow
 def test_an_answer_in_plain_text_survives_a_crash(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
     session, _ = asked(agent, PICK)

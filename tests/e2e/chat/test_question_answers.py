@@ -51,6 +51,7 @@ def test_a_question_holds_no_slot_and_the_agent_says_that_it_is_blocked(
     assert agent.status()["state"] == "idle"
 
 
+@pytest.mark.slow
 def test_a_question_and_its_answer_survive_a_crash(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=1)
     session, pending = ask(agent)

@@ -30,6 +30,7 @@ def waiting(agent: Runtime) -> int:
     return agent.sql("SELECT count(*) FROM task_reports")[0][0]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_task_is_reported_until_it_is_acknowledged(start: Start, host: Host) -> None:
     agent = mediated(start, host)
     agent.provider.script.replace(None, otherwise=Say('{"result": {"total": 42}}'))

@@ -154,6 +154,7 @@ def test_a_principal_is_not_told_what_another_one_said(start: Start, provider: S
     assert "nowhere.md" in told
 
 
+@pytest.mark.slow
 def test_what_the_agent_learns_is_on_disk_at_once_and_survives_a_crash(
     start: Start, provider: ScriptedProvider
 ) -> None:

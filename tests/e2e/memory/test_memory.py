@@ -47,6 +47,7 @@ def say(agent: Runtime, message: str, answer: str, **more: Any) -> None:
     assert agent.chat(message, **more).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_fact_outlives_its_session_and_the_server(start: Start) -> None:
     agent = start()
     fact = save(agent, DENTIST, user="ada")

@@ -50,6 +50,7 @@ def agent(claude: FakeAnthropic, tmp_path_factory: pytest.TempPathFactory) -> It
             yield agent
 
 
+@pytest.mark.slow
 def test_turns_with_tools_go_on_over_a_restart(agent: Runtime, claude: FakeAnthropic) -> None:
     session = fresh("s")
     replies = [agent.chat("go", session_id=session) for _ in range(2)]

@@ -60,6 +60,7 @@ def agent(api: FakeResponses, tmp_path_factory: pytest.TempPathFactory) -> Itera
             yield agent
 
 
+@pytest.mark.slow
 def test_turns_with_tools_go_on_over_a_restart(agent: Runtime, api: FakeResponses) -> None:
     session = fresh("s")
     replies = [agent.chat("go", session_id=session) for _ in range(2)]

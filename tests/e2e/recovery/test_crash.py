@@ -33,6 +33,7 @@ def saved(agent: Runtime, text: str) -> bool:
     return bool(rows)
 
 
+@pytest.mark.slow
 def test_while_the_model_streams_and_others_wait(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_MAX_CONCURRENT_TURNS=2)
     provider.script.replace([
@@ -91,6 +92,7 @@ def test_while_the_model_streams_and_others_wait(start: Start, provider: Scripte
     agent.still_works()
 
 
+@pytest.mark.slow
 def test_while_a_tool_runs(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace([

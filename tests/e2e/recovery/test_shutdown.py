@@ -21,6 +21,7 @@ def draining(agent: Runtime) -> bool:
     return agent.get("/readyz").json() == {"ready": False, "reasons": ["draining"]}
 
 
+@pytest.mark.slow
 def test_a_running_turn_finishes_within_the_grace(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     provider.script.replace([Hang(after=1, reply=Say("all of it")) for _ in range(3)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from agent_testing import Call, Say, ScriptedProvider
 
 from ..chat.test_events import Watcher, watch
@@ -69,6 +71,7 @@ def test_a_skill_is_written_mended_used_at_once_and_after_a_restart(start: Start
     assert provider.requests[-1].tool_names == [*before, "gini"]  # the place it joined in, also for a later life
 
 
+@pytest.mark.slow
 def test_who_may_not_author_is_told_so(start: Start, provider: ScriptedProvider) -> None:
     agent = start()
     call = Call("create_skill", {"name": "gini", "code": RIGHT})

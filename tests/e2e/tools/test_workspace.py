@@ -152,6 +152,7 @@ def test_no_browser_runs_what_an_agent_has_written(
         assert got.headers["content-disposition"].isascii()
 
 
+@pytest.mark.slow
 def test_an_acknowledged_file_survives_a_crash(start: Start) -> None:
     agent = start()
     for number in range(20):

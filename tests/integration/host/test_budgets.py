@@ -240,6 +240,7 @@ def test_a_host_that_is_killed_during_a_call_charges_it(mortal: tuple[Host, Scri
     assert found["reserved"]["tokens"] == 0
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_between_answer_and_ledger_charges_once(mortal: tuple[Host, ScriptedProvider]) -> None:
     host, _ = mortal
     token = host.token("spender")

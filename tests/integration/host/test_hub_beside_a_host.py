@@ -40,6 +40,7 @@ async def test_agents_of_both_talk_and_an_operator_reads_at_either(hosts: tuple[
             assert {"reader", "writer"} <= {row["passport"]["name"] for row in rows}
 
 
+@pytest.mark.slow
 async def test_a_token_that_the_host_revokes_ends_its_links_beside_it(hosts: tuple[Host, Host]) -> None:
     host, beside = hosts
     token = make_member(host, "goes")

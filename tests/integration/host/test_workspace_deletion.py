@@ -59,6 +59,7 @@ def audit(host: Host, name: str) -> list[str]:
     return [entry["type"] for entry in entries]
 
 
+@pytest.mark.slow
 def test_a_workspace_goes_with_all_that_it_has(host: Host) -> None:
     workspace = made(host, "whole")
     manual = host.token("whole")

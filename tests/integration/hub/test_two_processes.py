@@ -86,6 +86,7 @@ async def joined(urls: list[str], name: str) -> AsyncGenerator[Listener]:
         await client.close()
 
 
+@pytest.mark.slow
 async def test_agents_go_on_over_the_other_hub(hubs: tuple[HubProcess, HubProcess], database: str) -> None:
     await _talk(hubs, database, sessions=2, kills=1, texts=10)
 

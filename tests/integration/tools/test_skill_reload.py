@@ -66,6 +66,7 @@ async def test_a_save_is_in_service_soon_and_turns_keep_what_they_began_with(sch
     assert {event["type"] for event in school.events} == {"skills-changed"}
 
 
+@pytest.mark.slow
 async def test_a_broken_save_changes_nothing_but_the_error(school: School) -> None:
     await school.teach(greet=greeting("one"))
     for code, told in (
@@ -99,6 +100,7 @@ async def test_a_check_of_its_own_that_is_content_lets_it_in(school: School) -> 
     assert await said(school) == "one"
 
 
+@pytest.mark.slow
 async def test_files_that_come_and_go(school: School) -> None:
     await school.teach(greet=greeting("one"))
     skills = school.house.home.skills

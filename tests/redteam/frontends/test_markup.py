@@ -19,6 +19,8 @@ from agent_testing.telegram import Chat, FakeTelegram
 from .breaches import of_discord, of_telegram
 from .world import World
 
+pytestmark = pytest.mark.slow  # bots, a host and an agent take seconds to start, and share the machine with other tests
+
 END = "that was all"
 CARD = "🔐 **Allow bash?**\n\n```sh\nrm -rf /\n```\n\n"
 

@@ -51,6 +51,7 @@ def test_what_passes_alone_is_flaky_and_the_run_is_green(tmp_path: Path) -> None
     assert (tmp_path / "passes").read_text() == "x", "what passed is not run again"
 
 
+@pytest.mark.slow
 def test_what_fails_each_time_is_red_and_named_last_with_its_reason(tmp_path: Path) -> None:
     code, lines = run(tmp_path, broken=True)
     assert code == 1
@@ -66,6 +67,7 @@ def test_a_run_that_stopped_early_is_no_proof(tmp_path: Path, argument: str) -> 
     assert not [line for line in lines if line.startswith("FLAKY ")]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_is_red(tmp_path: Path) -> None:
     assert run(tmp_path, "--no-such-option")[0] == 4
     assert run(tmp_path, "-k", "no_such_test")[0] == 5

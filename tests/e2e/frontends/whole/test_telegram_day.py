@@ -11,6 +11,8 @@ from agent_testing import Say
 from .day import APPROVAL, FILE, LONG, QUESTION, SECONDS, STREAM, OnTelegram, waited
 from .world import World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_a_day(world: World) -> None:

@@ -89,6 +89,7 @@ def test_there_is_a_fault_for_each_rule() -> None:
     assert rules.keys() == HUB_FAULTS
 
 
+@pytest.mark.slow
 async def test_a_sound_hub_keeps_every_rule() -> None:
     findings = await judge()
     assert [one for one in findings if one.state != "passed"] == []

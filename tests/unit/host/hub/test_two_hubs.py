@@ -17,6 +17,8 @@ from tests.unit.host.postgresql import new_database, postgresql
 
 from .raw_link import RawLink, join, open_session, opened
 
+pytestmark = pytest.mark.slow
+
 LIMITS = HubLimits(lease_seconds=3.0, poll_seconds=0.2, retry=Backoff(0.05, 0.2))
 SLEEPY = HubLimits(lease_seconds=3600.0, poll_seconds=3600.0)
 """Of a hub that is not told anything: as if it stood still."""
