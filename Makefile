@@ -25,7 +25,7 @@ BOTS_SOURCES := $(IMAGE_STEPS) requirements/bots.lock \
   $(shell find agent_common agent_client frontends -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo story serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ $(IMAGE_TOOLS): requirements/image.lock $(READY)
 
 demo: $(READY) $(if $(filter local,$(MODEL)),$(LOCAL_MODEL)) ## Watch an agent carry out a task (MODEL=local or OPENAI_API_KEY: a real model)
 	@$(BIN)/python -m examples.demo
+
+story: $(READY) $(if $(filter local,$(MODEL)),$(LOCAL_MODEL)) ## Watch two agents share a board and hand off (models as for the demo)
+	@$(BIN)/python -m examples.story
 
 serve: $(READY) ## Run one agent on :8400, with a token of the host on this machine unless another is set
 	@if [ -z "$$AGENT_MESH_TOKEN$$AGENT_MESH_TOKEN_FILE$$AGENT_LLM_BASE_URL" ]; then \

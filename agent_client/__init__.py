@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .mesh import Mesh, Pending, Tokens
     from .sessions import Sessions
     from .tasks import Limits, Task
+    from .team import Artifacts, Blackboard, Team, TeamAgents, TeamEvent, Topics
     from .work import Work, WorkEvent
     from .workspaces import Workspaces
 
@@ -81,6 +82,8 @@ __all__ = [
     "AgentEvent",
     "ApiError",
     "Approval",
+    "Artifacts",
+    "Blackboard",
     "ChatEvent",
     "ChatStream",
     "ClientError",
@@ -123,6 +126,9 @@ __all__ = [
     "StepStarted",
     "Task",
     "TaskFailed",
+    "Team",
+    "TeamAgents",
+    "TeamEvent",
     "TextDelta",
     "TextReplaced",
     "Token",
@@ -130,6 +136,7 @@ __all__ = [
     "TooManyRequests",
     "ToolCall",
     "ToolResult",
+    "Topics",
     "TurnFailed",
     "Unauthorized",
     "Unavailable",
@@ -153,6 +160,7 @@ _MODULES = (
     "mesh",
     "sessions",
     "tasks",
+    "team",
     "work",
     "workspaces",
 )

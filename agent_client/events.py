@@ -36,8 +36,8 @@ async def follow_events(connection: Connection, call: Call, after: str | None) -
 
     async def read() -> AsyncGenerator[AgentEvent | None]:
         nonlocal last
-        headers = {"Last-Event-ID": last} if last else {}
-        async with connection.stream(replace(call, headers=headers)) as response:
+        resume_header = {"Last-Event-ID": last} if last else {}
+        async with connection.stream(replace(call, headers={**call.headers, **resume_header})) as response:
             async for event in httpx2.EventSource(response):
                 last = event.id or last
                 yield _parse(event) if event.data else None  # the server tells the position at once, which is a success

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
 from dataclasses import dataclass
-from time import monotonic
-from urllib.parse import quote
 
 from agent_common.protocol import WorkspaceEntry, WorkspaceListing
 
 from .errors import UnexpectedReply
-from .http import Call, Connection, pages, resumed
-
-READ_SECONDS = 600.0
+from .http import Call, Connection, pages, path, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +50,7 @@ class Files:
     async def stream(self, path: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
         """Yield a file piece by piece. A broken connection is continued at the byte where it broke; raises
         UnexpectedReply if the file has changed since. Raises NotFound."""
-        if start < 0 or (end is not None and end < start):
-            raise ValueError("start and end: 0 <= start <= end")
-        if end == start:
-            return
-        reading = _Reading(self._connection, path, start, end)
-        async with aclosing(resumed(reading.pieces, deadline=monotonic() + READ_SECONDS)) as pieces:
+        async with aclosing(read_bytes(self._connection, _route(path), start, end)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -88,37 +79,8 @@ class Files:
         await self._connection.send(Call("DELETE", _route(path), headers=_conditions(if_match)))
 
 
-class _Reading:
-    """A file that is read over several connections: from where the last one broke, and the same version."""
-
-    def __init__(self, connection: Connection, path: str, start: int, end: int | None) -> None:
-        self._connection, self._path, self._at, self._end = connection, path, start, end
-        self._etag: str | None = None
-        self._until: int | None = None
-        """Where the wanted bytes end, once a response has said so."""
-
-    async def pieces(self) -> AsyncGenerator[bytes]:
-        """Yield what is missing."""
-        if self._at == self._until:
-            return
-        headers: dict[str, str] = {}
-        if self._at > 0 or self._end is not None:
-            headers["Range"] = f"bytes={self._at}-{'' if self._end is None else self._end - 1}"
-        if self._etag is not None:
-            headers["If-Match"] = self._etag
-        async with self._connection.stream(Call("GET", _route(self._path), headers=headers)) as response:
-            if "etag" not in response.headers:
-                raise UnexpectedReply(f"{self._path} is a folder; list it")
-            if self._etag not in (None, response.headers["etag"]):
-                raise UnexpectedReply(f"{self._path} has changed while it was read")
-            self._etag, self._until = response.headers["etag"], self._at + int(response.headers["content-length"])
-            async for piece in response.aiter_bytes():
-                self._at += len(piece)
-                yield piece
-
-
-def _route(path: str) -> str:
-    return f"/workspace/{quote(path.strip('/'))}" if path.strip("/") else "/workspace"
+def _route(name: str) -> str:
+    return path("workspace", *name.strip("/").split("/")) if name.strip("/") else "/workspace"
 
 
 def _conditions(if_match: str | None) -> dict[str, str]:

@@ -25,6 +25,7 @@ from .host_messages import (
 )
 from .http import SILENCE_SECONDS, Call, Connection, pages, path
 from .results import WAIT_SECONDS, list_results, wait_for_result
+from .team import Team
 from .work import Work
 from .workspaces import Workspaces
 
@@ -66,7 +67,8 @@ class Pending:
 
 
 class Mesh:
-    """A host, for its operator; with a token for people, only `agent`, `pending`, `events`, `results` and `result`.
+    """A host, for its operator; with a token for people, only `agent`, `pending`, `events`, `results` and `result`, and
+    with that of an agent only `team`.
 
     async with Mesh("http://localhost:8420", token) as mesh:
         await mesh.workspaces.start("writer")
@@ -104,6 +106,11 @@ class Mesh:
         """Return the agent of a workspace, reached through the host, on behalf of `user`, whom a token that speaks for
         several must name."""
         return Agent.over(self._connection.below(f"{path('workspaces', id)}/api", user))
+
+    def team(self, name: str | None = None) -> Team:
+        """Return what the agents of a team share, for the operator or with the token of one of them. Without a name it
+        is the team of that agent; for the operator `default`, and the agents are those of all teams."""
+        return Team(self._connection, name)
 
     async def pending(self, *, workspace: str | None = None, user: str | None = None) -> Pending:
         """Read the questions and approvals that wait in all agents that run, or in one, of all users or of one."""

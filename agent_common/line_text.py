@@ -8,10 +8,13 @@ import re
 HEAD, TAIL = 2048, 1024
 """Characters that are kept of a text before anything else is done with it."""
 GAP = " [...] "
-_JOINERS = "\u200c\u200d"
-"""Scripts and pictures are spelled with these; they hide nothing."""
-_HIDDEN = re.compile("[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
-"""Selectors count as printable, show nothing, and can carry any text."""
+JOINERS = "\u200c\u200d"
+"""Scripts and pictures are spelled with these: between two of their signs they hide nothing."""
+HIDDEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+    "|(?<![^\0-\x7f])[\u200c\u200d\ufe0e\ufe0f](?!\u20e3)|[\u200c\u200d](?![^\0-\x7f])"
+)
+"""Selectors and fillers count as printable, show nothing, and can carry any text. So do joiners that join nothing."""
 _VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`")
 _HEX = r"\b(?:0x)?(?=[0-9a-f-]{0,64}[0-9])[0-9a-f]{2}[0-9a-f-]{4,}\b"
@@ -56,11 +59,14 @@ def note_key(kind: str, *facts: str) -> str:
 
 def escape_invisible(text: str) -> str:
     """The text with escapes in the place of all that does not show."""
+    if text.isascii() and text.isprintable():
+        return text
     if not text.isprintable():
-        text = "".join(char if char.isprintable() or char in _JOINERS else _escape(char) for char in text)
-    return _HIDDEN.sub(lambda found: _escape(found[0]), text)
+        text = "".join(char if char.isprintable() or char in JOINERS else escape(char) for char in text)
+    return HIDDEN.sub(lambda found: escape(found[0]), text)
 
 
-def _escape(char: str) -> str:
+def escape(char: str) -> str:
+    """The escape of one character, as programs write it."""
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

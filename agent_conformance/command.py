@@ -11,6 +11,8 @@ import typer
 from agent_common.errors import StartError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .drive import WorkDriver
     from .host import Options
     from .rules import Finding
@@ -67,7 +69,6 @@ def conformance(
 ) -> None:
     """Test an agent or a listener of the mediation channel against the protocol (docs/protocols). Exits with 1 when a
     rule is broken."""
-    from . import report
     from .host import DEFAULT_PAYLOAD, Options
 
     if (agent is None) == (listener is None):
@@ -90,6 +91,13 @@ def conformance(
         found = _judge_agent(agent, options, rules, task)
     else:
         found = _judge_listener(listener or "", options, rules, _work_driver(drive, token, workspace or agent_id))
+    print_findings(found, as_json=as_json)
+
+
+def print_findings(found: Sequence[Finding], *, as_json: bool) -> None:
+    """Print the table, or JSON. Exits with 1 if a rule is broken."""
+    from . import report
+
     if as_json:
         typer.echo(report.as_json(found))
     else:

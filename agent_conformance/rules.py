@@ -25,10 +25,11 @@ class ConformanceRule(Generic[B]):
     """One rule of the protocol, and the function that tries it."""
 
     id: str
-    """Stable: `A..` for agents, `L..` for listeners. A number is never reused."""
+    """Stable: `A..` for agents, `L..` for listeners, `H..` for hubs. A number is never reused."""
     text: str
     section: str
-    """Number of the section of docs/protocols/mediation.md that the rule is from, such as `2.4`."""
+    """The section that the rule is from: its number in docs/protocols/mediation.md, such as `2.4`, or its heading in
+    docs/protocols/hub.md."""
     loose: bool
     """True if the rule also holds in the loose dialect (docs/protocols/mediation.md#11-two-dialects)."""
     check: Callable[[B], Awaitable[str | None]]

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from agent_common.errors import StartError
-from agent_testing.channel import ExpectationFailed
+from agent_testing.channel import Dialect, ExpectationFailed
 
 from .agent import CONTROL, DRAIN, GLOBAL, HELLO, INPUT, LINK, TASK_RESULTS, WORK
 from .guest import TesterGuest
-from .host import Options, TesterHost
+from .host import TesterHost
+from .hub import HUB, TesterAgents
 from .listener import control, hello, task_results, work
 from .rules import ConformanceRule, Finding, NotApplicable
 
@@ -35,13 +36,16 @@ LISTENER_RULES: tuple[ConformanceRule[TesterGuest], ...] = (
     *task_results.TASK_RESULTS.all,
     *hello.GLOBAL.all,
 )
+HUB_RULES: tuple[ConformanceRule[TesterAgents], ...] = HUB
 
 
 async def judge_agent(host: TesterHost, only: Sequence[str] = ()) -> list[Finding]:
     """Act as the host and check the agent that dials. Raises StartError if none does."""
     async with host.listening():
         try:
-            return await run_rules(AGENT_RULES, host, host.options, only, lambda failed: _reset_host(host, failed))
+            return await run_rules(
+                AGENT_RULES, host, only, lambda failed: _reset_host(host, failed), host.options.dialect
+            )
         finally:
             await host.close()
 
@@ -55,9 +59,23 @@ async def judge_listener(guest: TesterGuest, only: Sequence[str] = ()) -> list[F
             await guest.drop()
 
     try:
-        return await run_rules(LISTENER_RULES, guest, guest.options, only, clean)
+        return await run_rules(LISTENER_RULES, guest, only, clean, guest.options.dialect)
     finally:
         await guest.close()
+
+
+async def judge_hub(agents: TesterAgents, only: Sequence[str] = ()) -> list[Finding]:
+    """Act as agents and check the hub. Raises StartError if there is none, or if it lets none of them in."""
+
+    async def clean(failed: bool) -> None:
+        if failed:
+            await agents.drop()
+        await agents.start_over()
+
+    try:
+        return await run_rules(HUB_RULES, agents, only, clean)
+    finally:
+        await agents.close()
 
 
 async def _reset_host(host: TesterHost, failed: bool) -> None:
@@ -70,9 +88,9 @@ async def _reset_host(host: TesterHost, failed: bool) -> None:
 async def run_rules(
     rules: Sequence[ConformanceRule[B]],
     tester: B,
-    options: Options,
     only: Sequence[str],
     clean_up: Callable[[bool], Awaitable[None]],
+    dialect: Dialect = "strict",
 ) -> list[Finding]:
     """Try the rules in order. If the first one fails, the others are skipped, since all depend on it."""
     found: list[Finding] = []
@@ -80,7 +98,7 @@ async def run_rules(
     for number, rule in enumerate(rules):
         if only and rule.id not in only and number > 0:
             continue
-        if options.dialect == "loose" and not rule.loose:
+        if dialect == "loose" and not rule.loose:
             found.append(_finding(rule, "skipped", "not promised by the guide"))
             continue
         if not first_passed:

@@ -34,7 +34,7 @@ from .artifacts import is_artifact_upload
 from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
 from .egress import EgressServer, egress_proxy
-from .errors import Unavailable
+from .errors import StartError, Unavailable
 from .fleet import (
     EXTERNAL,
     Driver,
@@ -69,6 +69,7 @@ from .proxy import (
 from .retention import LedgerRetention
 from .services import ServiceCatalog, is_service_request, load_services
 from .settings import HostSettings
+from .subscriptions import Subscriptions
 from .team_services import TEAM_ROUTERS, open_budgets, open_results, open_team_services, open_web_services
 
 _ROUTERS = (  # what agents ask most comes first, because a request is compared with each route before its own
@@ -149,6 +150,34 @@ def create_listen_app(
     return app
 
 
+def create_hub_app(settings: HostSettings, database: HostDatabase, announce: Announce) -> FastAPI:
+    """Make an app with the hub only, beside a host on the same database, which makes the tokens and cleans up.
+
+    Raises StartError if the database cannot be shared.
+    """
+    if not database.is_shared:
+        raise StartError("MESH_DATABASE_URL: hubs share a PostgreSQL server; set the URL of the host's database")
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        clock: Clock = SystemClock()
+        given = settings.admin_token.get_secret_value() if settings.admin_token else None
+        app.state.guard = AccessGuard(TokenStore(database, clock), clock, given)
+        agents = app.state.hub = await _open_hub(settings, database, clock)
+        announce(None)
+        yield
+        await agents.close()
+
+    async def end_work() -> None:
+        pass
+
+    app = _new_app("agent hub", lifespan)
+    app.state.end_work = end_work
+    for router in (hub.router, health.router):
+        app.include_router(router)
+    return app
+
+
 def _new_app(title: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> FastAPI:
     """Return an app without routes, with its errors and the limit of its bodies."""
     app = FastAPI(
@@ -198,6 +227,19 @@ class _Work:
     mediation: ListeningSocket | None
 
 
+async def _end_work(app: FastAPI) -> None:
+    """Stop the runtimes, then end the answers that would go on for ever."""
+    state = app.state
+    try:
+        await state.fleet.close()
+    finally:
+        state.activity.end_streams()
+        state.blackboard.end_streams()
+        state.topics.end_streams()
+        state.agent_requests.end_waits()
+        state.subscriptions.end_waits()
+
+
 def _end_connections(app: FastAPI, agent_id: str) -> None:
     """Close an agent's connections to the server, which ends its calls."""
     limit: ConnectionLimit | None = getattr(app.state, "connections", None)
@@ -237,7 +279,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     external.connect_agent = bridge.listener.connect_agent
     await open_team_services(app, stack, work.settings, work.database, work.clock, bridge.listener)
     open_results(app, stack, work.settings, work.database, work.clock, bridge.listener)
-    agents = app.state.hub = await _open_hub(work)
+    agents = app.state.hub = await _open_hub(work.settings, work.database, work.clock)
     stack.push_async_callback(agents.close)
     await bridge.listener.open()
     stack.push_async_callback(bridge.listener.close)
@@ -255,6 +297,7 @@ async def _open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: _W
     stack.push_async_callback(retention.close)
     retention.start()
     app.state.fleet, app.state.listener = work.fleet, bridge.listener
+    app.state.end_work = partial(_end_work, app)
     app.router.routes.insert(0, gateway.route())
     return restorer
 
@@ -267,10 +310,12 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
     deletion = app.state.deletion = WorkspaceDeletion(work.fleet, work.workspaces, work.drivers, guard.store)
 
     cards: AgentCards = app.state.agent_cards
+    subscriptions: Subscriptions = app.state.subscriptions
 
     async def remove_channels(workspace: str) -> None:
         await bridge.remove(workspace)
         await cards.forget(workspace)
+        await subscriptions.forget(workspace)
         try:
             await agents.forget(workspace)
         except HubUnavailable as error:
@@ -285,9 +330,9 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: _Work, bridge: Fle
     deletion.start()
 
 
-async def _open_hub(work: _Work) -> Hub:
-    limits = HubLimits(max_attempts=work.settings.hub_max_attempts)
-    return await Hub.open_store(SqlStore(work.database), clock=work.clock, limits=limits)
+async def _open_hub(settings: HostSettings, database: HostDatabase, clock: Clock) -> Hub:
+    limits = HubLimits(max_attempts=settings.hub_max_attempts)
+    return await Hub.open_store(SqlStore(database), clock=clock, limits=limits)
 
 
 async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: _Parts, guard: AccessGuard) -> None:

@@ -12,6 +12,7 @@ from agent_common import __version__
 from agent_common.clock import SystemClock
 
 from .access import require_operator
+from .hub import Hub
 from .listener import Listener
 from .proxy import ModelCallLedger
 
@@ -38,7 +39,9 @@ async def readyz(request: Request) -> Response:
     """Report whether the host can do its work, with reason codes if it cannot."""
     state = request.app.state
     parts: list[ModelCallLedger | Listener | None] = [getattr(state, name, None) for name in ("ledger", "listener")]
-    reasons = ["database_unavailable"] if any(part is not None and part.failing for part in parts) else []
+    hub: Hub | None = getattr(state, "hub", None)
+    fails = any(part is not None and part.failing for part in parts) or (hub is not None and hub.is_late)
+    reasons = ["database_unavailable"] if fails else []
     return JSONResponse({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 

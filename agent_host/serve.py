@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,10 @@ from .errors import StartError
 from .settings import HostSettings
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from .app import Announce
+    from .database import HostDatabase
     from .egress import EgressServer
 
 PrintLine = Callable[[str], None]
@@ -44,8 +49,18 @@ _STREAM_GRACE_SECONDS = 5
 """Time for answers that are in progress when the host stops."""
 
 
-def serve(settings: HostSettings, print_line: PrintLine, *, only_listen: bool = False) -> None:
-    """Serve until SIGTERM or SIGINT, then stop all runtimes. `only_listen`: run only the mediation listener.
+class Role(Enum):
+    """What a process does for a host."""
+
+    ALL = "all"
+    LISTENER = "listener"
+    """Only the mediation listener, for agents that other programs boot."""
+    HUB = "hub"
+    """Only the hub, beside a host that has the same database."""
+
+
+def serve(settings: HostSettings, print_line: PrintLine, role: Role = Role.ALL) -> None:
+    """Serve until SIGTERM or SIGINT, then stop all runtimes.
 
     Raises StartError if the host cannot start.
     """
@@ -57,12 +72,12 @@ def serve(settings: HostSettings, print_line: PrintLine, *, only_listen: bool = 
         if other is not None:
             stack.enter_context(other)
         egress = None
-        if settings.egress is not None and not only_listen:
+        if settings.egress is not None and role is Role.ALL:
             egress = stack.enter_context(open_sockets(settings.egress_addresses))
-        mediation = stack.enter_context(open_sockets(settings.mediation_addresses))
+        mediation = stack.enter_context(open_sockets(settings.mediation_addresses if role is not Role.HUB else {}))
         _write_lock(lock, url_of(found))
         listens = _Sockets(found, other, egress, mediation[0] if mediation else None)
-        _run(settings, listens, budget, print_line, only_listen=only_listen)
+        _run(settings, listens, budget, print_line, role)
 
 
 def make_data_dir(path: Path) -> None:
@@ -160,15 +175,12 @@ class _Sockets:
             print_line(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
 
 
-def _run(
-    settings: HostSettings, bound: _Sockets, budget: DescriptorBudget, print_line: PrintLine, *, only_listen: bool
-) -> None:
+def _run(settings: HostSettings, bound: _Sockets, budget: DescriptorBudget, print_line: PrintLine, role: Role) -> None:
     import uvicorn
 
     from agent_common.http import limited_http_protocol, limited_web_socket_protocol
     from agent_common.protocol.hub import MAX_FRAME
 
-    from .app import create_app, create_listen_app
     from .database import open_database
     from .listener import ledger_lock
     from .listening_sockets import HttpSide, ListeningSockets
@@ -190,30 +202,23 @@ def _run(
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             try:
-                await app.state.fleet.close()
+                await app.state.end_work()
             finally:
-                app.state.activity.end_streams()
-                app.state.blackboard.end_streams()
-                app.state.topics.end_streams()
-                app.state.agent_requests.end_waits()
                 http_sockets.stop_listening()
                 await super().shutdown(sockets)
 
     configure_logs(settings.log_level, settings.log_format)
     url = url_of(bound.http)
     stack = ExitStack()
-    stack.enter_context(ledger_lock(settings.database))
+    if role is not Role.HUB:
+        stack.enter_context(ledger_lock(settings.database))
     database = stack.enter_context(closing(open_database(settings.database)))
 
     def announce(token: str | None) -> None:
-        _announce(settings, url, token, print_line, only_listen=only_listen)
+        _announce(settings, url, token, print_line, role)
         bound.announce(settings, url, print_line)
 
-    if only_listen:
-        app = create_listen_app(settings, database, announce, mediation=bound.mediation)
-    else:
-        outlet = bound.egress_server()
-        app = create_app(settings, database, url, budget, announce, egress_server=outlet, mediation=bound.mediation)
+    app = _make_app(settings, database, url, budget, announce, bound, role)
     http = limited_http_protocol(budget.connections)
     app.state.connections = http.limit
     config = uvicorn.Config(
@@ -241,18 +246,44 @@ def _run(
         server.run(sockets=[])
 
 
-def _announce(settings: HostSettings, url: str, token: str | None, print_line: PrintLine, *, only_listen: bool) -> None:
+def _make_app(
+    settings: HostSettings,
+    database: HostDatabase,
+    url: str,
+    budget: DescriptorBudget,
+    announce: Announce,
+    bound: _Sockets,
+    role: Role,
+) -> FastAPI:
+    from .app import create_app, create_hub_app, create_listen_app
+
+    match role:
+        case Role.ALL:
+            outlet = bound.egress_server()
+            return create_app(
+                settings, database, url, budget, announce, egress_server=outlet, mediation=bound.mediation
+            )
+        case Role.LISTENER:
+            return create_listen_app(settings, database, announce, mediation=bound.mediation)
+        case Role.HUB:
+            return create_hub_app(settings, database, announce)
+
+
+def _announce(settings: HostSettings, url: str, token: str | None, print_line: PrintLine, role: Role) -> None:
+    if role is Role.HUB:
+        print_line(f"agent-host listens on {url} with the hub of {redacted_url(settings.database)}")
+        return
     models = settings.models or f"the built-in models of the provider {settings.builtin_provider!r}"
     if settings.models is None and settings.builtin_provider == "openai":
         models = f"{models}: default is {settings.openai_model} at {redacted_url(settings.openai_base_url)}"
     if settings.models is None and settings.builtin_provider == "anthropic":
         models = f"{models}: default is {settings.anthropic_model} at {redacted_url(settings.anthropic_base_url)}"
-    if settings.demo_unasked and not only_listen:
+    if settings.demo_unasked and role is Role.ALL:
         print_line(
             "OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL: the demo answers; set one of them"
         )
-    then = "" if only_listen else "; next: `agent up` in a folder makes an agent that works there"
-    print_line(f"agent-host listens on {url} with {'no models' if only_listen else models}{then}")
+    then = "; next: `agent up` in a folder makes an agent that works there" if role is Role.ALL else ""
+    print_line(f"agent-host listens on {url} with {models if role is Role.ALL else 'no models'}{then}")
     if token:
         print_line(f"operator token: {token} (`agent-host token operator --show` prints it again)")
     elif settings.admin_token is None:

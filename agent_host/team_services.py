@@ -1,5 +1,5 @@
-"""Put together what the agents of a team share: blackboard, topics, artifacts, web services, budgets, what they know of
-each other, and the results that promote values."""
+"""Put together what the agents of a team share: blackboard, topics and subscriptions, artifacts, web services, budgets,
+what they know of each other, and the results that promote values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 from agent_common.protocol import Cause
 
-from . import agents, artifacts, blackboard, topics
+from . import agents, artifacts, blackboard, subscriptions, topics
 from .access import AccessGuard, Teams
 from .agents import AgentCards, AgentRequests
 from .artifacts import open_artifacts
@@ -26,9 +26,10 @@ from .listener import Listener, Promotions, RecordedResult
 from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .services import ServiceCatalog, create_endpoint
 from .settings import HostSettings
+from .subscriptions import Subscriptions
 from .topics import Topics
 
-TEAM_ROUTERS = (blackboard.router, topics.router, artifacts.router, agents.router)
+TEAM_ROUTERS = (blackboard.router, topics.router, subscriptions.router, artifacts.router, agents.router)
 """The routes of what every host keeps for teams."""
 
 
@@ -49,6 +50,8 @@ async def open_team_services(
     board.start()
     published = app.state.topics = Topics(database, writer, clock)
     stack.push_async_callback(published.close)
+    subscribed = app.state.subscriptions = Subscriptions(database, writer, clock)
+    published.on_published = subscribed.announce
     files = app.state.artifacts = await open_artifacts(settings, database, writer, clock)
     stack.push_async_callback(files.close)
     cards = app.state.agent_cards = AgentCards(database, writer, clock, listener)

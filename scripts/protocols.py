@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_common.protocol.work import CONTROLS, work_schemas
-from agent_conformance import AGENT_RULES, LISTENER_RULES, ConformanceRule
+from agent_conformance import AGENT_RULES, HUB_RULES, LISTENER_RULES, ConformanceRule
 
 FOLDER = Path(__file__).parent.parent / "docs" / "protocols"
 LOOSE: dict[str, dict[str, str]] = {
@@ -46,7 +46,9 @@ def pages() -> dict[Path, str]:
     rules = _replace_table(tester.read_text(encoding="utf-8"), "agents", rules_of(AGENT_RULES, anchors))
     return {
         protocol: _replace_table(text, "controls", controls()),
-        tester: _replace_table(rules, "listeners", rules_of(LISTENER_RULES, anchors)),
+        tester: _replace_table(
+            _replace_table(rules, "listeners", rules_of(LISTENER_RULES, anchors)), "hubs", hub_rules(HUB_RULES)
+        ),
     }
 
 
@@ -57,6 +59,16 @@ def rules_of(rules: Sequence[ConformanceRule[Any]], anchors: Mapping[str, str]) 
     rows += [
         f"| {rule.id} | {rule.text} | [{rule.section}](mediation.md#{anchors[rule.section]}) |"
         f" {'yes' if rule.loose else ''} |"
+        for rule in sorted(rules, key=lambda rule: rule.id)
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def hub_rules(rules: Sequence[ConformanceRule[Any]]) -> str:
+    """Return the table of the rules for hubs, each with the section of the hub's page that it is from."""
+    rows = ["| rule | what it says | section |", "|---|---|---|"]
+    rows += [
+        f"| {rule.id} | {rule.text} | [{rule.section}](hub.md#{rule.section.lower().replace(' ', '-')}) |"
         for rule in sorted(rules, key=lambda rule: rule.id)
     ]
     return "\n".join(rows) + "\n"

@@ -37,6 +37,7 @@ def table() -> str:
         egress=WebClient(),
         search=nobody,
         rooms=nobody,
+        events=nobody,
         hub=cast("HubAccess", nobody),
         callable_agents=(),
         learnings=NoLearnings(),
@@ -53,6 +54,9 @@ class Nobody:
         raise NotImplementedError
 
     async def request(self, request: MeshRequest) -> MeshReply:
+        raise NotImplementedError
+
+    def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
         raise NotImplementedError
 
     def open(self, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:

@@ -32,6 +32,9 @@ _LISTS = {
     "unknown_session: ": "`agent sessions` lists those there are",
     "unknown_task: ": "`agent tasks` lists those there are",
     "not_found: there is no workspace ": "`agent ps` lists those there are",
+    "not_found: there is no agent ": "`agent agents` lists those there are",
+    "not_found: there is no entry ": "`agent blackboard list` lists those there are",
+    "not_found: there is no artifact ": "`agent artifacts list` lists those there are",
     "not_found: there is no work ": "`agent work` lists those there are",
 }
 """By what the error begins with, for many kinds of names share the code `not_found`: where the right name is."""

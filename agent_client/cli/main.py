@@ -7,24 +7,10 @@ from typing import Annotated
 import typer
 
 from .chat.command import chat
-from .commands import (
-    bots,
-    context,
-    cost,
-    doctor,
-    events,
-    hub,
-    mcp,
-    pending,
-    permissions,
-    sessions,
-    skill,
-    tasks,
-    token,
-    up,
-    work,
-    workspaces,
-)
+from .commands import bots, context, doctor, events, pending, up
+from .commands.agent import mcp, permissions, sessions, skill, tasks
+from .commands.host import cost, hub, token, work, workspaces
+from .commands.team import agents, artifacts, blackboard, topics
 from .errors import UsageError
 from .run import Invocation, command
 
@@ -52,6 +38,10 @@ app.add_typer(work.app, name="work")
 app.command()(cost.cost)
 app.add_typer(skill.app, name="skill")
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(agents.app, name="agents")
+app.add_typer(blackboard.app, name="blackboard")
+app.add_typer(topics.app, name="topics")
+app.add_typer(artifacts.app, name="artifacts")
 app.add_typer(hub.app, name="hub")
 app.add_typer(token.app, name="token")
 app.add_typer(bots.app, name="bots")

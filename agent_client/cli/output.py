@@ -16,20 +16,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 from unicodedata import category
 
+from agent_common.line_text import HIDDEN, JOINERS, escape
+from agent_common.lookalikes import escape_lookalikes
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 _SUSPECT = re.compile("[^\x20-\x7e\n\t]")
-_JOINERS = "\u200c\u200d"
-"""Scripts and pictures are spelled with these; they hide nothing."""
-_HIDDEN = re.compile("[\ufe00-\ufe0d\U000e0100-\U000e01ef]")
-"""Selectors count as printable, show nothing, and can carry any text."""
 
 
 def safe_text(text: str) -> str:
     """Return the text with escapes like `\\x1b` in the place of characters that drive a terminal or do not show. Line
     ends and tabs stay."""
-    return _SUSPECT.sub(lambda found: _shown(found[0]), text.replace("\r\n", "\n"))
+    shown = _SUSPECT.sub(lambda found: _shown(found[0]), text.replace("\r\n", "\n"))
+    return HIDDEN.sub(lambda found: escape(found[0]), shown)
 
 
 def safe_line(text: str) -> str:
@@ -37,17 +37,20 @@ def safe_line(text: str) -> str:
     return safe_text(text).replace("\n", "\\n").replace("\t", " ")
 
 
+def exact_text(text: str) -> str:
+    """Return the same for what a person decides on: letters that look like others are escapes too."""
+    return escape_lookalikes(safe_text(text))
+
+
 def _shown(char: str) -> str:
-    if (char.isprintable() and not _HIDDEN.match(char)) or char in _JOINERS or category(char) == "Zs":
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return char if char.isprintable() or char in JOINERS or category(char) == "Zs" else escape(char)
 
 
 def safe_json(value: Any, indent: int | None = None) -> str:
     """Return the value as JSON that is safe to show: characters that do not show are escapes of JSON."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _SUSPECT.sub(lambda found: found[0] if _shown(found[0]) == found[0] else json.dumps(found[0])[1:-1], text)
+    shown = _SUSPECT.sub(lambda found: found[0] if _shown(found[0]) == found[0] else json.dumps(found[0])[1:-1], text)
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], shown)
 
 
 def local_time(epoch_ms: int | None) -> str:

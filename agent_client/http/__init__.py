@@ -3,6 +3,7 @@ again."""
 
 from .connection import SILENCE_SECONDS, Call, Connection, path
 from .pages import pages
+from .read_bytes import read_bytes
 from .resume import RECONNECT_SECONDS, resumed
 
-__all__ = ["RECONNECT_SECONDS", "SILENCE_SECONDS", "Call", "Connection", "pages", "path", "resumed"]
+__all__ = ["RECONNECT_SECONDS", "SILENCE_SECONDS", "Call", "Connection", "pages", "path", "read_bytes", "resumed"]

@@ -167,4 +167,9 @@ class Connection:
 
 def path(*names: str) -> str:
     """Join names to a path, each of them quoted: `path("sessions", "a b")` is `/sessions/a%20b`."""
-    return "".join(f"/{quote(name, safe='')}" for name in names)
+    return "".join(f"/{_quoted(name)}" for name in names)
+
+
+def _quoted(name: str) -> str:
+    """Return the name for a path; of `.` and `..` the dots too, because they would lead to another route."""
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")

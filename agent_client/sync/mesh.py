@@ -11,6 +11,7 @@ from ..work import Work
 from ..workspaces import Workspaces
 from .agent import SyncAgent
 from .facade import Facade, OpenedFacade, iterating, waiting
+from .team import SyncTeam
 
 
 class SyncWorkspaces(Facade[Workspaces]):
@@ -71,6 +72,10 @@ class SyncMesh(OpenedFacade[Mesh]):
     def agent(self, id: str, user: str | None = None) -> SyncAgent:
         """Return the agent of a workspace, reached through the host, on behalf of `user`."""
         return SyncAgent.over(self.wrapped.agent(id, user), self.portal)
+
+    def team(self, name: str | None = None) -> SyncTeam:
+        """Return what the agents of a team share; see `Mesh.team`."""
+        return SyncTeam(self.wrapped.team(name), self.portal)
 
     @property
     def workspaces(self) -> SyncWorkspaces:

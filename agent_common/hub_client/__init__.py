@@ -21,7 +21,9 @@ from .hub_client import HubClient
 from .interfaces import MemoryStream, NetworkAgent
 from .links import Link, LinkClient, LocalHub, LocalLink, LocalLinkClient, LocalLinkEndpoint
 from .session import Session
-from .web_socket import WebSocketLink, WebSocketLinkClient
+from .task_mirror import TaskMirror
+from .tasks import Tasks
+from .web_socket import HubAddress, WebSocketLink, WebSocketLinkClient
 
 __all__ = [
     "AGENT_CLIENT_DEP",
@@ -29,6 +31,7 @@ __all__ = [
     "SESSION_DEP",
     "AgentClient",
     "Connection",
+    "HubAddress",
     "HubClient",
     "Link",
     "LinkClient",
@@ -39,6 +42,8 @@ __all__ = [
     "MemoryStream",
     "NetworkAgent",
     "Session",
+    "TaskMirror",
+    "Tasks",
     "WebSocketLink",
     "WebSocketLinkClient",
     "accept_invitation",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from uuid import uuid4
 
@@ -21,10 +22,11 @@ from ..protocol.hub import (
     ViewPolicy,
     load_info,
 )
-from .connection import Connection
+from .connection import Connection, Subscription
 from .interfaces import NetworkAgent
 from .mailboxes import Mailboxes, handled
 from .session import Session
+from .tasks import Tasks
 
 Handler = Callable[[Envelope], Awaitable[TurnOutcome | None]]
 _REMEMBERED = 10_000
@@ -45,6 +47,8 @@ class AgentClient:
         """The hub itself, if it is in this process."""
         self.types = types
         """The types of sessions that it knows."""
+        self.tasks = Tasks(self._ask)
+        """Its tasks, and those that it may see."""
         self._handler: Handler = _no_handler
         self._mailboxes = Mailboxes(self._handle, self._answer)
         self._waited: OrderedDict[str, int] = OrderedDict()
@@ -114,6 +118,10 @@ class AgentClient:
                     if len(self._waited) > _REMEMBERED:
                         self._waited.popitem(last=False)
                     return envelope
+
+    def events(self, session_id: str, after: int) -> AbstractAsyncContextManager[Subscription]:
+        """What is said in a session after a sequence, beside what is delivered: from its log, then live."""
+        return self._connection.subscribe(session_id, self.agent_id, after)
 
     def on_envelope(self, callback: Handler) -> None:
         """Call `callback` with each envelope from now on. The envelope is acknowledged when it returns; if it raises,

@@ -5,7 +5,8 @@ Its parts are public, so that a handler of your own can use some of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ..protocol.hub import (
@@ -24,6 +25,7 @@ from .agent_client import AgentClient
 from .interfaces import MemoryStream
 from .mailboxes import handled
 from .session import Session
+from .task_mirror import TaskMirror
 
 SESSION_DEP = "ag2.network.session"
 AGENT_CLIENT_DEP = "ag2.network.agent_client"
@@ -73,8 +75,11 @@ async def answer(client: AgentClient, envelope: Envelope) -> TurnOutcome:
     if not asked:
         return "silent"
     stream = MemoryStream(tuple(view))
-    reply = await client.agent.ask(asked, stream=stream, dependencies=stamp_dependencies(client, session))
-    text = reply_text(reply)
+    asking = client.agent.ask(asked, stream=stream, dependencies=stamp_dependencies(client, session))
+    try:
+        text = reply_text(await _mirrored(client, envelope, asking))
+    except TurnCancelled:
+        return "failed"
     if not text:
         return "silent"
     try:
@@ -82,6 +87,34 @@ async def answer(client: AgentClient, envelope: Envelope) -> TurnOutcome:
     except ProtocolError:
         return "failed"  # the turn has passed, or the session is over: asking again would not help
     return "replied"
+
+
+class TurnCancelled(Exception):
+    """The task of the turn is over, or a participant has asked for its end."""
+
+
+async def _mirrored(client: AgentClient, envelope: Envelope, asking: Coroutine[Any, Any, object]) -> object:
+    """The agent's reply, while others see its turn as a task. Raises TurnCancelled when that has ended it."""
+    turn = asyncio.get_running_loop().create_task(asking)
+
+    def cancel(_reason: str) -> None:
+        turn.cancel()
+
+    mirror = TaskMirror(client, envelope, cancel)
+    try:
+        await mirror.attach(f"Answers {envelope.envelope_id}")
+        await asyncio.wait([turn])
+    finally:
+        if not turn.done():  # this process ends: a later one begins the turn again
+            turn.cancel()
+            await asyncio.wait([turn])
+            await mirror.detach(None)
+    if mirror.cancelled is not None and turn.cancelled():
+        await mirror.detach("failed")
+        raise TurnCancelled
+    has_reply = not turn.cancelled() and turn.exception() is None
+    await mirror.detach("completed" if has_reply else None)  # else the envelope comes again
+    return turn.result()
 
 
 async def read_wal_until(

@@ -35,7 +35,7 @@ _MOST_REASON = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class _Address:
+class HubAddress:
     """Where a hub is reached."""
 
     url: str
@@ -54,6 +54,28 @@ class _Address:
         if not isinstance(base.endpoint, Unix | Vsock):
             return cls(url, url, None)
         return cls(url, f"ws://{base.host}{base.path}", base.endpoint)
+
+    async def connect(self, token: str | None, *, heartbeat: float | None, **options: Any) -> ClientConnection:
+        """Open a WebSocket. `heartbeat`: seconds between pings; None: there are none. `options`: further ones of
+        `websockets.connect`. Raises AuthError or HubUnavailable."""
+        try:
+            if self.endpoint is not None:
+                options = {**options, "unix": True, "sock": await open_socket(self.endpoint, _OPEN_SECONDS)}
+            return await connect(
+                self.target,
+                additional_headers={"authorization": f"Bearer {token}"} if token else {},
+                compression=None,
+                max_size=MAX_FRAME,
+                open_timeout=_OPEN_SECONDS,
+                close_timeout=_CLOSE_SECONDS,
+                ping_interval=heartbeat,
+                ping_timeout=heartbeat,
+                **options,
+            )
+        except InvalidStatus as error:
+            raise _refusal(self.url, error) from error
+        except (OSError, TimeoutError, InvalidHandshake, InvalidMessage) as error:
+            raise HubUnavailable(f"{self.url} cannot be reached: {str(error) or type(error).__name__}") from error
 
 
 class WebSocketLink:
@@ -76,7 +98,7 @@ class WebSocketLink:
 
         Raises ValueError for another kind of URL."""
         urls = (url,) if isinstance(url, str) else tuple(url)
-        self._addresses = [_Address.parse(one) for one in urls or ("",)]
+        self._addresses = [HubAddress.parse(one) for one in urls or ("",)]
         self._token = token
         self._heartbeat = heartbeat
         self._options: dict[str, Any] = {"ssl": tls, **({"proxy": None} if direct else {})}
@@ -89,19 +111,19 @@ class WebSocketLinkClient:
     """The client's end of one link. Each message is a frame."""
 
     def __init__(
-        self, addresses: Sequence[_Address], token: str | None, *, heartbeat: float, options: dict[str, Any]
+        self, addresses: Sequence[HubAddress], token: str | None, *, heartbeat: float, options: dict[str, Any]
     ) -> None:
         self._addresses = deque(addresses)
         self._heartbeat = heartbeat
         self._options = options
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._token = token
         self._socket: ClientConnection | None = None
 
     async def open(self) -> None:
         await self.close()
         for attempts_left in range(len(self._addresses) - 1, -1, -1):
             try:
-                await self._connect(self._addresses[0])
+                self._socket = await self._addresses[0].connect(self._token, heartbeat=self._heartbeat, **self._options)
                 return
             except HubUnavailable:
                 self._addresses.rotate(-1)
@@ -111,27 +133,6 @@ class WebSocketLinkClient:
     @property
     def _url(self) -> str:
         return self._addresses[0].url
-
-    async def _connect(self, address: _Address) -> None:
-        try:
-            options: dict[str, Any] = self._options
-            if address.endpoint is not None:
-                options = {**options, "unix": True, "sock": await open_socket(address.endpoint, _OPEN_SECONDS)}
-            self._socket = await connect(
-                address.target,
-                additional_headers=self._headers,
-                compression=None,
-                max_size=MAX_FRAME,
-                open_timeout=_OPEN_SECONDS,
-                close_timeout=_CLOSE_SECONDS,
-                ping_interval=self._heartbeat,
-                ping_timeout=self._heartbeat,
-                **options,
-            )
-        except InvalidStatus as error:
-            raise _refusal(address.url, error) from error
-        except (OSError, TimeoutError, InvalidHandshake, InvalidMessage) as error:
-            raise HubUnavailable(f"{address.url} cannot be reached: {str(error) or type(error).__name__}") from error
 
     async def send_frame(self, frame: Frame) -> None:
         data = encode_frame(frame)

@@ -118,6 +118,7 @@ from .mesh import (
     SearchResults,
 )
 from .notes import NOTES_CLOSE, NOTES_OPEN, NOTES_TAG, without_notes
+from .notices import MAX_NOTICE, NOTICE_EVENT
 from .peers import (
     ASK_KEY,
     DEFAULT_ASK_SECONDS,
@@ -164,6 +165,26 @@ from .permission import (
 from .problem import MAX_FAULTS, PROBLEM_JSON, FieldFault, Problem, limit_faults, validation_faults
 from .profile import Profile
 from .schemas import json_schemas
+from .subscriptions import (
+    MAX_BACKLOG,
+    MAX_DELIVERED,
+    MAX_DELIVERED_BYTES,
+    MAX_DELIVERIES,
+    MAX_RECEIVE_SECONDS,
+    MAX_SUBSCRIPTIONS,
+    DeliveredMessage,
+    DeliveryReceipt,
+    Receipt,
+    Receive,
+    Subscribe,
+    SubscribedSession,
+    Subscription,
+    SubscriptionList,
+    TopicDeadLetter,
+    TopicDeadLetters,
+    TopicDeliveries,
+    TopicDelivery,
+)
 from .topics import MAX_MESSAGE_ID, Publish, Published, TopicMessage, TopicMessages
 from .typed_decision import TypedDecision, how_to_decide, lacks_code, read_typed_decision
 from .usage import Usage
@@ -182,13 +203,20 @@ __all__ = [
     "MAX_ARTIFACT_BYTES",
     "MAX_ARTIFACT_NAME",
     "MAX_ASK_SECONDS",
+    "MAX_BACKLOG",
+    "MAX_DELIVERED",
+    "MAX_DELIVERED_BYTES",
+    "MAX_DELIVERIES",
     "MAX_FAULTS",
     "MAX_HAND_OFF_SECONDS",
     "MAX_KEY",
     "MAX_LEASE_SECONDS",
     "MAX_MESSAGE",
     "MAX_MESSAGE_ID",
+    "MAX_NOTICE",
+    "MAX_RECEIVE_SECONDS",
     "MAX_RULES",
+    "MAX_SUBSCRIPTIONS",
     "MAX_TTL_SECONDS",
     "MAX_VALUE_BYTES",
     "MAX_WAIT_SECONDS",
@@ -197,6 +225,7 @@ __all__ = [
     "NOTES_CLOSE",
     "NOTES_OPEN",
     "NOTES_TAG",
+    "NOTICE_EVENT",
     "PENDING_CURSOR",
     "PROBLEM_JSON",
     "SESSION_HEADER",
@@ -239,6 +268,8 @@ __all__ = [
     "ClaimRequest",
     "CompactReply",
     "CompactionPolicy",
+    "DeliveredMessage",
+    "DeliveryReceipt",
     "EffectiveLimits",
     "Entry",
     "EntryList",
@@ -283,6 +314,8 @@ __all__ = [
     "Published",
     "PutEntry",
     "QueuedMessage",
+    "Receipt",
+    "Receive",
     "RecordStatus",
     "RequestKind",
     "RequirementSet",
@@ -310,6 +343,10 @@ __all__ = [
     "SkillState",
     "SmartRecovery",
     "StoredArtifact",
+    "Subscribe",
+    "SubscribedSession",
+    "Subscription",
+    "SubscriptionList",
     "TaskAccepted",
     "TaskAssignment",
     "TaskList",
@@ -323,6 +360,10 @@ __all__ = [
     "ToolContract",
     "ToolOutput",
     "ToolSource",
+    "TopicDeadLetter",
+    "TopicDeadLetters",
+    "TopicDeliveries",
+    "TopicDelivery",
     "TopicMessage",
     "TopicMessages",
     "TypedDecision",

@@ -49,6 +49,7 @@ from .permission import (
     RequirementSet,
 )
 from .problem import Problem
+from .subscriptions import Receive, Subscribe, Subscription, SubscriptionList, TopicDeadLetters, TopicDeliveries
 from .topics import Publish, Published, TopicMessages
 
 _MESSAGES = (
@@ -63,6 +64,7 @@ _MESSAGES = (
     WorkspaceListing,
     *(PutEntry, Entry, EntryList, ChangeList, ClaimRequest, Claim),
     *(Publish, Published, TopicMessages),
+    *(Subscribe, Subscription, SubscriptionList, Receive, TopicDeliveries, TopicDeadLetters),
     *(StoredArtifact, ArtifactList),
     *(PeerCard, PeerList, AskPeer, AskReply, HandOff, HandedOff),
 )

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from agent_common.clock import Clock
 from agent_common.event_ring import HEARTBEAT_SECONDS, EventRing, RingLimits
+from agent_common.protocol import NOTICE_EVENT
 
 from ..budgets import Crossing
 from ..fleet import Fleet
@@ -15,6 +16,7 @@ from ..listener import Listener, OpenWork, public_status
 from .agent_api import AgentApi
 from .agent_streams import AgentStreams
 from .event_reader import AgentEvent
+from .notice_limits import NoticeLimits
 from .pending import PendingRequests
 from .view import Audience, View
 
@@ -28,6 +30,7 @@ class Activity:
         api = AgentApi(fleet, connections)
         self.pending = PendingRequests(fleet, api)
         self._ring: EventRing[Audience] = EventRing(clock, LIMITS)
+        self._notices = NoticeLimits(clock)
         self._streams = AgentStreams(fleet, api, clock, self._agent_event)
 
     def attach(self, listener: Listener) -> None:
@@ -58,6 +61,8 @@ class Activity:
             self._streams.start(workspace_id)
         elif change in ("stopped", "failed", "deleting", "deleted"):
             self._streams.stop(workspace_id)
+        if change == "deleted":
+            self._notices.forget(workspace_id)
 
     def budget_used(self, crossing: Crossing) -> None:
         """Report that 80 % or all of a limit are used, to those who see all workspaces."""
@@ -78,5 +83,10 @@ class Activity:
         self._ring.append("work-changed", Audience(work.workspace, user), facts)
 
     def _agent_event(self, workspace_id: str, event: AgentEvent) -> None:
+        if event.type == NOTICE_EVENT:
+            admitted = self._notices.admit(workspace_id, event)
+            if admitted is None:
+                return
+            event = admitted
         facts = {"workspace": workspace_id, **event.facts}
         self._ring.append(event.type, Audience(workspace_id, event.user), facts)

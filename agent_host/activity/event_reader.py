@@ -34,6 +34,7 @@ class AgentEvent(BaseModel):
         "turn-finished",
         "approval-requested",
         "approval-resolved",
+        "notice",
         "skills-changed",
         "channel-changed",
         "events-lost",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, insert, select
@@ -29,18 +28,35 @@ _ADMISSION_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
+class CallChain:
+    """Who has given whom one piece of work."""
+
+    callers: tuple[str, ...] = ()
+    """The first one first, without the operator."""
+    waiting: int = 0
+    """How many of the last ones wait for its end. Those before them have handed work off, or wait for less."""
+
+    def with_caller(self, name: str, waits: bool) -> CallChain:
+        """Return the chain of work that the one who does this work gives to another."""
+        return CallChain((*self.callers, name), self.waiting + 1 if waits else 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Lineage:
     """What travels with the work."""
 
-    callers: tuple[str, ...]
-    """Who has asked whom, the first caller first; the last one is who asks now. The operator is not among them."""
+    chain: CallChain
+    """Its last caller is who asks now."""
     principal: Principal
     bounds: WorkBounds
 
 
-def lineage_of(member: TeamMember, parent: WorkRequest | None, before: Sequence[str], seconds: float) -> Lineage:
-    """Return the lineage of new work. `parent`: the work that the caller does; `before`: that work's callers."""
-    own = () if member.is_operator else (member.name,)
+def lineage_of(
+    member: TeamMember, parent: WorkRequest | None, before: CallChain, seconds: float, *, waits: bool
+) -> Lineage:
+    """Return the lineage of new work. `parent`: the work that the caller does; `before`: its chain; `waits`: whether
+    the caller waits for the end of the new work."""
+    chain = before if member.is_operator else before.with_caller(member.name, waits)
     longest = math.ceil(seconds)
     if parent is None:
         principal = Principal(
@@ -49,25 +65,28 @@ def lineage_of(member: TeamMember, parent: WorkRequest | None, before: Sequence[
             verified=True,
             verified_by="operator-token" if member.is_operator else "agent-token",
         )
-        return Lineage((*before, *own), principal, WorkBounds(max_duration_seconds=longest))
+        return Lineage(chain, principal, WorkBounds(max_duration_seconds=longest))
     asked_by = f"{parent.principal.verified_by or 'host'}; asked by agent {member.name}"
     principal = parent.principal.model_copy(update={"verified_by": cut(asked_by, 500)})
     limits = parent.bounds or WorkBounds()
     seconds_left = min(longest, limits.max_duration_seconds or longest)
-    return Lineage((*before, *own), principal, limits.model_copy(update={"max_duration_seconds": seconds_left}))
+    return Lineage(chain, principal, limits.model_copy(update={"max_duration_seconds": seconds_left}))
 
 
-def check_chain(callers: Sequence[str], target: str) -> None:
-    """Raise AskedInCircle or AskedTooDeep if the target must not be asked by these callers."""
-    if target in callers:
-        chain = " -> ".join((*callers, target))
-        raise AskedInCircle(f"{target!r} has caused this work or is you: {chain}; do it yourself, or ask another agent")
+def check_chain(chain: CallChain, target: str, *, waits: bool) -> None:
+    """Raise AskedInCircle or AskedTooDeep if these callers must not give the target work. Who has handed the work off
+    may be asked about it, for it waits for nothing; but work is not handed back."""
+    callers = chain.callers
+    refused = callers[len(callers) - chain.waiting :] if waits else callers
+    if target in refused:
+        shown = " -> ".join((*callers, target))
+        raise AskedInCircle(f"{target!r} has caused this work or is you: {shown}; do it yourself, or ask another agent")
     if len(callers) > MAX_CALLERS:
-        chain = " -> ".join(callers)
-        raise AskedTooDeep(f"{MAX_CALLERS} agents have asked each other already: {chain}; do it yourself")
+        shown = " -> ".join(callers)
+        raise AskedTooDeep(f"{MAX_CALLERS} agents have asked each other already: {shown}; do it yourself")
 
 
-def record_request(connection: Connection, request_id: str, caller: str, callers: Sequence[str], now: int) -> None:
+def record_request(connection: Connection, request_id: str, caller: str, chain: CallChain, now: int) -> None:
     """Store who asks, before the work is submitted. Nothing changes if it is known. Raises TooMany."""
     table = agent_requests
     if connection.execute(select(table.c.caller).where(table.c.request_id == request_id)).first() is not None:
@@ -80,12 +99,15 @@ def record_request(connection: Connection, request_id: str, caller: str, callers
         raise TooMany(
             f"{count} requests of yours to other agents are not over; wait for some", code="too_many_requests"
         )
-    row = {"request_id": request_id, "caller": caller, "callers": json.dumps(callers), "created_at": now}
-    connection.execute(insert(table).values(row))
+    row = {"request_id": request_id, "caller": caller, "created_at": now}
+    connection.execute(insert(table).values(**row, callers=json.dumps(chain.callers), waiting=chain.waiting))
 
 
-def read_callers(connection: Connection, request_id: str) -> tuple[str, ...]:
-    """Return the callers of work; none if no agent has asked for it."""
-    query = select(agent_requests.c.callers).where(agent_requests.c.request_id == request_id)
-    found = connection.execute(query).scalar()
-    return tuple(json.loads(found)) if found is not None else ()  # noqa: TID251  our own row
+def read_chain(connection: Connection, request_id: str) -> CallChain:
+    """Return the chain of work; an empty one if no agent has asked for it."""
+    query = select(agent_requests).where(agent_requests.c.request_id == request_id)
+    found = connection.execute(query).first()
+    if found is None:
+        return CallChain()
+    callers = tuple(json.loads(found.callers))  # noqa: TID251  our own row
+    return CallChain(callers, len(callers) if found.waiting is None else found.waiting)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, select
+from sqlalchemy import Connection, Row, Select, delete, func, select
 from sqlalchemy.dialects import postgresql
 
 from agent_common.clock import Clock
@@ -15,6 +15,7 @@ from agent_common.protocol import PeerAgent, PeerCard, PeerList, PeerState
 
 from ..access import DEFAULT_TEAM
 from ..database import BatchWriter, HostDatabase, agent_cards, workspaces
+from ..errors import NotFound
 from ..listener import Listener
 from .errors import CardTooLarge
 
@@ -68,6 +69,14 @@ class AgentCards:
         query = select(agent_cards.c.agent_id).where(agent_cards.c.agent_id == agent_id)
         return await self._database.run(lambda connection: connection.execute(query).scalar()) is not None
 
+    async def get(self, agent_id: str, team: str | None) -> PeerAgent:
+        """Return an agent of the team; None: of any. Raises NotFound."""
+        rows = _joined().where(agent_cards.c.agent_id == agent_id)
+        row = await self._database.run(lambda connection: connection.execute(rows).first())
+        if row is None or team not in (None, row.team):
+            raise NotFound(f"there is no agent {agent_id!r}; GET /agents lists those that you may see")
+        return self._shown(row.agent_id, row.team, PeerCard.model_validate_json(row.card), row.updated_at)
+
     async def list(self, query: CardQuery) -> PeerList:
         found, more = await self._database.run(lambda connection: _page(connection, query))
         agents = [self._shown(row.agent_id, row.team, card, row.updated_at) for row, card in found]
@@ -84,12 +93,17 @@ class AgentCards:
         return "attached" if channel.session is not None else "away"
 
 
+def _joined() -> Select[Any]:
+    """Return the query of all cards, with the teams of their agents."""
+    joined = agent_cards.outerjoin(workspaces, workspaces.c.id == agent_cards.c.agent_id)
+    return select(agent_cards, _TEAM.label("team")).select_from(joined)
+
+
 def _page(connection: Connection, query: CardQuery) -> tuple[list[tuple[Row[Any], PeerCard]], bool]:
     """Return the agents of a page with their cards, and whether there are more."""
     found: list[tuple[Row[Any], PeerCard]] = []
     size = 0
-    joined = agent_cards.outerjoin(workspaces, workspaces.c.id == agent_cards.c.agent_id)
-    rows = select(agent_cards, _TEAM.label("team")).select_from(joined).order_by(agent_cards.c.agent_id)
+    rows = _joined().order_by(agent_cards.c.agent_id)
     if query.team is not None:
         rows = rows.where(_TEAM.in_((query.team,)))
     if query.after is not None:

@@ -25,7 +25,7 @@ from ..access import TeamMember, Teams
 from ..database import BatchWriter, HostDatabase
 from ..errors import Conflict, NotFound
 from ..listener import LedgerRecord, Listener
-from .callers import Lineage, check_chain, lineage_of, read_callers, record_request
+from .callers import CallChain, Lineage, check_chain, lineage_of, read_chain, record_request
 from .cards import AgentCards
 from .errors import WorkEnded
 
@@ -59,7 +59,7 @@ class AgentRequests:
         """Hand the message over and wait for the end. `task`: the work that the caller does.
 
         Raises NotFound, and Conflict if it must not be asked, or has no channel."""
-        lineage = await self._lineage(member, agent_id, task, asked.deadline_s)
+        lineage = await self._lineage(member, agent_id, task, asked.deadline_s, waits=True)
         submitted, _ = await self._submit(member, agent_id, asked.message, key, lineage, expires_in=asked.deadline_s)
         record = await self._wait(submitted, asked.deadline_s)
         if record.is_finished:
@@ -77,22 +77,25 @@ class AgentRequests:
         self, member: TeamMember, agent_id: str, given: HandOff, key: str | None, task: str | None
     ) -> tuple[HandedOff, bool]:
         """Hand the message over without waiting. Returns the work, and whether it is new. Raises as `ask`."""
-        lineage = await self._lineage(member, agent_id, task, given.deadline_s)
+        lineage = await self._lineage(member, agent_id, task, given.deadline_s, waits=False)
         record, known = await self._submit(member, agent_id, given.message, key, lineage)
         return HandedOff(request_id=record.request_id, status=record.status), not known
 
-    async def _lineage(self, member: TeamMember, agent_id: str, task: str | None, seconds: float) -> Lineage:
+    async def _lineage(
+        self, member: TeamMember, agent_id: str, task: str | None, seconds: float, *, waits: bool
+    ) -> Lineage:
         await self._check_target(member, agent_id)
-        parent, before = None, ()
+        parent = None
+        before = CallChain()
         if task is not None and not member.is_operator:
             open_work = self._listener.ledger.find_open(task)
             if open_work is not None and open_work.workspace == member.name:
                 parent = open_work.request
-                before = await self._database.run(lambda connection: read_callers(connection, task))
+                before = await self._database.run(lambda connection: read_chain(connection, task))
             elif await self._listener.ledger.owner(task) == member.name:
                 raise WorkEnded(f"the work {task!r} is over, so nothing more is asked in its name")
-        found = lineage_of(member, parent, before, seconds)
-        check_chain(found.callers, agent_id)
+        found = lineage_of(member, parent, before, seconds, waits=waits)
+        check_chain(found.chain, agent_id, waits=waits)
         return found
 
     async def _check_target(self, member: TeamMember, agent_id: str) -> None:
@@ -132,7 +135,7 @@ class AgentRequests:
         now = self._clock.now_ms()
         await asyncio.shield(
             self._writer.submit(
-                lambda connection: record_request(connection, request_id, member.name, lineage.callers, now)
+                lambda connection: record_request(connection, request_id, member.name, lineage.chain, now)
             )
         )
         request = WorkRequest(
@@ -167,7 +170,7 @@ def _assignment(message: str, member: TeamMember, lineage: Lineage) -> str:
         "task_type": "message",
         "objective": message,
         "input_data": {},
-        "context": {"asked_by": member.name, "callers": lineage.callers},
+        "context": {"asked_by": member.name, "callers": lineage.chain.callers},
         "timeout": lineage.bounds.max_duration_seconds,
     }
     return json.dumps(task, ensure_ascii=False)

@@ -29,6 +29,11 @@ def _requests(request: Request) -> AgentRequests:
     return request.app.state.agent_requests
 
 
+def _team_of(request: Request, member: TeamMember) -> str | None:
+    """Return the team whose cards the caller sees; None: of all teams."""
+    return None if member.is_operator and "team" not in request.query_params else member.team
+
+
 @router.post("")
 async def post_card(request: Request, member: Member, body: CardBody) -> PeerAgent:
     """Say what the agent is and can do, in place of what it has said before."""
@@ -50,8 +55,13 @@ async def list_agents(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many agents")] = 100,
 ) -> PeerList:
     """List agents that have posted their cards, by id."""
-    everything = member.is_operator and "team" not in request.query_params
-    return await _cards(request).list(CardQuery(None if everything else member.team, capability, q, after, limit))
+    return await _cards(request).list(CardQuery(_team_of(request, member), capability, q, after, limit))
+
+
+@router.get("/{agent_id}")
+async def get_agent(request: Request, member: Member, agent_id: str) -> PeerAgent:
+    """Read the card of an agent."""
+    return await _cards(request).get(agent_id, _team_of(request, member))
 
 
 @router.post("/{agent_id}/ask")

@@ -1,6 +1,7 @@
-"""`agent-host`: `up` runs the host, `listen` only its listener, `run` one agent for one task, `token` makes a token,
-`secret` keeps secrets of services, `enrol` makes a workspace for an agent that is booted elsewhere, `backup` a copy of
-what the host knows, `models` shows the catalog, `conformance` holds an end of the mediation channel to the protocol."""
+"""`agent-host`: `up` runs the host, `listen` only its listener, `hub` only its hub, `run` one agent for one task,
+`token` makes a token, `secret` keeps secrets of services, `enrol` makes a workspace for an agent that is booted
+elsewhere, `backup` a copy of what the host knows, `models` shows the catalog, `conformance` holds an end of the
+mediation channel to the protocol."""
 
 from __future__ import annotations
 
@@ -50,9 +51,18 @@ def up() -> None:
 @print_errors
 def listen() -> None:
     """Run only the mediation listener, for agents that other programs boot: no model proxy, no runtimes."""
-    from ..serve import serve
+    from ..serve import Role, serve
 
-    serve(load_settings(), lambda line: print(line, flush=True), only_listen=True)
+    serve(load_settings(), lambda line: print(line, flush=True), Role.LISTENER)
+
+
+@app.command(epilog=settings_help())
+@print_errors
+def hub() -> None:
+    """Run one more hub beside a host, on the same PostgreSQL: agents may be at either."""
+    from ..serve import Role, serve
+
+    serve(load_settings(), lambda line: print(line, flush=True), Role.HUB)
 
 
 @app.command()

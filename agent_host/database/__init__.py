@@ -4,6 +4,7 @@ from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
 from .hub_peer_tables import hub_changes, hub_leases, hub_peers
+from .hub_task_tables import hub_tasks
 from .mesh_tables import (
     agent_cards,
     agent_requests,
@@ -13,7 +14,9 @@ from .mesh_tables import (
     blackboard_changes,
     blackboard_entries,
     blackboards,
+    topic_dead_letters,
     topic_messages,
+    topic_subscriptions,
     topics,
 )
 from .prefixes import end_of_prefix
@@ -71,6 +74,7 @@ __all__ = [
     "hub_leases",
     "hub_peers",
     "hub_sessions",
+    "hub_tasks",
     "hub_turns",
     "lock_shared",
     "model_calls",
@@ -80,7 +84,9 @@ __all__ = [
     "sqlite_file",
     "task_results",
     "tokens",
+    "topic_dead_letters",
     "topic_messages",
+    "topic_subscriptions",
     "topics",
     "work",
     "work_audit",

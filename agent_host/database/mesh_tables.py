@@ -84,6 +84,43 @@ topic_messages = Table(
     UniqueConstraint("team", "topic", "by", "id", name="topic_messages_once"),
 )
 
+topic_subscriptions = Table(
+    "topic_subscriptions",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("agent", String(100), nullable=False),
+    Column("team", String(100), nullable=False),
+    Column("session", String(200), nullable=False, comment="of the agent, in which its messages become turns"),
+    Column("topic", KEY, nullable=False),
+    Column("position", BigInteger, nullable=False, comment="seq of the last message that needs no delivery"),
+    Column("handed", BigInteger, nullable=False, comment="seq of the last message that was ever delivered"),
+    Column("dropped", BigInteger, nullable=False, comment="messages that were dropped since the last taken one"),
+    Column("attempts", Integer, nullable=False, comment="deliveries of the next message so far"),
+    Column("reason", String(500), comment="why the last delivery was refused; null: it was not"),
+    Column("lease_until", BigInteger, nullable=False, comment="epoch milliseconds; 0: no delivery is under way"),
+    Column("due_at", BigInteger, nullable=False, comment="epoch milliseconds; no delivery before"),
+    Column("rate_until", BigInteger, nullable=False, comment="epoch milliseconds; the same for all of the session"),
+    Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    UniqueConstraint("agent", "session", "topic", name="topic_subscriptions_once"),
+    Index("topic_subscriptions_by_topic", "team", "topic"),
+)
+
+topic_dead_letters = Table(
+    "topic_dead_letters",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("subscription_id", String(40), nullable=False),
+    Column("agent", String(100), nullable=False),
+    Column("team", String(100), nullable=False),
+    Column("session", String(200), nullable=False),
+    Column("topic", KEY, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("message_id", String(200), nullable=False),
+    Column("reason", String(500), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False, comment="epoch milliseconds"),
+)
+
 artifact_teams = Table(
     "artifact_teams",
     metadata,
@@ -134,5 +171,6 @@ agent_requests = Table(
     Column("caller", String(100), nullable=False, comment="an agent's id, or operator"),
     Column("callers", Text, nullable=False, comment="JSON: who has asked whom up to this work, the first caller first"),
     Column("created_at", BigInteger, nullable=False, comment="epoch milliseconds"),
+    Column("waiting", Integer, comment="how many of the last callers wait for its end; null: all"),
     Index("agent_requests_by_caller", "caller", "created_at"),
 )

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from ..errors import StartError
 
-HEAD = "0025"
+HEAD = "0028"
 """The newest revision under `migrations/versions`."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -17,7 +17,8 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
 from .hub_pruning import SessionPass
-from .mesh_tables import agent_requests
+from .hub_task_tables import hub_tasks
+from .mesh_tables import agent_requests, topic_dead_letters
 from .shares import STEP_ROWS, SharePass
 from .tables import (
     budget_spending,
@@ -61,6 +62,7 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
     noticed = audited.type.like("alarm.%") | audited.type.like(f"{BAD_LINE}%") | audited.type.in_(AGENT_EVENTS)
     yields = [~host, host & noticed, host & ~noticed]
     sent = results.delivery_state.is_(None) | (results.delivery_state != "pending")
+    over = hub_tasks.c.completed_at.is_not(None)
     return [
         ("work_audit", _Walk(work_audit, audited.at, before).step),
         ("work_audit", SharePass(work_audit, audited.workspace, limits.rows, yields=yields).step),
@@ -73,8 +75,12 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
         ("constraint_sets", lambda connection: _prune_constraints(connection, before)),
         ("hub_sessions", SessionPass(before, limits.rows).step),
+        ("hub_tasks", lambda connection: _prune_tasks(connection, before)),
+        ("hub_tasks", SharePass(hub_tasks, hub_tasks.c.owner_id, limits.rows, yields=[over]).step),
         ("hub_dead_letters", _Walk(hub_dead_letters, hub_dead_letters.c.at, before).step),
         ("hub_dead_letters", SharePass(hub_dead_letters, hub_dead_letters.c.agent_id, limits.rows).step),
+        ("topic_dead_letters", _Walk(topic_dead_letters, topic_dead_letters.c.at, before).step),
+        ("topic_dead_letters", SharePass(topic_dead_letters, topic_dead_letters.c.agent, limits.rows).step),
         ("hub_audit", _Walk(hub_audit, hub_audit.c.at, before).step),
         ("hub_audit", SharePass(hub_audit, hub_audit.c.agent_id, limits.rows).step),
         ("deleted_workspaces", lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS))),
@@ -117,6 +123,14 @@ def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int 
     old = select(work.c.request_id).where((ended < before) & (work.c.status != "resulted")).order_by(ended)
     ids = connection.execute(old.limit(STEP_ROWS)).scalars().all()
     connection.execute(delete(work).where(work.c.request_id.in_(ids)))
+    return len(ids) or None
+
+
+def _prune_tasks(connection: Connection, before: int) -> int | None:
+    """Delete tasks of the hub that are over."""
+    ended = hub_tasks.c.completed_at
+    ids = connection.execute(select(hub_tasks.c.id).where(ended < before).limit(STEP_ROWS)).scalars().all()
+    connection.execute(delete(hub_tasks).where(hub_tasks.c.id.in_(ids)))
     return len(ids) or None
 
 

@@ -73,15 +73,21 @@ class Hub(HubParts):
 
     async def _load(self) -> None:
         """Read what the hub must know at once: agents, sessions whose log goes on after their snapshot, and when the
-        others are due."""
+        others and all tasks are due."""
         if self.peers is not None:
             await self.peers.join()
         await self.registry.load()
         created = Counter(one.creator_id for one in await self.lifecycle.load_open())
         for agent in self.agents:
             agent.created = created[agent.agent_id]
+        await self.tasks.load()
         if self.peers is not None:
             self.peers.start()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it has not told the hubs of its database for too long that it lives, and so delivers nothing."""
+        return self.peers is not None and not self.peers.holds()
 
     def connect(
         self,
@@ -118,11 +124,12 @@ class Hub(HubParts):
     async def close(self) -> None:
         """Write what waits, and let go of everything. Agents that are connected get nothing more."""
         self.lifecycle.deadlines.close()
+        self.tasks.deadlines.close()
         for connection in tuple(self._connections):
             await connection.close()
         if self.peers is not None:
             await self.peers.stop()
-        await self.tasks.close()
+        await self.owned_tasks.close()
         for agent in self.agents:
             self.delivery.detach(agent)
         self.delivery.inboxes.save_all()

@@ -19,6 +19,10 @@ class HubLimits:
     """Within which all who are invited must answer."""
     opened_bytes: int = 32 << 20
     """Most bytes of what the open sessions of one creator were opened with, each of which counts 2 KiB besides."""
+    live_tasks: int = 1000
+    """Most tasks of one agent that are not over."""
+    idle_deadlines: int = 10_000
+    """Deadlines of tasks that are over meanwhile, which the hub may have in memory."""
     snapshot_every: int = 64
     """Envelopes between two snapshots of a session: a restart reads fewer than these."""
     lease_seconds: float = 10.0

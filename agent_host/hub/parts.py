@@ -13,12 +13,13 @@ from .audit import HubAudit
 from .delivery import Delivery, Receipts
 from .envelope_ids import EnvelopeIds
 from .limits import HubLimits
+from .owned_tasks import OwnedTasks
 from .peers import Follower, Peers
 from .queries import Queries
 from .registry import Registry
 from .sessions import Lifecycle, Posting, SessionTable
 from .store import HubStore, Sharing
-from .tasks import OwnedTasks
+from .tasks import Tasks, TaskWriter
 
 
 class HubParts:
@@ -35,11 +36,11 @@ class HubParts:
     ) -> None:
         """`sharing`: if other hubs have the same store."""
         self.store, self.clock, self.limits = store, clock, limits
-        self.tasks, self.agents = OwnedTasks(), Agents()
+        self.owned_tasks, self.agents = OwnedTasks(), Agents()
         self.audit = HubAudit(store, clock)
-        self.delivery = Delivery(store, clock, limits, self.audit, self.tasks)
-        self.receipts = Receipts(store, clock, limits, self.delivery, self.audit)
-        self.table = SessionTable(store, self.agents, self.delivery, self.tasks, types)
+        self.delivery = Delivery(store, clock, limits, self.audit, self.owned_tasks)
+        self.receipts = Receipts(store, clock, limits, self.delivery, self.audit, self.owned_tasks)
+        self.table = SessionTable(store, self.agents, self.delivery, self.owned_tasks, types)
         self.ids = EnvelopeIds(clock, newest_id)
         self.posting = Posting(
             store=store,
@@ -49,7 +50,7 @@ class HubParts:
             delivery=self.delivery,
             table=self.table,
             ids=self.ids,
-            tasks=self.tasks,
+            tasks=self.owned_tasks,
         )
         self.lifecycle = Lifecycle(
             store=store,
@@ -70,7 +71,7 @@ class HubParts:
             table=self.table,
             lifecycle=self.lifecycle,
             audit=self.audit,
-            tasks=self.tasks,
+            tasks=self.owned_tasks,
             sharing=sharing,
         )
         if sharing is not None:
@@ -79,6 +80,14 @@ class HubParts:
             self.lifecycle.is_shared = True
         self.peers = self._peers(sharing) if sharing is not None else None
         self.queries = Queries(store, self.table, limits)
+        self.tasks = Tasks(
+            store=store,
+            clock=clock,
+            limits=limits,
+            writer=TaskWriter(store, clock, self.audit, self.table, self.posting),
+            queries=self.queries,
+            owned_tasks=self.owned_tasks,
+        )
 
     def _peers(self, sharing: Sharing) -> Peers:
         follower = Follower(
@@ -99,5 +108,10 @@ class HubParts:
             clock=self.clock,
             limits=self.limits,
         )
-        peers.on_ended = self.lifecycle.load_open
+        peers.on_ended = self.look_after
         return peers
+
+    async def look_after(self) -> None:
+        """Look after the sessions and tasks that another hub has left."""
+        await self.lifecycle.load_open()
+        await self.tasks.load()

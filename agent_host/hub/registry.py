@@ -26,9 +26,20 @@ from .agents import Agent, Agents, new_agent_id
 from .audit import HubAudit
 from .delivery import Delivery, Endpoint
 from .limits import HubLimits
+from .owned_tasks import OwnedTasks
 from .sessions import Lifecycle, SessionTable
-from .store import AgentRemoval, AgentRow, Conflict, HubStore, LeaseEnd, Row, Sharing, Submission
-from .tasks import OwnedTasks
+from .store import (
+    AgentRemoval,
+    AgentRow,
+    Conflict,
+    HubStore,
+    LeaseEnd,
+    Row,
+    Sharing,
+    Submission,
+    TasksEnd,
+    submit_and_wait,
+)
 
 _LOOK_SECONDS = 0.25
 _AGAIN_SECONDS = 1.0
@@ -301,7 +312,8 @@ class Registry:
             self._lifecycle.leave(agent, session)
         self._delivery.inboxes.forget(agent)
         self._agents.remove(agent)
-        await self._write(AgentRemoval(agent.agent_id))
+        tasks = TasksEnd("its agent was unregistered", self._clock.now_ms(), owner_id=agent.agent_id)
+        await self._write(AgentRemoval(agent.agent_id), tasks)
         self._audit.record("agent_unregistered", agent_id=agent.agent_id, name=agent.name)
 
     async def set_rule(self, agent: Agent, rule: Rule) -> None:
@@ -348,17 +360,11 @@ class Registry:
         """The agent of that id or name. Raises NotFoundError."""
         return self._agents.get(name_or_id)
 
-    async def _write(self, row: Row) -> None:
-        """Write a row, and return once it is durable. Raises HubUnavailable."""
-        written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-
-        def on_written(error: Exception | None) -> None:
-            if not written.done():
-                written.set_result(error)
-
-        self._store.submit(Submission((row,), on_written))
-        error = await written
-        if error is not None:
+    async def _write(self, *rows: Row) -> None:
+        """Write rows, and return once they are durable. Raises HubUnavailable."""
+        try:
+            await submit_and_wait(self._store, *rows)
+        except Exception as error:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
 
 

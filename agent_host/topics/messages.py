@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 
-from ..database import topic_messages, topics
+from ..database import topic_messages, topic_subscriptions, topics
 from ..errors import Conflict, NotFound, RequestError
 
 MAX_PAGE_CHARACTERS = 4 << 20
@@ -86,6 +86,7 @@ def publish(connection: Connection, message: NewMessage, limits: TopicLimits) ->
     more = {"by": message.by, "at": message.at, "cause": message.cause}
     connection.execute(insert(table).values(team=message.team, topic=message.topic, **values, **more))
     _trim(connection, topic, limits)
+    _skip_own(connection, message, topic.newest)
     return topic.newest, True
 
 
@@ -127,13 +128,20 @@ def _trim(connection: Connection, topic: Row[Any], limits: TopicLimits) -> None:
     connection.execute(update(topics).where(this).values(oldest=oldest, bytes=left))
 
 
+def _skip_own(connection: Connection, message: NewMessage, seq: int) -> None:
+    """Move subscriptions of the publisher that wait for nothing over its own message."""
+    table = topic_subscriptions
+    mine = (table.c.team == message.team) & (table.c.topic == message.topic) & (table.c.agent == message.by)
+    connection.execute(update(table).where(mine & (table.c.position == seq - 1)).values(position=seq))
+
+
 def delete_topic(connection: Connection, team: str, name: str) -> None:
-    """Delete the topic with its messages. Raises NotFound."""
+    """Delete the topic with its messages, and end the subscriptions to it: its numbers begin anew. Raises NotFound."""
     gone = connection.execute(delete(topics).where((topics.c.team == team) & (topics.c.name == name)))
     if not gone.rowcount:
         raise NotFound(f"there is no topic {name!r}")
-    table = topic_messages
-    connection.execute(delete(table).where((table.c.team == team) & (table.c.topic == name)))
+    for one in (topic_messages, topic_subscriptions):
+        connection.execute(delete(one).where((one.c.team == team) & (one.c.topic == name)))
 
 
 def read_messages(connection: Connection, team: str, name: str, after: int, limit: int) -> MessagePage:

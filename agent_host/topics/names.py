@@ -10,11 +10,11 @@ MAX_NAME = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
-def check_name(name: str) -> str:
-    """Return the name of a topic. Raises InvalidRequest."""
+def check_name(name: str, field: str = "name") -> str:
+    """Return the name of a topic. Raises InvalidRequest that names the field."""
     if not _NAME.fullmatch(name):
         why = f"must be 1 to {MAX_NAME} letters, digits, `.`, `_`, `:` or `-`, and begin with a letter or digit"
-        raise InvalidRequest.from_faults([("name", why)])
+        raise InvalidRequest.from_faults([(field, why)])
     return name
 
 

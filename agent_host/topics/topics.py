@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 from agent_common.clock import Clock
@@ -23,6 +23,8 @@ class Topics:
     def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, limits: TopicLimits = LIMITS) -> None:
         self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
         self._watchers = Watchers()
+        self.on_published: Callable[[str, str], None] = _ignore
+        """Called with the team and the topic of a message that is on disk."""
 
     async def close(self) -> None:
         await self._watchers.close()
@@ -41,9 +43,13 @@ class Topics:
         message = NewMessage(member.team, topic, chosen, data, member.name, text, now)
         future = self._writer.submit(lambda connection: publish(connection, message, self._limits))
         log = TopicLog(self._database, member.team, topic)
-        future.add_done_callback(lambda _: self._watchers.announce(log))  # also if the caller has gone away meanwhile
+        future.add_done_callback(lambda _: self._announce(log))  # also if the caller has gone away meanwhile
         seq, created = await asyncio.shield(future)
         return Published(id=chosen, seq=seq), created
+
+    def _announce(self, log: TopicLog) -> None:
+        self._watchers.announce(log)
+        self.on_published(log.team, log.topic)
 
     async def delete(self, team: str, topic: str) -> None:
         """Delete the topic with its messages. Raises NotFound."""
@@ -57,3 +63,7 @@ class Topics:
         """Return messages as server-sent events. Raises TooManyWatchers."""
         log = TopicLog(self._database, member.team, topic)
         return self._watchers.follow(Watch(log, "", after, member.name, may_watch))
+
+
+def _ignore(_team: str, _topic: str) -> None:
+    return

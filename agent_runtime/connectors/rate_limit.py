@@ -24,6 +24,10 @@ REQUEST_RATE = 1.0
 """Requests that may come in each second afterwards: a connection may live for days, and servers ask at every call."""
 
 
+MAX_STREAMS = 10
+"""Streams that may be opened at once, and one each second afterwards: a server says how soon it wants the next one."""
+
+
 class LimitExceeded(Exception):
     """The server has exceeded a limit."""
 
@@ -38,6 +42,7 @@ class MessageRateLimiter:
         self._left, self._at = BURST, self._now()
         self._noise = 0
         self._requests, self._asked_at = float(MAX_REQUESTS), self._at
+        self._streams, self._opened_at = float(MAX_STREAMS), self._at
 
     async def throttle(self, size: int) -> None:
         """Count a message of `size` bytes, and wait if the server is too fast."""
@@ -46,6 +51,14 @@ class MessageRateLimiter:
         self._at = now
         if self._left < 0:
             await self._sleep(-self._left / RATE)
+
+    async def throttle_stream(self) -> None:
+        """Count a stream that is opened again, and wait if that is too often."""
+        now = self._now()
+        self._streams = min(MAX_STREAMS, self._streams + now - self._opened_at) - 1
+        self._opened_at = now
+        if self._streams < 0:
+            await self._sleep(-self._streams)
 
     def reset_noise(self) -> None:
         self._noise = 0

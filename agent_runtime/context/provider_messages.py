@@ -42,6 +42,7 @@ RESULT_SOURCES = {
     "save_artifact": ("artifact", "name"),
     "sessions": ("session of the hub", "session"),
     "skill": ("skill package", "name"),
+    "subscribe": ("topic", "topic"),
     "task": ("agent", "subagent_type"),
     "web_fetch": ("web page", "url"),
     "web_search": ("web search", None),

@@ -6,7 +6,6 @@ It is loaded only with `AGENT_HUB`.
 from .access import HubActions
 from .member import HubMember, hub_card
 from .origins import Origins
-from .turns import HubTurns
-from .work import HubWork
+from .turns import HUB_WORK, HubTurns
 
-__all__ = ["HubActions", "HubMember", "HubTurns", "HubWork", "Origins", "hub_card"]
+__all__ = ["HUB_WORK", "HubActions", "HubMember", "HubTurns", "Origins", "hub_card"]

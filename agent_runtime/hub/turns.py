@@ -34,14 +34,16 @@ from agent_common.protocol.hub import (
 from agent_common.telemetry import logger
 
 from ..errors import Busy, Conflict, InvalidRequest, NotReady, TooLarge
-from ..loop import ChatService, CompletedTurn, IncomingMessage, LoopServices, Turn
+from ..loop import ChatService, CompletedTurn, IncomingMessage, LoopServices, MessageWork, Turn
 from ..ports import HUB_PRINCIPAL
-from ..sessions import branches, history, text_of
+from ..sessions import branches, history
 from .messages import SILENT, Unseen, message_text
+from .mirrored_turn import mirrored_end
 from .origins import Origins
-from .work import envelope_work
 
 log = logger(__name__)
+HUB_WORK = MessageWork("hub")
+"""The work that envelopes ask for."""
 _PASSES_THE_TURN = ("hide", "remove")
 """What the hub does about somebody who is late, after which it is another one's turn."""
 _UNANSWERED = {"silent": "it says nothing", "failed": "its turn failed"}
@@ -100,7 +102,7 @@ class HubTurns:
             parts=[{"type": "text", "text": text}],
             session=_alias(envelope),
             message_id=envelope.envelope_id,
-            external_work=envelope_work(envelope.envelope_id),
+            external_work=HUB_WORK.work(envelope.envelope_id),
         )
         try:
             return await self._chats.send(incoming)
@@ -145,7 +147,9 @@ class HubTurns:
         self, client: AgentClient, info: SessionInfo, envelope: Envelope, turn: Turn | CompletedTurn
     ) -> TurnOutcome:
         """Wait for the end of a turn, and send its answer. One that was sent before is not sent again."""
-        status, text = await _end_of(turn)
+        sender = info.names().get(envelope.sender_id, envelope.sender_id)
+        title = f"Answers {sender}"
+        status, text = await mirrored_end(self._services.admission, client, envelope, title, turn)
         cause = envelope.envelope_id
         reply, _ = await client.turn_before(envelope)
         if reply is not None:
@@ -173,17 +177,6 @@ class HubTurns:
             log.info("hub reply refused", envelope_id=cause, why=error.message)
             return "failed"
         return outcome
-
-
-async def _end_of(turn: Turn | CompletedTurn) -> tuple[str, str]:
-    """Return status and answer of a turn, once it has ended. Raises NotReady if this process ends before."""
-    if isinstance(turn, CompletedTurn):
-        parts = turn.reply.parts if turn.reply is not None else []
-        return turn.outcome.get("status", "failed"), text_of(parts).strip()
-    await turn.ended.wait()
-    if turn.end.outcome is None:
-        raise NotReady
-    return turn.end.outcome.status, text_of(turn.end.reply_parts).strip()
 
 
 async def _has_turn(client: AgentClient, info: SessionInfo, envelope: Envelope) -> bool:

@@ -22,6 +22,7 @@ from .notes.warnings import Warnings
 from .requests.agent_permissions import AgentPermissionService
 from .requests.chats import ChatService, CompletedTurn, IncomingMessage, reply_of
 from .requests.human_answers import HumanAnswer, HumanAnswers
+from .requests.message_work import MessageWork, NoRecord
 from .requests.pending_list import list_pending
 from .requests.recovery import Recovery, WorkStore
 from .requests.result_urls import TaskReports, checked_result_url
@@ -59,7 +60,9 @@ __all__ = [
     "LoopServices",
     "MemoryNotes",
     "MessageSizeCheck",
+    "MessageWork",
     "ModelWindows",
+    "NoRecord",
     "PriceCheck",
     "PromptView",
     "Recovery",

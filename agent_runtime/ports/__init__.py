@@ -18,7 +18,7 @@ from .model import (
     Retrying,
     Search,
 )
-from .rooms import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, MeshStream, Rooms
+from .rooms import MAX_MESH_BYTES, MESH_SECONDS, TOPIC_SOURCE, MeshReply, MeshRequest, MeshStream, Rooms
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
     DeferredTools,
@@ -42,6 +42,7 @@ __all__ = [
     "HUB_PRINCIPAL",
     "MAX_MESH_BYTES",
     "MESH_SECONDS",
+    "TOPIC_SOURCE",
     "CallPiece",
     "CallStarted",
     "Clock",

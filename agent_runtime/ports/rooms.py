@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MESH_SECONDS = 15.0
 """Seconds that a request may take, unless it says otherwise."""
+TOPIC_SOURCE = "topic"
+"""`trigger.source` of turns that messages of topics have started."""
 MAX_MESH_BYTES = 5 * 1024 * 1024
 """Most bytes of an answer; a page of the blackboard ends after 4 MiB."""
 

@@ -105,6 +105,9 @@ class ToolContext:
     """The authority of the turn."""
     interactive: bool = False
     """Whether a person is there to be asked."""
+    may_subscribe: bool = False
+    """Whether messages of topics may become turns of the session: it is a conversation that goes on, and no task or
+    subagent, whose authority ends with it."""
     approved: bool = False
     """Whether a person has approved this call."""
     approved_for: tuple[str, ...] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,8 @@ class AgentToolsBuilder:
     agents: AgentDirectory
     side_effects: SideEffectGate
     hub: HubAccess | None
+    on_subscribe: Callable[[], None]
+    """Called whenever a session may have subscribed to a topic."""
 
     async def build(self, mesh: Mesh) -> AgentTools:
         """Raises StartError."""
@@ -91,6 +94,8 @@ class AgentToolsBuilder:
             egress=WebClient.via_proxy(settings.egress_url, mesh_token(settings)),
             search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
             rooms=self.register_closable(rooms) if rooms else None,
+            on_subscribe=self.on_subscribe,
+            events=self.events,
             hub=self.hub,
             callable_agents=self.agents.callable_agents(),
             agent_timeout=settings.subagent_timeout,

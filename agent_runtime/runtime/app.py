@@ -53,6 +53,7 @@ from .retention import RetentionLimits, SessionData, SessionRetention
 from .secrets import bearer_headers, redactor
 from .session_prompt import SessionPromptBuilder
 from .storage_services import Closable, StorageServices, T
+from .topic_setup import TopicSetup
 from .turn_limits import TurnLimitPolicy
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Runtime:
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
-        self._closables: list[Closable] = []
+        self._topics = TopicSetup(settings)
+        self._closables: list[Closable] = [self._topics]
         """Closed by `close`, the one opened last first."""
 
     def create_http_app(self) -> FastAPI:
@@ -110,11 +112,11 @@ class Runtime:
         authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), constraints.layer)
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
-        events = self.app_state.events
         hub = own(HubSetup(settings))
         builder = AgentToolsBuilder(
-            settings, home, self.database, clock, events, confinement, own, storage, agents, gate, hub.access
-        )
+            settings, home, self.database, clock, self.app_state.events, confinement, own, storage, agents, gate,
+            hub.access, self._topics.wake.set,
+        )  # fmt: skip
         agent_tools = await builder.build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)
@@ -146,7 +148,9 @@ class Runtime:
         )  # fmt: skip
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
         self._mediation = mediation
-        await Recovery(services, tasks, limits.chat(), (mediation.worker, *hub.work_stores)).run()
+        await Recovery(
+            services, tasks, limits.chat(), (mediation.worker, *hub.work_stores, *self._topics.work_stores)
+        ).run()
         self._start_maintenance(catalog, services.live_sessions, storage.memory)
         self._start_posting_card(agents, agent_tools)
         self.app_state.services = Services(
@@ -171,6 +175,7 @@ class Runtime:
         self.app_state.channel = mediation.channel
         await mediation.start()
         hub.start(services, chats, agent_tools.skill_library)
+        self._topics.start(services, chats)
 
     async def run_file(self, source: Path, target: Path) -> bool:
         """Run one work request from a file, once started. Return whether it was completed. Raises StartError."""
@@ -184,6 +189,7 @@ class Runtime:
             self._compaction.drain(self.settings.drain_grace)
         if self._mediation is not None:
             self._mediation.stop_accepting()
+        await self._topics.stop()
         if self._admission is not None:
             await self._admission.drain(self.settings.drain_grace)
         self.app_state.events.close()

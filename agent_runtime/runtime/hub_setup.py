@@ -29,14 +29,14 @@ class HubSetup:
         from agent_common.hub_client import WebSocketLink
         from agent_common.net import public_tls
 
-        from ..hub import HubActions, HubMember, HubWork, Origins
+        from ..hub import HUB_WORK, HubActions, HubMember, Origins
 
         url = f"ws{settings.mesh_url.removeprefix('http')}/hub"
         tls = public_tls() if url.startswith("wss") else None
         self._origins = Origins()
         self._member = HubMember(WebSocketLink(url, token=mesh_token(settings), tls=tls, direct=True))
         self.access = HubActions(self._member, self._origins)
-        self.work_stores = (HubWork(),)
+        self.work_stores = (HUB_WORK,)
 
     def start(self, services: LoopServices, chats: ChatService, skills: SkillIndex) -> None:
         """Register, and answer what comes."""

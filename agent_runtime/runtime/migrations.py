@@ -7,5 +7,6 @@ from ..mediation import MIGRATIONS as MEDIATION
 from ..memory import MIGRATIONS as MEMORY
 from ..sessions import MIGRATIONS as SESSIONS
 from ..skills import MIGRATIONS as SKILLS
+from ..topics import MIGRATIONS as TOPICS
 
-MIGRATIONS = (*SESSIONS, *LOOP, *SKILLS, *MEMORY, *MEDIATION)
+MIGRATIONS = (*SESSIONS, *LOOP, *SKILLS, *MEMORY, *MEDIATION, *TOPICS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..connectors import is_changeable
 from ..errors import StartError
-from ..settings import PREFIX, Settings
+from ..settings import LOADER, PREFIX, Settings
 from ..workspace import Home
 
 WATCHDOG_WORDS = ("off", "reference")
@@ -26,10 +27,15 @@ def require_out_of_reach(settings: Settings, home: Home) -> None:
 def _named(settings: Settings) -> Iterator[tuple[str, Path]]:
     yield "skills_dir", settings.skills_path
     yield "mcp_file", settings.mcp_path
-    for name in ("constraints_file", "mediation_key_file", "ca_file"):
+    for folder in settings.skill_paths or ():
+        yield "skill_paths", folder
+    for name in ("constraints_file", "mediation_key_file", "ca_file", "socket"):
         path: Path | None = getattr(settings, name)
         if path is not None:
             yield name, path
+    for name in filter(LOADER.is_secret, Settings.model_fields):
+        if secret := os.environ.get(f"{LOADER.env_name(name)}_FILE"):
+            yield f"{name}_file", Path(secret)
     if settings.watchdog not in WATCHDOG_WORDS:
         yield "watchdog", Path(settings.watchdog)
 

@@ -22,7 +22,7 @@ from .store.ids import Kind
 from .store.listing import CUSTOM, Cursor, unknown_session
 
 COPY = " (copy)"
-_INHERITED = ("principal", "system_prompt_digest", "tools", "packages", "briefs", "schema_version")
+_INHERITED = ("principal", "system_prompt_digest", "tools", "packages", "briefs", "schema_version", rows.OUTSIDE_TEXT)
 """Metadata keys that a fork copies from its parent; all other keys of the product stay with the parent."""
 _HIDE = """
 UPDATE chat_messages SET metadata_json = json_set(metadata_json, '$.hidden_at', :at), updated_at = :now

@@ -1,7 +1,7 @@
 """The mediation channel without the product: one connection to drive by hand, and a small agent and listener."""
 
 from .agent import StubAgent, StubEntry
-from .connection import ExpectationFailed, PeerConnection, accept_peers
+from .connection import PeerConnection, accept_peers
 from .frames import (
     Dialect,
     Frame,
@@ -18,6 +18,7 @@ from .frames import (
     signal_frame,
 )
 from .listener import StubListener, StubSession, StubWork
+from .received_frames import ExpectationFailed, ReceivedFrames
 
 __all__ = [
     "Dialect",
@@ -25,6 +26,7 @@ __all__ = [
     "Frame",
     "FrameTest",
     "PeerConnection",
+    "ReceivedFrames",
     "StubAgent",
     "StubEntry",
     "StubListener",

@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from agent_common.net import Endpoint, listen_at
 from agent_common.protocol.work import MAX_BAD_LINES, FrameFault, FrameTooLarge, Lines, decode, encode
 
-from .frames import Frame, FrameTest, brief
+from .frames import Frame
+from .received_frames import ReceivedFrames
 
 LONGEST_LINE = 16 << 20
 MOST_FRAMES = 100_000
@@ -25,27 +26,20 @@ _RESET = struct.pack("ii", 1, 0)
 _BLANK_LINE = re.compile(rb"\n(?=[ \t\r]*\n)")
 
 
-class ExpectationFailed(AssertionError):
-    """A frame that must come did not come; the text says what came instead."""
-
-
-class PeerConnection:
-    """A connection whose frames are in `frames`, in the order in which they came. A mark is a position among them."""
+class PeerConnection(ReceivedFrames):
+    """A connection that is driven by hand."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str, lines: Lines | None = None
     ) -> None:
+        super().__init__()
         self._reader, self._writer, self.name = reader, writer, name
-        self.frames: list[Frame] = []
         self.faults: list[str] = []
         """Lines that were not frames, with the reason."""
         self.blank_lines = 0
         self.bad_lines_sent = 0
         self.ctl_allowed = False
         """Whether both ends have agreed on control frames."""
-        self.peer_ended: str | None = None
-        """How the other end ended the connection: `eof` or `reset`."""
-        self.closed_by_us = False
         self._reason = ""
         self.last_received = asyncio.get_running_loop().time()
         self.on_frame: Callable[[Frame], None] = lambda _: None
@@ -57,16 +51,7 @@ class PeerConnection:
         self._send_lock = asyncio.Lock()
         """Prevents that an answer is sent within a frame that is sent byte by byte."""
         self._posts: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
         self._reader_task = asyncio.create_task(self._read(), name=f"peer {name}")
-
-    @property
-    def closed(self) -> bool:
-        return self.peer_ended is not None or self.closed_by_us
-
-    def mark(self) -> int:
-        """Return the position after what has come so far."""
-        return len(self.frames)
 
     # ---------------------------------------------------------------- sending
 
@@ -107,44 +92,6 @@ class PeerConnection:
             for at in range(len(data)):
                 await self._write(data[at : at + 1])
                 await asyncio.sleep(pause)
-
-    # ---------------------------------------------------------------- waiting
-
-    async def wait_for(self, test: FrameTest, seconds: float, since: int = 0) -> Frame | None:
-        """Return the first frame from the mark on that passes the test, or None when there is none in time."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        at = since
-        while True:
-            for at in range(at, len(self.frames)):  # noqa: B020  continues where it stopped
-                if test(self.frames[at]):
-                    return self.frames[at]
-            at = len(self.frames)
-            left = until - loop.time()
-            if self.closed or left <= 0:
-                return None
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
-
-    async def expect(self, what: str, test: FrameTest, seconds: float, since: int = 0) -> Frame:
-        """Return the frame as `wait_for` does. Raises ExpectationFailed when there is none in time."""
-        found = await self.wait_for(test, seconds, since)
-        if found is None:
-            ended = f"the connection ended ({self.peer_ended or 'closed by the tester'})"
-            how = ended if self.closed else f"none in {seconds:g} s"
-            raise ExpectationFailed(f"expected {what}: {how}; came instead: {self.describe(since)}")
-        return found
-
-    async def wait_for_end(self, seconds: float) -> str | None:
-        """Return how the other end has ended the connection, or None when it has not in time."""
-        await self.wait_for(lambda _: False, seconds, self.mark())
-        return self.peer_ended
-
-    def describe(self, since: int = 0) -> str:
-        """Name the last frames that came."""
-        return ", ".join(brief(frame) for frame in self.frames[since:][-6:]) or "nothing"
 
     # ---------------------------------------------------------------- ending
 

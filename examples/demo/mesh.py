@@ -23,8 +23,9 @@ class DemoError(Exception):
 
 
 @contextmanager
-def running_mesh(folder: Path, provider: str) -> Generator[SyncMesh]:
-    """`agent-host up` on a free port, with its data in `folder`; gives the operator's client."""
+def running_mesh(folder: Path, provider: str, program: str = "examples.demo.host") -> Generator[SyncMesh]:
+    """`agent-host up` on a free port, with its data in `folder`; gives the operator's client. `program`: the module
+    that is the host, with the scripts of its demo model."""
     token = secrets.token_urlsafe(24)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -37,7 +38,7 @@ def running_mesh(folder: Path, provider: str) -> Generator[SyncMesh]:
         "MESH_PROVIDER": provider,
         "AGENT_DRAIN_GRACE": "1",  # handed on to the runtime: who interrupts the demo does not want to wait for a turn
     }
-    command = [sys.executable, "-m", "examples.demo.host", "up"]
+    command = [sys.executable, "-m", program, "up"]
     with ExitStack() as stack:
         try:
             stack.enter_context(LiveProcess(command, environment, f"{url}/readyz", READY_SECONDS))
@@ -47,15 +48,15 @@ def running_mesh(folder: Path, provider: str) -> Generator[SyncMesh]:
 
 
 @contextmanager
-def running_agent(mesh: SyncMesh) -> Generator[tuple[SyncAgent, Path]]:
+def running_agent(mesh: SyncMesh, name: str = AGENT, team: str | None = None) -> Generator[tuple[SyncAgent, Path]]:
     """One agent under the mesh's process driver; gives its client and its workspace."""
-    mesh.workspaces.create(AGENT)
+    mesh.workspaces.create(name, team=team)
     try:
-        running = mesh.workspaces.start(AGENT)  # returns when the runtime is ready
-        yield mesh.agent(AGENT), Path(running.data_dir) / "workspace"
+        running = mesh.workspaces.start(name)  # returns when the runtime is ready
+        yield mesh.agent(name), Path(running.data_dir) / "workspace"
     finally:
         with contextlib.suppress(ClientError):
-            mesh.workspaces.stop(AGENT)
+            mesh.workspaces.stop(name)
 
 
 def free_port() -> int:

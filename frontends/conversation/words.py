@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from agent_common.line_text import escape_invisible
+from agent_common.lookalikes import escape_lookalikes
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~@:/&])")
 _TICKS = re.compile("`+")
@@ -32,9 +33,16 @@ def code(text: str, limit: int = 60) -> str:
     return f"{ticks}{gap}{line}{gap}{ticks}"
 
 
+def exact(text: str) -> str:
+    """Return the text with escapes in the place of what does not show, and of what looks like another letter: for what
+    a person decides on."""
+    return escape_lookalikes(escape_invisible(text))
+
+
 def fenced(text: str, language: str = "") -> str:
-    """Return the text as a block of code, line by line as it is, with nothing invisible in it."""
-    lines = [escape_invisible(line.expandtabs(4)) for line in text.splitlines()]
+    """Return the text as a block of code, line by line as it is, with nothing in it that is invisible or looks like
+    another letter. Other line ends than `\\n` are none to a shell, and are escaped."""
+    lines = [exact(line.expandtabs(4)) for line in text.removesuffix("\n").split("\n")]
     fence = "`" * max(3, longest_ticks(text) + 1)
     return "\n".join((f"{fence}{language}", *lines, fence))
 

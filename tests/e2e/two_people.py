@@ -32,6 +32,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "POST /sessions/import": {},
     "PATCH /sessions/{session_id}": {"title": "mine"},
     "PUT /sessions/{session_id}/permissions": {"rules": []},
+    "PUT /permissions/{agent}": {"rules": [{"permission": "bash", "pattern": "*", "action": "allow"}]},
     "POST /sessions/{session_id}/fork": {},
     "POST /sessions/{session_id}/rewind": {"message_id": "hers-1"},
     "POST /sessions/{session_id}/compact": {},
@@ -81,7 +82,9 @@ class TwoPeople:
         headers = {"X-Agent-User": "ann"}
         detail = self.direct.get(f"sessions/{SESSION}", headers=headers).json()
         messages = self.direct.get(f"sessions/{SESSION}/messages", headers=headers).json()
-        rules = self.direct.get(f"sessions/{SESSION}/permissions", headers=headers).json()
+        rules = [
+            self.direct.get(path, headers=headers).json() for path in (f"sessions/{SESSION}/permissions", "permissions")
+        ]
         assert self.direct.get("workspace/dug-up").status_code == 404
         return detail["id"], detail["title"], detail["archived_at"], detail["status"]["pending"], messages, rules
 
@@ -99,6 +102,7 @@ class TwoPeople:
             .replace("{path}", "of-bob.txt")
             .replace("{task_id}", "none")
             .replace("{message_id}", "hers-1")
+            .replace("{agent}", "default")
         )
         at = at.replace("{session}", SESSION).replace("{session_id}", SESSION)
         kwargs = {key: value for key, value in what.items() if key != "user"}

@@ -83,7 +83,7 @@ def anchors(page: Path) -> frozenset[str]:
 @cache
 def conformance_rules() -> frozenset[str]:
     """The ids that the conformance tester prints."""
-    return frozenset(re.findall(r"(?m)^\| ([AL]\d\d) \|", (DOCS / "protocols/conformance.md").read_text("utf-8")))
+    return frozenset(re.findall(r"(?m)^\| ([AHL]\d\d) \|", (DOCS / "protocols/conformance.md").read_text("utf-8")))
 
 
 def unfenced(text: str) -> str:

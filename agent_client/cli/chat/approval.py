@@ -13,7 +13,7 @@ from rich.text import Text
 from agent_common.protocol import ApprovalScope, is_object, read_typed_decision
 
 from ... import Approval
-from ..output import safe_json, safe_line, safe_text
+from ..output import exact_text, safe_json, safe_line
 from .blocks import FileChange, change_lines, counted, difference
 from .screen import Choice, Menu
 
@@ -76,7 +76,7 @@ def where(approval: Approval, scope: ApprovalScope) -> str:
 def rules_in_words(approval: Approval) -> str:
     """Return the rules that `always` adds."""
     rules = [f"{rule.get('permission')} {rule.get('pattern')}" for rule in approval.always if is_object(rule)]
-    return safe_line(", ".join(rules))
+    return safe_line(exact_text(", ".join(rules)))
 
 
 def _about(approval: Approval, change: FileChange | None) -> Iterator[RenderableType]:
@@ -97,19 +97,19 @@ def _about(approval: Approval, change: FileChange | None) -> Iterator[Renderable
 
 
 def _command(given: dict[str, Any]) -> Iterator[Text]:
-    lines = safe_text(str(given["command"])).rstrip("\n").split("\n")
+    lines = exact_text(str(given["command"])).rstrip("\n").split("\n")
     yield from (Text.assemble(("$ " if number == 0 else "  ", "warn"), line) for number, line in enumerate(lines))
     others = {name: value for name, value in given.items() if name not in ("command", "description")}
     if others:
-        yield Text(safe_json(others), "dim")
+        yield Text(exact_text(safe_json(others)), "dim")
 
 
 def _arguments(given: Any) -> Iterator[Text]:
     if not is_object(given):
-        yield Text(safe_json(given))
+        yield Text(exact_text(safe_json(given)))
         return
     for name, value in given.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        first, *more = safe_text(text).split("\n")
-        yield Text.assemble((f"{safe_line(name)}: ", "dim"), first)
+        first, *more = exact_text(text).split("\n")
+        yield Text.assemble((f"{safe_line(exact_text(name))}: ", "dim"), first)
         yield from (Text(f"  {line}") for line in more)

@@ -67,8 +67,8 @@ class Person:
                 chosen = replace(chosen, reason=typed.text or None)
             await self._send(approval, chosen.word, chosen.reason, chosen.scope)
             if chosen.scope is not None:
-                place = where(approval, chosen.scope)
-                self._transcript.notice(f"Always allowed {place}: {rules_in_words(approval)}")
+                extent = where(approval, chosen.scope)
+                self._transcript.notice(f"Always allowed {extent}: {rules_in_words(approval)}")
             return
 
     async def _question(self, question: Question) -> None:

@@ -11,7 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agent_common.protocol import SessionMessage
+from agent_common.protocol import NOTICE_EVENT, SessionMessage
 
 from ... import Agent, AgentEvent, Approval, ChatEvent, ClientError, Finished, Question, Started, ToolCall, ToolResult
 from ...chat import duration
@@ -236,6 +236,9 @@ class ChatWindow:
     def _heard(self, event: AgentEvent) -> None:
         known = self.watch.known.session
         names = {self.conversation.session} | ({known.id, known.session_id} if known else set[str]())
+        if event.type == NOTICE_EVENT:
+            where = "" if event.data.get("session_id") in names else f" (in {event.data.get('session_id')})"
+            self.transcript.notice(f"🔔 {event.data.get('text', '')}{where}", "accent")
         begun = event.type == "turn-started" and event.data.get("session_id") in names
         if begun and not self.conversation.is_mine(str(event.data.get("message_id"))):
             self.conversation.watch()

@@ -10,7 +10,7 @@ import typer
 
 from ..contexts import Target, identify, open_agent, open_mesh
 from ..errors import DONE, WAITS, CliError, UsageError
-from ..output import local_time, print_error, safe_json
+from ..output import exact_text, local_time, print_error, safe_json
 from ..run import Invocation, command
 
 if TYPE_CHECKING:
@@ -152,9 +152,9 @@ def _show(call: Invocation, request: ListedRequest) -> None:
         call.output.note("answer it with --answer TEXT")
         return
     call.output.line(f"{request.tool}, {request.reason or 'no rule allows it'}")
-    call.output.text(safe_json(request.input, indent=2) + "\n")
+    call.output.text(exact_text(safe_json(request.input, indent=2)) + "\n")
     for rule in request.always:
-        call.output.line(f"--always adds the rule {safe_json(rule)}")
+        call.output.line(f"--always adds the rule {exact_text(safe_json(rule))}")
     if request.always:
         call.output.line("  to this session, and to no other")
         call.output.line(f"  with --scope agent to all sessions of {request.user} with agent {request.agent}")

@@ -24,14 +24,19 @@ EV_SESSION_EXPIRED = "ag2.session.expired"
 EV_EXPECTATION_VIOLATED = "ag2.expectation.violated"
 """`{expectation, violators, action}`, from the hub."""
 
+EV_TASK_CANCEL_REQUEST = "ag2.task.cancel_request"
+"""`{task_id, reason, requested_by}`: a participant asks the owner of a task to end it."""
+EV_TASK_CANCELLED = "ag2.task.cancelled"
+"""`{task_id, reason}`: a task is over, by its owner or an operator."""
+EV_TASK_EXPIRED = "ag2.task.expired"
+"""`{task_id, reason}`: a task is over, because its time is."""
+
 HUB_ID = "hub"
 """The sender of what the hub itself says. No agent may have this name."""
-HUB_EVENTS = frozenset(
-    {EV_SESSION_INVITE, EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED, EV_EXPECTATION_VIOLATED}
-)
-"""Event types that only the hub may send."""
 INVITE_ANSWERS = frozenset({EV_SESSION_INVITE_ACK, EV_SESSION_INVITE_REJECT})
 """Event types by which an invited agent answers; they are logged, and delivered to nobody."""
+TASK_ENDINGS = frozenset({EV_TASK_CANCELLED, EV_TASK_EXPIRED})
+"""Event types by which the hub says that a task is over without its owner having said so."""
 TURN_EVENTS = frozenset({EV_TEXT, EV_HANDOFF, EV_FINISH})
 """Event types that are turns, where a session type has turns."""
 _PROTOCOL = ("ag2.session.", "ag2.task.")
@@ -40,3 +45,10 @@ _PROTOCOL = ("ag2.session.", "ag2.task.")
 def is_protocol_event(event_type: str) -> bool:
     """Whether the type is about a session or task itself. All else is what agents say, and counts in inboxes."""
     return event_type.startswith(_PROTOCOL)
+
+
+def is_hub_event(event_type: str) -> bool:
+    """Whether only the hub may send the type: all that is about a session or task itself, but for answers to
+    invitations. An agent's own events of these kinds would be delivered without a bound."""
+    is_protocol = is_protocol_event(event_type) or event_type == EV_EXPECTATION_VIOLATED
+    return is_protocol and event_type not in INVITE_ANSWERS

@@ -14,6 +14,7 @@ from .errors import ProtocolError
 
 Overflow = Literal["reject", "drop_oldest", "drop_newest"]
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TASK_SECONDS = 86400
 _Glob = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _Globs = Annotated[tuple[_Glob, ...], Field(strict=False, max_length=200)]
 
@@ -88,7 +89,7 @@ class Rate(Inbound):
 
 
 class Rule(Inbound):
-    """What an agent may do on the hub. The defaults allow everything and bound nothing but depth."""
+    """What an agent may do on the hub. The defaults allow everything, and bound depth and the time of tasks."""
 
     access: Access = Access()
     """With whom it may talk."""
@@ -102,6 +103,10 @@ class Rule(Inbound):
     """Most open sessions that it has created; null: no limit."""
     session_ttl: Duration = 0
     """Seconds after which sessions that it opens expire, unless the call says otherwise; 0: never."""
+    max_concurrent_tasks: int | None = Field(default=None, ge=1)
+    """Most tasks of it that are not over; null: as many as the hub allows."""
+    task_ttl: Duration = _TASK_SECONDS
+    """Seconds after which its tasks expire, unless the call says otherwise; 0: never."""
     delegation_depth: int = Field(default=5, ge=0)
     """How deep a session that it opens may lie below others: 0 only outside of every turn."""
 

@@ -14,10 +14,9 @@ from .event_types import (
     EV_SESSION_INVITE_ACK,
     EV_SESSION_INVITE_REJECT,
     EV_SESSION_OPENED,
-    HUB_EVENTS,
     HUB_ID,
     INVITE_ANSWERS,
-    is_protocol_event,
+    is_hub_event,
 )
 
 SessionState = Literal["pending", "active", "closed", "expired"]
@@ -97,9 +96,9 @@ def validate_lifecycle(info: SessionInfo, envelope: Envelope) -> None:
     if kind in INVITE_ANSWERS:
         if info.state != "pending" or sender not in info.pending_acks:
             raise ProtocolError(f"{kind}: no invitation of {sender} waits for an answer")
-    elif kind in HUB_EVENTS:
+    elif is_hub_event(kind):
         raise ProtocolError(f"event_type: only the hub sends {kind}")
-    elif info.state == "pending" and not is_protocol_event(kind):
+    elif info.state == "pending":
         raise ProtocolError(f"the session {info.session_id} is not open yet: an invitation waits for its answer")
 
 

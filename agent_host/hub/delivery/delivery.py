@@ -11,9 +11,9 @@ from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
 from ..live_session import LiveSession
+from ..owned_tasks import OwnedTasks
 from ..store import HubStore
-from ..tasks import OwnedTasks
-from .inbox import Cursor, Endpoint, Inbox
+from .inbox import Cursor, Endpoint, Inbox, is_small, without_content
 from .inboxes import Inboxes
 from .subscription import Subscription, Watch
 
@@ -50,15 +50,19 @@ class Delivery:
                 cursor.next += 1
                 self.check_done(cursor)
             elif inbox.endpoint is not None:
-                if cursor.retry is None and inbox.has_space and not inbox.ready:
+                if cursor.retry is None and inbox.has_space and not inbox.ready and not inbox.behind:
                     self._send(cursor, envelope)
                     return
-                buffer.append(envelope)
+                if is_small(envelope) and inbox.may_load(cursor):
+                    buffer.append(envelope)
                 self.resume(cursor)
-        elif buffer and buffer[-1].sequence == envelope.sequence - 1 and len(buffer) < self._limits.page:
+        elif buffer and buffer[-1].sequence == envelope.sequence - 1 and self._fits(cursor, envelope):
             buffer.append(envelope)
         else:
             self.resume(cursor)
+
+    def _fits(self, cursor: Cursor, envelope: Envelope) -> bool:
+        return len(cursor.buffer) < self._limits.page and is_small(envelope)
 
     def _is_due(self, cursor: Cursor, envelope: Envelope) -> bool:
         """Whether an envelope is to be sent: it is for the agent, was not dropped or done with, and is not too old."""
@@ -90,11 +94,34 @@ class Delivery:
         """Have the agent's next free place offered to a cursor, if it has something to send."""
         if cursor.is_ready or cursor.is_loading or cursor.retry is not None or cursor.inbox.endpoint is None:
             return
+        inbox = cursor.inbox
         if cursor.buffer:
-            cursor.inbox.push_ready(cursor)
-        elif cursor.next <= cursor.session.committed:
-            cursor.is_loading = True
-            self._tasks.start(self._load(cursor))
+            inbox.push_ready(cursor)
+        elif cursor.next > cursor.session.committed:
+            inbox.loaded.discard(cursor)
+            self._load_behind(inbox)
+        elif inbox.may_load(cursor):
+            self._start_loading(cursor)
+        else:
+            inbox.behind[cursor] = None
+
+    def _start_loading(self, cursor: Cursor) -> None:
+        cursor.is_loading = True
+        self._tasks.start(self._load(cursor))
+
+    def _load_behind(self, inbox: Inbox) -> None:
+        """Let those read what they have that had to wait for others of their agent."""
+        while (cursor := inbox.next_behind()) is not None:
+            if not cursor.is_loading and cursor.retry is None and cursor.next <= cursor.session.committed:
+                inbox.loaded.add(cursor)
+                self._start_loading(cursor)
+
+    def park(self, cursor: Cursor) -> None:
+        """A cursor waits because of a nack: keep nothing of it in memory, so that others may read."""
+        cursor.buffer.clear()
+        cursor.is_ready = False
+        cursor.inbox.loaded.discard(cursor)
+        self._load_behind(cursor.inbox)
 
     async def _load(self, cursor: Cursor) -> None:
         """Read the next page of the log for a cursor."""
@@ -102,8 +129,16 @@ class Delivery:
             found = await self._store.log(cursor.session.session_id, cursor.next - 1, self._limits.page)
         finally:
             cursor.is_loading = False
+        inbox = cursor.inbox
+        if inbox.endpoint is None or cursor.retry is not None:
+            inbox.loaded.discard(cursor)
+            return
+        if not inbox.may_load(cursor):
+            inbox.behind[cursor] = None
+            return
         if not found and cursor.next <= cursor.session.committed:
             cursor.next = cursor.session.committed + 1  # the log was deleted, because it ended long ago
+            self._make_ready(cursor)
             self.check_done(cursor)
             return
         if not cursor.buffer and found and found[0].sequence == cursor.next:  # else it has begun again meanwhile
@@ -135,9 +170,30 @@ class Delivery:
         if cursor.attempts:
             cursor.nacks[name], cursor.attempts = cursor.attempts, 0
         cursor.next = envelope.sequence + 1
-        cursor.in_flight[name] = envelope
+        if is_small(envelope):
+            cursor.in_flight[name] = envelope
+        else:
+            cursor.in_flight[name] = without_content(envelope)
+            cursor.stripped.add(name)
         cursor.inbox.in_flight += not is_protocol_event(envelope.event_type)
         self.notify(cursor, envelope)
+
+    async def redeliver(self, cursor: Cursor) -> None:
+        """Send those again that were nacked, one after the other as the agent's link takes them: the log has the
+        contents that are not in memory."""
+        due = cursor.retry
+        for name, known in tuple(cursor.in_flight.items()):
+            if cursor.inbox.endpoint is not None:
+                await cursor.inbox.endpoint.drained()
+            if name not in cursor.nacked:
+                continue
+            is_stripped = name in cursor.stripped
+            found = await self._store.log(known.session_id, known.sequence - 1, 1) if is_stripped else [known]
+            if cursor.retry is not due or cursor.in_flight.get(name) is not known:
+                continue
+            cursor.nacked.discard(name)
+            for envelope in found:
+                self.notify(cursor, envelope)
 
     def notify(self, cursor: Cursor, envelope: Envelope) -> None:
         """Send an envelope that is in flight."""
@@ -152,6 +208,7 @@ class Delivery:
         del cursor.in_flight[name]
         cursor.nacks.pop(name, None)
         cursor.nacked.discard(name)
+        cursor.stripped.discard(name)
         if cursor.retry is not None and not cursor.nacked:
             cursor.retry.cancel()
             cursor.retry = None
@@ -196,6 +253,8 @@ class Delivery:
         inbox = self.inboxes.of(agent)
         inbox.endpoint = None
         inbox.ready.clear()
+        inbox.behind.clear()
+        inbox.loaded.clear()
         for cursor in inbox.cursors.values():
             cursor.start_over()
         inbox.in_flight = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import deque
-from typing import Protocol
+from collections import OrderedDict, deque
+from itertools import islice
+from typing import Protocol, cast
 
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 
@@ -23,6 +24,13 @@ from ..agents import Agent
 from ..live_session import LiveSession
 from ..store import CursorRow
 
+MOST_LOADED = 32
+"""Most sessions of an agent whose next envelopes are in memory while they wait; those of others stay in the log."""
+SMALL = 8 << 10
+"""Most characters of a content that stays in memory while its envelope waits or is in flight; the log has larger
+ones."""
+_VALUE = 16
+"""Characters that a value counts besides its text."""
 _PROTOCOL = -1
 """The rank of protocol events, before all others."""
 
@@ -51,7 +59,18 @@ class Endpoint(Protocol):
 class Inbox:
     """What is on its way to one agent."""
 
-    __slots__ = ("_order", "agent", "cursors", "endpoint", "in_flight", "pending", "ready", "waiting")
+    __slots__ = (
+        "_order",
+        "agent",
+        "behind",
+        "cursors",
+        "endpoint",
+        "in_flight",
+        "loaded",
+        "pending",
+        "ready",
+        "waiting",
+    )
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -68,6 +87,10 @@ class Inbox:
         invitations all the same."""
         self.ready: list[tuple[int, int, Cursor]] = []
         """A heap of cursors that have something to send."""
+        self.loaded: set[Cursor] = set()
+        """Those that have envelopes in memory, or read them now."""
+        self.behind: OrderedDict[Cursor, None] = OrderedDict()
+        """Those that have something to send and may not read it yet, in their order."""
         self._order = itertools.count()
 
     @property
@@ -75,6 +98,17 @@ class Inbox:
         """Whether one more envelope may be in flight."""
         takes = self.endpoint is None or self.endpoint.has_space
         return takes and self.in_flight < self.agent.rule.inbox.in_flight
+
+    def may_load(self, cursor: Cursor) -> bool:
+        """Whether a cursor may have envelopes in memory; if so it counts from now on."""
+        if cursor not in self.loaded and len(self.loaded) >= MOST_LOADED:
+            return False
+        self.loaded.add(cursor)
+        return True
+
+    def next_behind(self) -> Cursor | None:
+        """Take the cursor that may read next; None if there is none, or too many have envelopes in memory."""
+        return self.behind.popitem(last=False)[0] if self.behind and len(self.loaded) < MOST_LOADED else None
 
     def push_ready(self, cursor: Cursor) -> None:
         """Remember that a cursor has something in its buffer."""
@@ -98,8 +132,21 @@ class Cursor:
     Everything before `next` that is not in flight is done with; so are the later sequences in `above`."""
 
     __slots__ = (
-        "above", "attempts", "buffer", "in_flight", "inbox", "is_loading", "is_ready", "nacked", "nacks", "next",
-        "pending", "retry", "sent_before", "session",
+        "above",
+        "attempts",
+        "buffer",
+        "in_flight",
+        "inbox",
+        "is_loading",
+        "is_ready",
+        "nacked",
+        "nacks",
+        "next",
+        "pending",
+        "retry",
+        "sent_before",
+        "session",
+        "stripped",
     )  # fmt: skip
 
     def __init__(self, inbox: Inbox, session: LiveSession, row: CursorRow | None = None) -> None:
@@ -109,6 +156,8 @@ class Cursor:
         self.above: set[int] = set(from_json(row.acked_above)) if row is not None else set()
         self.in_flight: dict[str, Envelope] = {}
         """Sent and not acknowledged, by id, in order."""
+        self.stripped: set[str] = set()
+        """Of those in flight, the ones that are kept without their content."""
         self.attempts = row.attempts if row is not None else 0
         """How often the next one was nacked before it was sent again after a break."""
         self.nacks: dict[str, int] = {}
@@ -169,6 +218,7 @@ class Cursor:
         self.nacks.clear()
         self.nacked.clear()
         self.in_flight.clear()
+        self.stripped.clear()
         self.buffer.clear()
         self.is_ready = False
         return count
@@ -188,3 +238,28 @@ class Cursor:
 
     def _unacked(self) -> set[int]:
         return {envelope.sequence for envelope in self.in_flight.values()}
+
+
+def is_small(envelope: Envelope) -> bool:
+    """Whether the content of an envelope may stay in memory while others wait with it."""
+    left, values = SMALL - sum(map(len, envelope.audience or ())), list[object]((envelope.event_data,))
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            left -= len(value)
+        elif isinstance(value, dict):
+            fields = cast("dict[str, object]", value)
+            left -= _VALUE * len(fields) + sum(map(len, islice(fields, SMALL // _VALUE)))
+            values += islice(fields.values(), SMALL // _VALUE)
+        elif isinstance(value, list):
+            listed = cast("list[object]", value)
+            left -= _VALUE * len(listed)
+            values += listed[: SMALL // _VALUE]
+        if left < 0:
+            return False
+    return True
+
+
+def without_content(envelope: Envelope) -> Envelope:
+    """What the hub keeps of an envelope while the log alone has all of it."""
+    return envelope.model_copy(update={"event_data": {}, "audience": None})

@@ -8,7 +8,7 @@ from agent_common.protocol.hub import Envelope, is_protocol_event
 from ..agents import Agent
 from ..audit import HubAudit
 from ..store import HubStore, Submission, fenced
-from .inbox import Cursor, Inbox
+from .inbox import Cursor, Inbox, without_content
 
 _SAVE_SECONDS = 0.02
 
@@ -45,6 +45,8 @@ class Inboxes:
         inbox, session_id = cursor.inbox, cursor.session.session_id
         inbox.in_flight -= cursor.start_over()
         inbox.pending -= cursor.pending
+        inbox.loaded.discard(cursor)
+        inbox.behind.pop(cursor, None)
         self._dirty.pop(cursor, None)
         inbox.cursors.pop(session_id, None)
         of_session = self._by_session.get(session_id, {})
@@ -67,7 +69,7 @@ class Inboxes:
             cursor.pending += 1
             inbox.pending += 1
             if inbox.agent.rule.inbox.max_pending is not None:
-                inbox.waiting[envelope.envelope_id] = cursor, envelope.model_copy(update={"event_data": {}})
+                inbox.waiting[envelope.envelope_id] = cursor, without_content(envelope)
 
     def uncount(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not count an envelope any more."""

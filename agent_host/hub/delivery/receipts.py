@@ -10,6 +10,7 @@ from agent_common.protocol.hub import DEAD_LETTER, Envelope, ErrorFrame, Receipt
 from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
+from ..owned_tasks import OwnedTasks
 from ..store import DeadLetterRow, HubStore, Submission, TurnRow, fenced
 from .delivery import Delivery
 from .inbox import Cursor
@@ -18,8 +19,16 @@ from .inbox import Cursor
 class Receipts:
     """Takes receipts."""
 
-    def __init__(self, store: HubStore, clock: Clock, limits: HubLimits, delivery: Delivery, audit: HubAudit) -> None:
-        self._store, self._clock, self._limits = store, clock, limits
+    def __init__(
+        self,
+        store: HubStore,
+        clock: Clock,
+        limits: HubLimits,
+        delivery: Delivery,
+        audit: HubAudit,
+        tasks: OwnedTasks,
+    ) -> None:
+        self._store, self._clock, self._limits, self._tasks = store, clock, limits, tasks
         self._delivery, self._audit = delivery, audit
 
     def receive(self, agent: Agent, receipt: ReceiptFrame) -> None:
@@ -46,9 +55,27 @@ class Receipts:
         cursor.nacked.add(name)
         self._delivery.inboxes.save(cursor)
         if cursor.retry is None:
-            cursor.retry = self._clock.call_later(self._limits.retry.pause(count), partial(self._redeliver, cursor))
+            self._wait(cursor, count)
+            self._delivery.park(cursor)
+
+    def _wait(self, cursor: Cursor, count: int) -> None:
+        cursor.retry = self._clock.call_later(self._limits.retry.pause(count), partial(self._redeliver, cursor))
+
+    async def _redeliver_large(self, cursor: Cursor) -> None:
+        due = cursor.retry
+        await self._delivery.redeliver(cursor)
+        if cursor.retry is not due:  # all were answered meanwhile, or the link has ended
+            return
+        cursor.retry = None
+        if cursor.nacked:
+            self._wait(cursor, 1)
+        else:
+            self._delivery.resume(cursor)
 
     def _redeliver(self, cursor: Cursor) -> None:
+        if cursor.nacked & cursor.stripped:
+            self._tasks.start(self._redeliver_large(cursor))
+            return
         cursor.retry = None
         waiting, cursor.nacked = cursor.nacked, set()
         for name, envelope in tuple(cursor.in_flight.items()):

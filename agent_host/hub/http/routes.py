@@ -7,9 +7,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Depends, Query, Request, WebSocket
+from sqlalchemy.exc import SQLAlchemyError
 
-from agent_common.protocol.hub import NetworkError, NotFoundError
+from agent_common.protocol.hub import NetworkError, NotFoundError, TaskMetadata, TaskState
 
 from ...access import AccessGuard, HostCaller, require_operator, speaking_user
 from ...errors import NotFound, RequestError, Unavailable
@@ -17,12 +19,25 @@ from ...http import JsonRoute
 from ..hub import Hub
 from ..links import SocketLink, describe
 from ..registry import AgentQuery
+from ..store import TaskFilter
+from ..tasks import MOST_ROWS
 from .admission import rights_of
-from .schemas import HubAgent, HubAgents, HubDeadLetter, HubDeadLetters, HubLog, HubSession, HubSessions
+from .schemas import (
+    CancelBody,
+    HubAgent,
+    HubAgents,
+    HubDeadLetter,
+    HubDeadLetters,
+    HubLog,
+    HubSession,
+    HubSessions,
+    HubTasks,
+)
 
 RECHECK_SECONDS = 5.0
-"""How often a scoped token is checked again while its link is open."""
+"""How often a token is checked again while its link is open: another process may have revoked it."""
 _LAST_ROW = (1 << 63) - 1
+log = structlog.get_logger(__name__)
 router = APIRouter(route_class=JsonRoute)
 _operators = [Depends(require_operator)]
 _Limit = Annotated[int, Query(ge=1, le=500, description="How many")]
@@ -38,8 +53,7 @@ async def link(socket: WebSocket) -> None:
     caller = await guard.authenticate(socket.scope, scoped=True)
     rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]))
     await socket.accept()
-    watches = () if caller.scope is None else (_wait_for_change(guard, socket, caller),)
-    await SocketLink(_hub(socket), socket, rights).run(*watches)
+    await SocketLink(_hub(socket), socket, rights).run(_wait_for_change(guard, socket, caller))
 
 
 async def _wait_for_change(guard: AccessGuard, socket: WebSocket, caller: HostCaller) -> None:
@@ -51,6 +65,8 @@ async def _wait_for_change(guard: AccessGuard, socket: WebSocket, caller: HostCa
                 return
         except RequestError:
             return
+        except SQLAlchemyError as error:  # what is known of the token holds until the database is back
+            log.warning("hub_link_not_checked", why=str(error).splitlines()[0])
 
 
 @router.get("/hub/agents", dependencies=_operators)
@@ -101,6 +117,31 @@ async def dead_letters(request: Request, after: _AfterNumber = 0, limit: _Limit 
         known = hub.agents.find(row.agent_id)
         page.append(HubDeadLetter.of(number, row, known.name if known is not None else None))
     return HubDeadLetters(dead_letters=page, next=page[-1].id if len(page) == limit else None)
+
+
+@router.get("/hub/tasks", dependencies=_operators)
+async def tasks(
+    request: Request,
+    *,
+    agent: Annotated[str | None, Query(max_length=200, description="Only of this agent, by name or id")] = None,
+    session: Annotated[str | None, Query(max_length=200, description="Only of this session, by id")] = None,
+    state: Annotated[TaskState | None, Query(description="Only those in this state")] = None,
+    after: _AfterText = "",
+    limit: Annotated[int, Query(ge=1, le=MOST_ROWS, description="How many")] = MOST_ROWS,
+) -> HubTasks:
+    """List the tasks of the hub in the order of their ids, those that are over too."""
+    hub = _hub(request)
+    with _as_http():
+        owner = hub.registry.get(agent).agent_id if agent is not None else None
+    page = await hub.tasks.list(TaskFilter(owner, session, state, after, limit))
+    return HubTasks(tasks=list(page.tasks), next=page.next)
+
+
+@router.post("/hub/tasks/{task_id}/cancel", dependencies=_operators)
+async def cancel_task(request: Request, task_id: str, body: CancelBody) -> TaskMetadata:
+    """End a task of an agent, and the turn that it shows. One that is over stays as it is."""
+    with _as_http():
+        return await _hub(request).tasks.cancel(None, task_id, body.reason)
 
 
 def _hub(connection: Request | WebSocket) -> Hub:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from agent_common.protocol.hub import Envelope, Passport, Resume, SessionInfo
+from agent_common.protocol.hub import CancelReason, Envelope, Passport, Resume, SessionInfo, TaskMetadata
 
 from ..store import DeadLetterRow
 
@@ -124,3 +124,21 @@ class HubDeadLetters(_Answer):
     """Oldest first."""
     next: int | None
     """Pass it as `after` for the next page; null: there are no more."""
+
+
+class HubTasks(_Answer):
+    """Answer to `GET /hub/tasks`."""
+
+    tasks: list[TaskMetadata]
+    """In the order of their ids."""
+    next: str | None
+    """Pass it as `after` for the next page; null: there are no more."""
+
+
+class CancelBody(BaseModel):
+    """Body of `POST /hub/tasks/{task_id}/cancel`."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    reason: CancelReason = "cancelled by an operator"
+    """Why, for the participants of its session."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from agent_common.protocol.hub import AccessDeniedError, NotFoundError
@@ -45,6 +46,13 @@ class Caller:
         if agent_id not in self.agent_ids:
             raise AccessDeniedError(f"agent_id: {agent_id or 'nobody'} is not registered over this link")
         return self.hub.agents.get(agent_id)
+
+    def readers(self, agent_id: str) -> Collection[str] | None:
+        """In whose names it reads: that of one of its agents, else of all of them; None: an operator's. Raises
+        AccessDeniedError."""
+        if self.reads_all and not agent_id:
+            return None
+        return [self.agent(agent_id).agent_id] if agent_id else self.agent_ids
 
     def find(self, name_or_id: str) -> Agent:
         """An agent that it may know of. Raises NotFoundError."""

@@ -31,8 +31,8 @@ from agent_common.protocol.hub import (
 )
 
 from ..delivery import Subscription, Watch
+from ..owned_tasks import OwnedTasks
 from ..parts import HubParts
-from ..tasks import OwnedTasks
 from .caller import Caller, LinkRights
 from .operations import run_operation
 
@@ -41,7 +41,7 @@ MOST_REQUESTS = 256
 MOST_SUBSCRIPTIONS = 256
 MOST_UNWRITTEN = 4 << 20
 """Bytes of envelopes of a link that wait to be written, from which on no more are read."""
-_READS = frozenset({"info", "list_agents", "read_log", "sessions"})
+_READS = frozenset({"info", "list_agents", "list_tasks", "read_log", "read_task_checkpoint", "sessions"})
 """Operations whose answers may be large."""
 _READS_AT_ONCE = 8
 

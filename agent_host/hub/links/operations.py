@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import to_json
 
-from agent_common.protocol import Inbound, validation_faults
+from agent_common.protocol import validation_faults
 from agent_common.protocol.hub import (
     MAX_NUMBER,
     MAX_SECONDS,
@@ -29,20 +29,14 @@ from ..parts import HubParts
 from ..registry import AgentQuery
 from ..sessions import Opening
 from .caller import Caller
+from .params import OfAgent, Operation, Params
+from .task_operations import TASK_OPERATIONS
 
 MAX_OPENING = 64 << 10
 """Most bytes of what a session is opened with: it is kept as long as the session, and sent to each who is invited."""
 
 
-class _Params(Inbound):
-    model_config = ConfigDict(strict=False)
-
-
-class _OfAgent(_Params):
-    agent_id: str
-
-
-class _Register(_Params):
+class _Register(Params):
     passport: Passport
     resume: Resume = Resume()
     rule: Rule = Rule()
@@ -50,19 +44,19 @@ class _Register(_Params):
     """Who has the key of the agent's last registration takes it over from a link that has not ended yet."""
 
 
-class _SetRule(_OfAgent):
+class _SetRule(OfAgent):
     rule: Rule
 
 
-class _SetResume(_OfAgent):
+class _SetResume(OfAgent):
     resume: Resume
 
 
-class _GetAgent(_Params):
+class _GetAgent(Params):
     name: str
 
 
-class _ListAgents(_Params):
+class _ListAgents(Params):
     capability: str | None = None
     text: str | None = None
     kind: AgentKind | None = None
@@ -70,7 +64,7 @@ class _ListAgents(_Params):
     limit: int = Field(default=50, ge=1, le=500)
 
 
-class _Open(_OfAgent):
+class _Open(OfAgent):
     type: str
     targets: tuple[str, ...] = Field(min_length=1, max_length=1000)
     knobs: dict[str, Any] = Field(default_factory=dict)
@@ -81,11 +75,11 @@ class _Open(_OfAgent):
     """The same key of the same agent opens one session."""
 
 
-class _OfSession(_OfAgent):
+class _OfSession(OfAgent):
     session_id: str
 
 
-class _ReadSession(_Params):
+class _ReadSession(Params):
     agent_id: str = ""
     """In whose name; empty: in that of each agent of the link that takes part."""
     session_id: str
@@ -100,7 +94,7 @@ class _ReadLog(_ReadSession):
     limit: int = Field(default=100, ge=1, le=500)
 
 
-class _CanSend(_Params):
+class _CanSend(Params):
     session_id: str
     agent_id: str
 
@@ -110,7 +104,7 @@ class _OfEnvelope(_OfSession):
     sequence: int = Field(ge=0, le=MAX_NUMBER)
 
 
-class _Sessions(_OfAgent):
+class _Sessions(OfAgent):
     after: str = ""
     limit: int = Field(default=100, ge=1, le=500)
 
@@ -130,7 +124,7 @@ async def _register(caller: Caller, params: _Register) -> Any:
     return describe(caller.hub, agent)
 
 
-async def _unregister(caller: Caller, params: _OfAgent) -> Any:
+async def _unregister(caller: Caller, params: OfAgent) -> Any:
     await caller.hub.registry.unregister(caller.agent(params.agent_id))
     caller.agent_ids.discard(params.agent_id)
 
@@ -182,11 +176,11 @@ async def _close(caller: Caller, params: _Close) -> Any:
 
 
 async def _info(caller: Caller, params: _ReadSession) -> Any:
-    return dump_info(await caller.hub.queries.info(_readers(caller, params.agent_id), params.session_id))
+    return dump_info(await caller.hub.queries.info(caller.readers(params.agent_id), params.session_id))
 
 
 async def _read_log(caller: Caller, params: _ReadLog) -> Any:
-    readers = _readers(caller, params.agent_id)
+    readers = caller.readers(params.agent_id)
     page = await caller.hub.queries.log(readers, params.session_id, params.after, params.limit)
     return {"envelopes": [one.model_dump(mode="json") for one in page.envelopes], "next": page.next}
 
@@ -215,10 +209,9 @@ async def _sessions(caller: Caller, params: _Sessions) -> Any:
     return [{"session_id": row.session_id, "type": row.type, "state": row.state} for row in rows]
 
 
-Operation = tuple[type[_Params], Callable[[Caller, Any], Awaitable[Any]]]
 OPERATIONS: Mapping[str, Operation] = {
     "register": (_Register, _register),
-    "unregister": (_OfAgent, _unregister),
+    "unregister": (OfAgent, _unregister),
     "set_rule": (_SetRule, _set_rule),
     "set_resume": (_SetResume, _set_resume),
     "get_agent": (_GetAgent, _get_agent),
@@ -230,6 +223,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "can_send": (_CanSend, _can_send),
     "turn": (_OfEnvelope, _turn),
     "sessions": (_Sessions, _sessions),
+    **TASK_OPERATIONS,
 }
 """By the name that a request has."""
 
@@ -246,12 +240,6 @@ async def run_operation(caller: Caller, op: str, params: dict[str, Any]) -> Any:
         faults = "; ".join(f"{field}: {message}" for field, message in validation_faults(error)[:5])
         raise ProtocolError(f"{op}: {faults}") from error
     return await operation(caller, read)
-
-
-def _readers(caller: Caller, agent_id: str) -> Collection[str] | None:
-    if caller.reads_all and not agent_id:
-        return None
-    return [caller.agent(agent_id).agent_id] if agent_id else caller.agent_ids
 
 
 def describe(hub: HubParts, agent: Agent) -> dict[str, Any]:

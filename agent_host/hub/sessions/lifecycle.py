@@ -30,11 +30,11 @@ from agent_common.protocol.hub import (
 
 from ..agents import Agent, Agents
 from ..audit import HubAudit
+from ..deadlines import Deadlines
 from ..delivery import Cursor, Delivery
 from ..limits import HubLimits
 from ..live_session import LiveSession, opening_bytes
-from ..store import Conflict, HubStore, OpenSession, Row, Submission, Violation
-from .deadlines import Deadlines
+from ..store import Conflict, HubStore, OpenSession, Row, Submission, TasksEnd, Violation
 from .posting import Posting
 from .table import SessionTable
 
@@ -166,8 +166,12 @@ class Lifecycle:
 
     def _end(self, session: LiveSession, reason: str, event_type: str = EV_SESSION_CLOSED) -> None:
         kind = "session_closed" if event_type == EV_SESSION_CLOSED else "session_expired"
-        row = self._audit.note(kind, session_id=session.session_id, reason=reason)
-        self._posting.say(session, event_type, None, {"reason": reason}, also=(row,))
+        self._posting.say(session, event_type, None, {"reason": reason}, also=self._ending(session, kind, reason))
+
+    def _ending(self, session: LiveSession, kind: str, reason: str) -> list[Row]:
+        """The rows that are written with the last envelope of a session: its tasks end before it."""
+        tasks = TasksEnd(f"its session has ended: {reason}", self._clock.now_ms(), session_id=session.session_id)
+        return [tasks, self._audit.note(kind, session_id=session.session_id, reason=reason)]
 
     # ---------------------------------------------------------------- what follows from the log
 
@@ -258,9 +262,9 @@ class Lifecycle:
         if action == "audit":
             self._store.submit(Submission(rows, forget if self.is_shared else None))
         elif action == "auto_close":
-            reason = {"reason": f"expectation:{expectation.name}"}
-            rows.append(self._audit.note("session_closed", session_id=session.session_id, **reason))
-            self._posting.say(session, EV_SESSION_CLOSED, None, reason, also=rows, on_posted=forget)
+            reason = f"expectation:{expectation.name}"
+            rows += self._ending(session, "session_closed", reason)
+            self._posting.say(session, EV_SESSION_CLOSED, None, {"reason": reason}, also=rows, on_posted=forget)
         else:
             audience = overdue.violators if action == "warn" else None
             violation = {"expectation": expectation.name, "violators": list(overdue.violators), "action": action}

@@ -38,8 +38,8 @@ from ..delivery import Cursor, Delivery, Inbox
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
 from ..live_session import LiveSession, OnPosted, Post, opening_bytes, read_fired
+from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
-from ..tasks import OwnedTasks
 from .table import SessionTable
 
 log = structlog.get_logger(__name__)

@@ -20,8 +20,8 @@ from agent_common.protocol.hub import (
 from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery
 from ..live_session import LiveSession, read_fired
+from ..owned_tasks import OwnedTasks
 from ..store import CursorRow, HubStore, SessionRow, StoredSession
-from ..tasks import OwnedTasks
 
 OnSession = Callable[[LiveSession | NetworkError], None]
 _PAGE = 256

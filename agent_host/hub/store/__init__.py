@@ -19,12 +19,18 @@ from .rows import (
     SessionRow,
     StoredSession,
     Submission,
+    TaskCheckpoint,
+    TaskFilter,
+    TaskRow,
+    TasksEnd,
     TurnRow,
     Violation,
     fenced,
+    submit_and_wait,
 )
 from .sharing import MOST_PEERS, Lease, Renewal, Sharing
 from .sql import SqlStore
+from .tasks import read_task, task_row
 
 __all__ = [
     "MOST_PEERS",
@@ -50,7 +56,14 @@ __all__ = [
     "SqlStore",
     "StoredSession",
     "Submission",
+    "TaskCheckpoint",
+    "TaskFilter",
+    "TaskRow",
+    "TasksEnd",
     "TurnRow",
     "Violation",
     "fenced",
+    "read_task",
+    "submit_and_wait",
+    "task_row",
 ]

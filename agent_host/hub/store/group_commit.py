@@ -22,8 +22,8 @@ GATHER_SECONDS = 0.02
 """Seconds that rows may wait which nobody waits for, such as acknowledgements."""
 MOST_ROWS = 4000
 """Most rows of a commit, so that no commit takes long."""
-_OF_ONE_ROW = (IntegrityError, DataError, ValueError, TypeError, OverflowError)
-"""Errors about what a row holds. It is one agent's, and must not fail what others wait for."""
+_OF_ONE_ROW = (Conflict, IntegrityError, DataError, ValueError, TypeError, OverflowError)
+"""Errors about what a row holds or changes. It is one agent's, and must not fail what others wait for."""
 Write = Callable[[Connection, Sequence[Sequence[Row]]], list[Exception | None]]
 """Writes submissions within a transaction; what is wrong with each."""
 

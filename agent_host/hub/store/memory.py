@@ -19,8 +19,14 @@ from .rows import (
     SessionRow,
     StoredSession,
     Submission,
+    TaskCheckpoint,
+    TaskFilter,
+    TaskRow,
+    TasksEnd,
     TurnRow,
+    page_of,
 )
+from .tasks import MemoryTasks
 
 
 class _SessionRows:
@@ -46,6 +52,7 @@ class MemoryStore:
         self._turns: dict[tuple[str, str, int], str] = {}
         self._dead_letters: list[DeadLetterRow] = []
         self._audit: list[AuditRow] = []
+        self._tasks = MemoryTasks()
         self._newest_id = ""
 
     def submit(self, submission: Submission) -> None:
@@ -57,6 +64,8 @@ class MemoryStore:
             submission.on_written(error)
 
     def _is_taken(self, row: Row) -> bool:
+        if type(row) is TaskRow:
+            return self._tasks.is_taken(row) or (row.completed_at is None and self._is_over(row.session_id))
         if type(row) is not EnvelopeRow or (rows := self._sessions.get(row.session_id)) is None:
             return False
         key = row.idempotency_key
@@ -84,12 +93,20 @@ class MemoryStore:
                 self._audit.append(row)
             case DeadLetterRow():
                 self._dead_letters.append(row)
+            case TaskRow() | TaskCheckpoint():
+                self._tasks.write(row)
+            case TasksEnd():
+                self._audit += self._tasks.end(row)
             case AgentRow():
                 self._agents[row.agent_id] = row
             case AgentRemoval():
                 self._agents.pop(row.agent_id, None)
             case _:
                 raise TypeError(f"no such row: {row}")
+
+    def _is_over(self, session_id: str | None) -> bool:
+        rows = self._sessions.get(session_id or "")
+        return rows is not None and rows.row is not None and rows.row.closed_at is not None
 
     def _of(self, session_id: str) -> _SessionRows:
         rows = self._sessions.get(session_id)
@@ -118,8 +135,9 @@ class MemoryStore:
     async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
         rows = self._sessions.get(session_id)
         found = rows.envelopes[after : after + limit] if rows is not None else []
-        self.envelopes_read += len(found)
-        return [Envelope.model_validate_json(row.body) for row in found]
+        page = page_of(row.body for row in found)
+        self.envelopes_read += len(page)
+        return page
 
     async def undelivered(self, agent_id: str) -> list[str]:
         found = ((name, rows.cursors.get(agent_id)) for name, rows in self._sessions.items())
@@ -154,6 +172,21 @@ class MemoryStore:
 
     async def audit(self, after: int, limit: int) -> list[tuple[int, AuditRow]]:
         return [(after + at, row) for at, row in enumerate(self._audit[after : after + limit], 1)]
+
+    async def task(self, task_id: str) -> TaskRow | None:
+        return self._tasks.rows.get(task_id)
+
+    async def tasks(self, query: TaskFilter) -> list[TaskRow]:
+        return self._tasks.list(query)
+
+    async def checkpoint(self, task_id: str) -> str | None:
+        return self._tasks.checkpoints.get(task_id)
+
+    async def count_live_tasks(self, owner_id: str) -> int:
+        return sum(row.owner_id == owner_id for row in self._tasks.live())
+
+    async def task_deadlines(self) -> list[tuple[str, int]]:
+        return [(row.task_id, row.expires_at) for row in self._tasks.live() if row.expires_at is not None]
 
     async def newest_id(self) -> str:
         return self._newest_id

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -96,6 +97,36 @@ class AuditRow(NamedTuple):
     detail: str
 
 
+class TaskRow(NamedTuple):
+    """A task. It is written over the version before it, or not at all; and none that is not over goes into a session
+    that is."""
+
+    task_id: str
+    version: int
+    owner_id: str
+    session_id: str | None
+    state: str
+    expires_at: int | None
+    completed_at: int | None
+    task: str
+
+
+class TaskCheckpoint(NamedTuple):
+    """Where the owner of a task may go on."""
+
+    task_id: str
+    checkpoint: str
+
+
+class TasksEnd(NamedTuple):
+    """All tasks of a session, or of an agent, that are not over expire, each with its row of the audit."""
+
+    why: str
+    at: int
+    session_id: str | None = None
+    owner_id: str | None = None
+
+
 class Violation(NamedTuple):
     """An expectation that one of several hubs acts upon: the first one that says so."""
 
@@ -124,12 +155,12 @@ def fenced(row: CursorRow | TurnRow | DeadLetterRow, fence: int | None) -> Row:
 
 Row = (
     Fenced | LeaseEnd | Violation | AgentRow | AgentRemoval | SessionRow | EnvelopeRow | CursorRow | TurnRow
-    | DeadLetterRow | AuditRow
+    | DeadLetterRow | AuditRow | TaskRow | TaskCheckpoint | TasksEnd
 )  # fmt: skip
 
 
 class Conflict(Exception):
-    """The session has got an envelope of that sequence or key from somewhere else."""
+    """The session has got an envelope of that sequence or key from somewhere else, or the task another version."""
 
 
 @dataclass(eq=False, slots=True)
@@ -141,6 +172,32 @@ class Submission:
     """Called on the event loop when they are durable, or with the error: Conflict or another."""
     is_withdrawn: bool = False
     """Set by who submitted it, until it is written: it is left out, and not called back."""
+
+
+async def submit_and_wait(store: HubStore, *rows: Row) -> None:
+    """Write rows together, and return once they are durable. Raises Conflict, or why they cannot be written."""
+    written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def on_written(error: Exception | None) -> None:
+        if not written.done():
+            written.set_result(error)
+
+    store.submit(Submission(rows, on_written))
+    error = await written
+    if error is not None:
+        raise error
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which tasks to list."""
+
+    owner_id: str | None = None
+    session_id: str | None = None
+    state: str | None = None
+    after: str = ""
+    """Begin after this id."""
+    limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +217,22 @@ class OpenSession:
     due_at: int | None
     has_tail: bool
     """Whether its log goes on after its snapshot."""
+
+
+PAGE_BYTES = 512 << 10
+"""Bytes of a page of a log that is read at once, from which on it has no more envelopes."""
+
+
+def page_of(bodies: Iterable[str]) -> list[Envelope]:
+    """Read the envelopes of a page, until it is full."""
+    page: list[Envelope] = []
+    size = 0
+    for body in bodies:
+        page.append(Envelope.model_validate_json(body))
+        size += len(body)
+        if size >= PAGE_BYTES:
+            break
+    return page
 
 
 class HubStore(Protocol):
@@ -183,7 +256,7 @@ class HubStore(Protocol):
     async def session(self, session_id: str) -> StoredSession | None: ...
 
     async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
-        """Envelopes after a sequence, in order."""
+        """Envelopes after a sequence, in order: at most `limit`, and none after the one that fills PAGE_BYTES."""
         ...
 
     async def undelivered(self, agent_id: str) -> list[str]:
@@ -209,6 +282,22 @@ class HubStore(Protocol):
         ...
 
     async def audit(self, after: int, limit: int) -> list[tuple[int, AuditRow]]: ...
+
+    async def task(self, task_id: str) -> TaskRow | None: ...
+
+    async def tasks(self, query: TaskFilter) -> list[TaskRow]:
+        """Tasks in the order of their ids."""
+        ...
+
+    async def checkpoint(self, task_id: str) -> str | None: ...
+
+    async def count_live_tasks(self, owner_id: str) -> int:
+        """Number of an agent's tasks that are not over."""
+        ...
+
+    async def task_deadlines(self) -> list[tuple[str, int]]:
+        """Ids of the tasks that are not over, and when they expire."""
+        ...
 
     async def newest_id(self) -> str:
         """The highest id of an envelope; empty: there is none."""

@@ -17,6 +17,7 @@ from ...database import (
     hub_dead_letters,
     hub_envelopes,
     hub_sessions,
+    hub_tasks,
     hub_turns,
 )
 from .group_commit import GroupCommit
@@ -29,6 +30,9 @@ from .rows import (
     SessionRow,
     StoredSession,
     Submission,
+    TaskFilter,
+    TaskRow,
+    page_of,
 )
 from .shared_writer import SharedWriter
 from .sharing import Sharing
@@ -94,9 +98,9 @@ class SqlStore:
             .order_by(hub_envelopes.c.sequence)
             .limit(limit)
         )
-        bodies = await self._read(lambda connection: list(connection.execute(query).scalars()))
-        self.envelopes_read += len(bodies)
-        return [Envelope.model_validate_json(body) for body in bodies]
+        page = await self._read(lambda connection: page_of(connection.execute(query).scalars()))
+        self.envelopes_read += len(page)
+        return page
 
     async def undelivered(self, agent_id: str) -> list[str]:
         query = select(hub_cursors.c.session_id).where(and_(hub_cursors.c.agent_id == agent_id, ~hub_cursors.c.done))
@@ -146,6 +150,32 @@ class SqlStore:
 
     async def audit(self, after: int, limit: int) -> list[tuple[int, AuditRow]]:
         return await self._numbered(hub_audit, AuditRow, after, limit)
+
+    async def task(self, task_id: str) -> TaskRow | None:
+        query = select(*_columns(TaskRow, hub_tasks)).where(hub_tasks.c.task_id == task_id)
+        return next(iter(await self._rows(query, TaskRow)), None)
+
+    async def tasks(self, query: TaskFilter) -> list[TaskRow]:
+        found = select(*_columns(TaskRow, hub_tasks)).where(hub_tasks.c.task_id > query.after)
+        for name in ("owner_id", "session_id", "state"):
+            if (wanted := getattr(query, name)) is not None:
+                found = found.where(hub_tasks.c[name] == wanted)
+        return await self._rows(found.order_by(hub_tasks.c.task_id).limit(query.limit), TaskRow)
+
+    async def checkpoint(self, task_id: str) -> str | None:
+        query = select(hub_tasks.c.checkpoint).where(hub_tasks.c.task_id == task_id)
+        return await self._read(lambda connection: connection.execute(query).scalar())
+
+    async def count_live_tasks(self, owner_id: str) -> int:
+        live = and_(hub_tasks.c.owner_id == owner_id, hub_tasks.c.completed_at.is_(None))
+        query = select(func.count()).select_from(hub_tasks).where(live)
+        return await self._read(lambda connection: connection.execute(query).scalar() or 0)
+
+    async def task_deadlines(self) -> list[tuple[str, int]]:
+        tasks = hub_tasks.c
+        query = select(tasks.task_id, tasks.expires_at)
+        query = query.where(and_(tasks.completed_at.is_(None), tasks.expires_at.is_not(None)))
+        return await self._read(lambda connection: [(row[0], row[1]) for row in connection.execute(query)])
 
     async def newest_id(self) -> str:
         query = select(func.max(hub_envelopes.c.envelope_id))

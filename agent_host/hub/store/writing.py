@@ -18,7 +18,21 @@ from ...database import (
     hub_sessions,
     hub_turns,
 )
-from .rows import AgentRemoval, AgentRow, AuditRow, CursorRow, DeadLetterRow, EnvelopeRow, Row, SessionRow, TurnRow
+from .rows import (
+    AgentRemoval,
+    AgentRow,
+    AuditRow,
+    CursorRow,
+    DeadLetterRow,
+    EnvelopeRow,
+    Row,
+    SessionRow,
+    TaskCheckpoint,
+    TaskRow,
+    TasksEnd,
+    TurnRow,
+)
+from .tasks import write_tasks
 
 _INSERTED: dict[type[Row], Table] = {
     EnvelopeRow: hub_envelopes, DeadLetterRow: hub_dead_letters, AuditRow: hub_audit
@@ -29,7 +43,7 @@ _UPSERTED: dict[type[Row], Table] = {
 
 
 def write_each(connection: Connection, batch: Sequence[Sequence[Row]]) -> list[Exception | None]:
-    """Write submissions. Raises IntegrityError if one of them conflicts with what is there."""
+    """Write submissions. Raises IntegrityError or Conflict if one of them conflicts with what is there."""
     write_rows(connection, [row for rows in batch for row in rows])
     return [None] * len(batch)
 
@@ -37,8 +51,12 @@ def write_each(connection: Connection, batch: Sequence[Sequence[Row]]) -> list[E
 def write_rows(connection: Connection, rows: Sequence[Row]) -> None:
     """Write rows. Of those that replace each other only the last is written."""
     by_kind: dict[type[Row], list[Row]] = {}
+    tasks: list[TaskRow | TaskCheckpoint | TasksEnd] = []
     for row in rows:
-        by_kind.setdefault(type(row), []).append(row)
+        if isinstance(row, TaskRow | TaskCheckpoint | TasksEnd):
+            tasks.append(row)
+        else:
+            by_kind.setdefault(type(row), []).append(row)
     for kind, some in by_kind.items():
         if kind is AgentRemoval:
             names = [row.agent_id for row in some if isinstance(row, AgentRemoval)]
@@ -48,6 +66,7 @@ def write_rows(connection: Connection, rows: Sequence[Row]) -> None:
         else:
             table = _UPSERTED[kind]
             connection.execute(_upsert(connection.dialect.name, table), latest_of(table, some))
+    write_tasks(connection, tasks)  # after the sessions, because a new task must find its own open
 
 
 def latest_of(table: Table, rows: Sequence[Row]) -> list[dict[str, object]]:

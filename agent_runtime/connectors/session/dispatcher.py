@@ -13,14 +13,16 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher  # noqa: TID253  as 
 from mcp.shared.transport_context import TransportContext  # noqa: TID253  as above
 
 from ..tools.answers import mend_call_result, mend_handshake
-from ..tools.listing import mend_listing
+from ..tools.listing import LeftOut, mend_listing
 
 
 class MendingDispatcher(JSONRPCDispatcher[TransportContext]):
     """Sends requests to a server whose answers may not be quite of the protocol's form."""
 
-    left_out: tuple[str, ...] = ()
-    """The tools of all lists since this was last emptied that cannot be used, each with its reason."""
+    def __init__(self, *streams: Any) -> None:
+        super().__init__(*streams)
+        self.left_out = LeftOut()
+        """The tools of all lists since this was last replaced that cannot be used."""
 
     async def send_raw_request(
         self,
@@ -33,10 +35,7 @@ class MendingDispatcher(JSONRPCDispatcher[TransportContext]):
         result = await super().send_raw_request(method, params, opts, **more)
         match method:
             case "tools/list":
-                reasons: list[str] = []
-                mended = mend_listing(result, reasons)
-                self.left_out += tuple(reasons)
-                return mended
+                return mend_listing(result, self.left_out)
             case "tools/call":
                 return mend_call_result(result)
             case "initialize" | "server/discover":

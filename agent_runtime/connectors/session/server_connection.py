@@ -274,8 +274,8 @@ class ServerConnection:
         found = [self._hide_secrets(line) for line in (*listing.faults, *faults)]
         if not self.tools:
             found.append("it lists no tools" if not found else "none of the tools that it lists can be used")
-        more = [f"and {len(found) - MAX_FAULTS} more"] if len(found) > MAX_FAULTS else []
-        self.faults = (*found[:MAX_FAULTS], *more)
+        more = max(0, len(found) - MAX_FAULTS) + listing.more_faults
+        self.faults = (*found[:MAX_FAULTS], *([f"and {more} more"] if more else []))
         if self.faults:
             log.warning("mcp tools left out", server=self.server.name, faults=self.faults)
         self.listed = True

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
+from ..tools.listing import LeftOut
 from ..tools.results import ERROR_LIMIT
 from ..transport.connection_state import Streams
 from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
@@ -26,6 +27,8 @@ from .dispatcher import MendingDispatcher
 MAX_PAGES = 250
 MAX_TOOLS = 1000
 """Most tools of one server."""
+MAX_ENTRIES = 10 * MAX_TOOLS
+"""Most entries of a server's list, usable or not, after which no further page is requested."""
 MAX_LISTED_BYTES = 8 * 1024 * 1024
 """Size of a listing in bytes after which no further page is requested."""
 _ANSWER_ADAPTER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
@@ -63,6 +66,8 @@ class ToolListing:
 
     tools: list[types.Tool]
     faults: list[str]
+    more_faults: int = 0
+    """Faults that have no line."""
 
 
 class McpSession:
@@ -109,7 +114,7 @@ class McpSession:
 
     async def tools(self) -> ToolListing:
         """Return the tools that the server lists, up to the limits, and what is missing of them."""
-        self._dispatcher.left_out = ()
+        left_out = self._dispatcher.left_out = LeftOut()
         found: list[types.Tool] = []
         cursor: str | None = None
         seen: set[str] = set()
@@ -119,15 +124,16 @@ class McpSession:
             found += page.tools
             size += len(page.model_dump_json())
             cursor = None if page.next_cursor in seen else page.next_cursor  # a server may go round in circles
-            if cursor is None or len(found) >= MAX_TOOLS or size >= MAX_LISTED_BYTES:
+            entries = len(found) + left_out.count
+            if cursor is None or len(found) >= MAX_TOOLS or entries >= MAX_ENTRIES or size >= MAX_LISTED_BYTES:
                 break
             seen.add(cursor)
-        faults: list[str] = list(self._dispatcher.left_out)
+        faults: list[str] = list(left_out.lines)
         if cursor is not None:
             faults.append(f"the rest of its list is left out: at most {MAX_TOOLS} tools on {MAX_PAGES} pages are read")
         elif len(found) > MAX_TOOLS:
             faults.append(f"{len(found) - MAX_TOOLS} of its tools are left out: at most {MAX_TOOLS} are read")
-        return ToolListing(found[:MAX_TOOLS], faults)
+        return ToolListing(found[:MAX_TOOLS], faults, left_out.count - len(left_out.lines))
 
     async def _list_page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page. A server that does not say that it has tools is asked as well: many forget to say it."""

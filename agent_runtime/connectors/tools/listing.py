@@ -7,6 +7,7 @@ used here; what has an obvious meaning is given it, and a tool that cannot be ca
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from .schemas import plain_text
@@ -14,6 +15,8 @@ from .schemas import plain_text
 NOT_CACHED: Mapping[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
 """The protocol's defaults for the caching fields of a list."""
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+MAX_REASONS = 100
+"""Most tools of a list that are left out with a reason."""
 _NAME_LIMIT = 60
 """Most characters of a tool's name in a reason."""
 
@@ -24,16 +27,28 @@ class _Unusable(Exception):
     """The tool cannot be called, for this reason."""
 
 
-def mend_listing(result: Mapping[str, Any], left_out: list[str]) -> Fields:
-    """Return the answer to `tools/list` as the protocol wants it. Appends to `left_out` a line for each tool that
-    cannot be used, with its name."""
+@dataclass(slots=True)
+class LeftOut:
+    """The tools of a list that cannot be used: all are counted, and the first have a line with their name and why."""
+
+    count: int = 0
+    lines: list[str] = field(default_factory=list[str])
+
+    def add(self, name: str, reason: str) -> None:
+        self.count += 1
+        if len(self.lines) < MAX_REASONS:
+            self.lines.append(f"{name}: {reason}")
+
+
+def mend_listing(result: Mapping[str, Any], left_out: LeftOut) -> Fields:
+    """Return the answer to `tools/list` as the protocol wants it. Adds to `left_out` the tools that cannot be used."""
     cursor = result.get("nextCursor")
     tools: list[Fields] = []
     for at, entry in enumerate(_entries(result.get("tools")), 1):
         try:
             tools.append(_tool(entry))
         except _Unusable as reason:
-            left_out.append(f"{_called(entry, at)}: {reason}")
+            left_out.add(_called(entry, at), str(reason))
     found: Fields = {"resultType": "complete", **NOT_CACHED, "tools": tools}
     if isinstance(cursor, str | int) and not isinstance(cursor, bool) and cursor != "":
         found["nextCursor"] = str(cursor)

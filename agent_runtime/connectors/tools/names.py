@@ -22,17 +22,19 @@ _FINGERPRINT_LENGTH = 8
 def tool_name(server: str, tool: str, servers: Collection[str]) -> str:
     """Return the name of a server's tool. `servers`: the names of all configured servers.
 
-    A valid name is used as it is. A fingerprint is added to a name that had to be changed, that is reserved by the
-    product, or that looks like a tool of another server.
+    A valid name is used as it is. A fingerprint is added to a name that had to be changed, or that is reserved by the
+    product. One that would begin as the tools of another server do has it in front, because a rule for all of those
+    would hold for it too.
     """
     head = _head(server)
     plain = f"{server}_{tool}"
     fit = _UNSAFE.sub("_", f"{head}_{tool}")
-    rivals = [other for other in servers if other != server and len(other) > len(server)]
-    foreign = any(plain.startswith(f"{other}_") for other in rivals)
+    foreign = any(fit.startswith(f"{_head(other)}_") for other in servers if len(_head(other)) > len(head))
     if fit == plain and len(plain) <= MAX_NAME_LENGTH and not foreign and plain not in RESERVED_TOOL_NAMES:
         return plain
     mark = hashlib.sha256(f"{server}\0{tool}".encode(errors="replace")).hexdigest()[:_FINGERPRINT_LENGTH]
+    if foreign:
+        return f"{head}_{mark}_{fit[len(head) + 1 :]}"[:MAX_NAME_LENGTH]
     return f"{fit[: MAX_NAME_LENGTH - _FINGERPRINT_LENGTH - 1]}_{mark}"
 
 

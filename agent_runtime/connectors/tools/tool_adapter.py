@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,12 +15,15 @@ from ...tools import Tool
 from ..config.config import LocalServer, ServerConfig
 from .descriptions import INSTRUCTIONS_LIMIT, full_description, visible_text
 from .names import rule_name, tool_name
-from .schemas import plain_text, simplify_schema
+from .schemas import Schema, plain_text, simplify_schema
 
 if TYPE_CHECKING:
     from mcp_types import Tool as Listed
 
 MAX_NAME_LENGTH = 128
+MAX_SCHEMAS_LENGTH = 2 * 1024 * 1024
+"""Most characters of the schemas of all tools of a server: in memory a schema takes up to ten times its length."""
+_TOO_MUCH = f"those of all its tools have at most {MAX_SCHEMAS_LENGTH // 2**20} MiB"
 CAPABILITY = "mcp.call"
 """The name of the capability to use any MCP server, in rules and grants."""
 SERVICE_CAPABILITY = "mesh.service"
@@ -39,6 +43,7 @@ def build_tools(
     known: set[str] = set()
     faults: list[str] = []
     requires, guide = _requires(server), visible_text(instructions, INSTRUCTIONS_LIMIT)
+    left = MAX_SCHEMAS_LENGTH
     for one in sorted(listed, key=lambda tool: tool.name):
         if one.name in known:
             faults.append(f"{plain_text(one.name)}: it is listed more than once; the first is used")
@@ -47,14 +52,25 @@ def build_tools(
             faults.append(f"{plain_text(one.name)}: a name has at most {MAX_NAME_LENGTH} characters, all visible")
             continue
         known.add(one.name)
-        tool = _tool(server, one, tool_name(server.name, one.name, servers), requires, call, guide)
+        schema = simplify_schema(one.input_schema)
+        if (size := len(json.dumps(schema))) > left:
+            schema, size = {"type": "object"}, 0
+            faults.append(f"{plain_text(one.name)}: its parameters are left out: {_TOO_MUCH}")
+        left -= size
+        tool = _tool(server, one, tool_name(server.name, one.name, servers), schema, requires, call, guide)
         if tools.setdefault(tool.spec.name, tool) is not tool:
             faults.append(f"{plain_text(one.name)}: its name is taken by another tool of this server")
     return tuple(tools.values()), faults
 
 
 def _tool(
-    server: ServerConfig, one: Listed, name: str, requires: RequirementSet, call: CallTool, instructions: str
+    server: ServerConfig,
+    one: Listed,
+    name: str,
+    schema: Schema,
+    requires: RequirementSet,
+    call: CallTool,
+    instructions: str,
 ) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
         if requires.net.hosts and context.egress is not None and context.egress.limited:
@@ -66,7 +82,7 @@ def _tool(
     spec = ToolSpec(
         name,
         plain_text(one.description or one.title or "") or f"{plain_text(one.name)}, of the MCP server {server.name}",
-        simplify_schema(one.input_schema),
+        schema,
         source="mcp",
         read_only=hints is not None and hints.read_only_hint is True,
         idempotent=hints is not None and hints.idempotent_hint is True,

@@ -106,6 +106,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "DELETE":  # ends the session; not worth a long wait
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), CLOSE_SECONDS)
+        if request.method == "GET":
+            await self._limiter.throttle_stream()
         request.headers["accept-encoding"] = "identity"
         answer = await self._send(request)
         if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:

@@ -51,7 +51,8 @@ class AgentRules:
     and the rules that a live session uses. Call `load` first."""
 
     def __init__(self, database: Database, runtime_id: str) -> None:
-        self._database, self._runtime_id = database, runtime_id
+        self._database = database
+        self._runtime_id = runtime_id
         self._shared: WeakValueDictionary[tuple[str, str], SharedRules] = WeakValueDictionary()
         self._kept: set[tuple[str, str]] = set()
         """The pairs of principal and agent that have rules."""

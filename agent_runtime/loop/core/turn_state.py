@@ -13,7 +13,7 @@ from agent_common.protocol.authority import Layer
 
 from ...agents import DEFAULT
 from ...context import sent_note
-from ...ports import Fallback, Note
+from ...ports import TOPIC_SOURCE, Fallback, Note
 from ...sessions import FALLBACKS, note_fallback
 from ...store import Unit
 from ..limits.budget import UsageBudget
@@ -100,6 +100,13 @@ class TurnRequest:
     """None: every answer is accepted."""
     on_start: TurnHook | None = None
     on_end: TurnHook | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the session goes on after this turn with all of its authority: it is none of a task, of work from
+        outside or of a subagent."""
+        work = self.external_work
+        return self.parent is None and (self.task_id is None or (work is not None and work.source == TOPIC_SOURCE))
 
 
 @dataclass(slots=True)

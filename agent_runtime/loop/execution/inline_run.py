@@ -84,6 +84,7 @@ def _build_deps(
             message_id=turn.message_id,
             agent=turn.request.agent,
             interactive=False,
+            may_subscribe=False,
             approved=False,
             packages=own.packages,
         ),

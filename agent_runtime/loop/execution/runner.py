@@ -198,6 +198,7 @@ class TurnRunner:
             principal=session.principal,
             agent=turn.request.agent,
             interactive=turn.request.interactive,
+            may_subscribe=turn.request.goes_on,
             packages=agent_prompt.packages,
             skills=services.skills_folder,
             outside_text=session.outside_text,

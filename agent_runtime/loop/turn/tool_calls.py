@@ -46,6 +46,7 @@ class ToolCallRunner:
     async def run(self, step: Step, calls: list[ToolCallRecord]) -> AsyncIterator[c.Chunk]:
         """Run `calls`, some of `step.calls`, and set their outputs."""
         if calls:
+            self.deps.tool_context.outside_text.seen |= self.deps.tools.show_outside_text
             await self.deps.tools.toolset.prepare()
         semaphore = asyncio.Semaphore(self.deps.services.parallel_tools)
         added_tools: dict[str, None] = {}

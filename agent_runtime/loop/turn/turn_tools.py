@@ -48,6 +48,11 @@ class TurnTools:
     def spec(self, name: str) -> ToolSpec | None:
         return self.toolset.spec(name)
 
+    @property
+    def show_outside_text(self) -> bool:
+        """Whether the model reads descriptions that the MCP server of a tool has written."""
+        return any(spec.source == "mcp" for spec in self.toolset.specs)
+
     def add(self, names: Sequence[str]) -> None:
         """Add these tools, in their current version, from the next step on."""
         if names:

@@ -14,7 +14,7 @@ from agent_common.protocol import Rule, Usage, is_object
 from ...ports import HUB_PRINCIPAL
 from . import agent_prompts
 from .agent_prompts import AgentPrompt
-from .rows import load
+from .rows import OUTSIDE_TEXT, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class SessionRow:
     is_subagent: bool = False
     """Whether it is a subagent's session."""
     has_outside_text: bool = False
-    """Whether a call of it has read text of the web, of an MCP server or of a skill."""
+    """Whether a call of it has read text of the web, of an MCP server, of a skill, or of whatever a command has reached
+    over the network, or has called an agent, who may have."""
     is_imported: bool = False
     """Whether its prompts came with an import."""
 
@@ -98,7 +99,8 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
     row = connection.execute(
         "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms,"
         " EXISTS (SELECT 1 FROM chat_parts o WHERE o.session_id = s.id"
-        " AND o.type IN ('dynamic-tool', 'tool-web_fetch', 'tool-web_search')) AS outside"
+        " AND (o.type IN ('dynamic-tool', 'tool-web_fetch', 'tool-web_search', 'tool-task', 'tool-spawn_agent')"
+        " OR (o.type = 'tool-bash' AND o.data_json LIKE '%\"egress_bytes\":%'))) AS outside"
         " FROM chat_sessions s LEFT JOIN system_prompts p"
         " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?"
         " AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)",
@@ -123,6 +125,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         is_subagent="called_by" in metadata,
         has_outside_text=row["outside"] == 1
         or agent_prompts.IMPORTED in metadata
+        or OUTSIDE_TEXT in metadata
         or metadata["principal"] == HUB_PRINCIPAL,
         is_imported=agent_prompts.IMPORTED in metadata,
     )

@@ -16,6 +16,8 @@ from ...errors import BrokenRecord
 from .streaming_text import UPSERT_PART
 
 Row = sqlite3.Row
+OUTSIDE_TEXT = "outside_text"
+"""Key of a session's metadata: it holds text of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,15 @@ def add_usage(connection: sqlite3.Connection, session_id: str, usage: Usage, now
 def set_model(connection: sqlite3.Connection, session_id: str, model: str, now: int) -> None:
     connection.execute(
         "UPDATE chat_sessions SET model_json = ?, updated_at = ? WHERE id = ?", (model_json(model), now, session_id)
+    )
+
+
+def mark_outside_text(connection: sqlite3.Connection, session_id: str) -> None:
+    """Record that a session holds text of others, whatever becomes of the message that brought it."""
+    connection.execute(
+        f"UPDATE chat_sessions SET metadata_json = json_set(metadata_json, '$.{OUTSIDE_TEXT}', json('true'))"  # noqa: S608  a constant
+        f" WHERE id = ? AND json_extract(metadata_json, '$.{OUTSIDE_TEXT}') IS NULL",
+        (session_id,),
     )
 
 

@@ -213,8 +213,11 @@ class _Scan:
             self._left -= STEP_COST * MAX_STEPS
             raise InvalidPackage("is a link that leads through too many others") from None
         self._left -= STEP_COST * steps
-        if not source.trusted and not is_below(real, self._workspace):
+        inside = is_below(real, self._workspace)
+        if not source.trusted and not inside:
             raise InvalidPackage("is a link that leads out of the workspace")
+        if source.required and inside:
+            raise InvalidPackage("is a link into the workspace, where the agent can change what the operator has named")
         return real
 
 

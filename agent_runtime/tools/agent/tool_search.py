@@ -39,6 +39,7 @@ def tool_search_tool() -> Tool:
         if held is None or not held.has_any():
             return Output({"matches": [], "note": NOTHING_DEFERRED_NOTE})
         found = await asyncio.to_thread(held.search, arguments["query"], MAX_MATCHES)
+        context.outside_text.seen |= any(spec.source == "mcp" for spec in found)
         data: dict[str, Any] = {
             "matches": [{"id": spec.name, "description": spec.details or spec.description} for spec in found]
         }

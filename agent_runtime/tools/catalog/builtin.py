@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import HubAccess, Learnings, Rooms, Search, SkillIndex
+from ...ports import Events, HubAccess, Learnings, Rooms, Search, SkillIndex
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
 from ..agent.memory import FactStore, memory_tools
+from ..agent.notify_user import notify_user_tool
 from ..agent.question import question_tool
 from ..agent.skill import NoSkills, skill_tool
 from ..agent.task import task_tool
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 AGENT_TIMEOUT = 600.0
 
 
+def _ignore() -> None:
+    return
+
+
 def builtin_tools(
     confinement: Confinement,
     *,
@@ -45,6 +50,8 @@ def builtin_tools(
     egress: WebClient | None = None,
     search: Search | None = None,
     rooms: Rooms | None = None,
+    on_subscribe: Callable[[], None] = _ignore,
+    events: Events | None = None,
     hub: HubAccess | None = None,
     callable_agents: Sequence[tuple[str, str]] | None = None,
     agent_timeout: float = AGENT_TIMEOUT,
@@ -69,11 +76,12 @@ def builtin_tools(
         *((web_search_tool(search),) if search else ()),
         *((task_tool(callable_agents, timeout=agent_timeout),) if callable_agents is not None else ()),
         question_tool(),
+        *((notify_user_tool(events),) if events else ()),
         todo_tool(),
         skill_tool(skills or NoSkills()),
         tool_search_tool(),
         *((learn_tool(learnings),) if learnings else ()),
         *(memory_tools(memory) if memory else ()),
-        *(mesh_tools(rooms, locks, space, backups) if rooms else ()),
+        *(mesh_tools(rooms, locks, space, backups, on_subscribe) if rooms else ()),
         *(hub_tools(hub) if hub else ()),
     )

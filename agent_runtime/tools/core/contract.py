@@ -20,12 +20,12 @@ TOOL_ALIASES = {"spawn_agent": "task"}
 """Further names of tools, mentioned in the tool's description for the model and in the agent's card for callers."""
 OTHER_TOOL_NAMES = (
     *("create_skill", "learn", "list_skills", "memory_forget", "memory_save", "memory_search"),
-    *("reload_skills", "remove_skill"),
+    *("notify_user", "reload_skills", "remove_skill"),
 )
 """The other built-in tools."""
 MESH_TOOL_NAMES = (
     *("ask_agent", "call_service", "claim", "get_artifact", "hand_off", "list_agents", "list_artifacts"),
-    *("list_blackboard", "publish_event", "read_blackboard", "save_artifact", "write_blackboard"),
+    *("list_blackboard", "publish_event", "read_blackboard", "save_artifact", "subscribe", "write_blackboard"),
 )
 """Tools that use what the host keeps; they exist where there is a host."""
 HUB_TOOL_NAMES = ("delegate", "peers", "say", "sessions")

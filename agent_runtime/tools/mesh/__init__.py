@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ports import Rooms
 from ...workspace import FileBackups, PathLocks
 from ..core.contract import Tool
@@ -15,17 +17,22 @@ from .list_agents import list_agents_tool
 from .publish import publish_event_tool
 from .save_artifact import save_artifact_tool
 from .service import call_service_tool
+from .subscribe import subscribe_tool
 
 __all__ = ["mesh_tools"]
 
 
-def mesh_tools(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> tuple[Tool, ...]:
+def mesh_tools(
+    rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups: FileBackups, on_subscribe: Callable[[], None]
+) -> tuple[Tool, ...]:
+    """`on_subscribe` is called whenever a session may have subscribed to a topic."""
     return (
         read_blackboard_tool(rooms),
         list_blackboard_tool(rooms),
         write_blackboard_tool(rooms),
         claim_tool(rooms),
         publish_event_tool(rooms),
+        subscribe_tool(rooms, on_subscribe),
         save_artifact_tool(rooms),
         get_artifact_tool(rooms, locks, quota, backups),
         list_artifacts_tool(rooms),

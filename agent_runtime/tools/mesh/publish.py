@@ -16,14 +16,15 @@ DESCRIPTION = (
     "Publish a message to a topic of your team. The host stores it, and whoever follows the topic gets it. Give it an "
     "id of your own if you may have to send it again: the same id with the same data is published once."
 )
+TOPIC: Mapping[str, Any] = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$",
+    "description": "Such as orders; letters, digits and . _ : -",
+}
 PARAMETERS = object_schema(
     "topic",
     "data",
-    topic={
-        "type": "string",
-        "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$",
-        "description": "Such as orders; letters, digits and . _ : -",
-    },
+    topic=TOPIC,
     data={"description": "Any JSON value"},
     id={"type": "string", "minLength": 1, "maxLength": MAX_MESSAGE_ID, "description": "Your own id of the message"},
 )

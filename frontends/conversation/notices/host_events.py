@@ -10,11 +10,11 @@ from typing import Any
 from agent_client import AgentEvent, ClientError, Mesh
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock
+from agent_common.protocol import NOTICE_EVENT
 from agent_common.telemetry import logger
 
-from ...people import private_chats_in
 from ...platform import Piece
-from ...store import Database, add_post_in, chat_in, event_position_in, note_event_in, reply_of_turn_in
+from ...store import Database, add_post_in, event_position_in, note_event_in, reply_of_turn_in
 from ..context import Context, key_of
 from ..requests import Waiting
 from .notices import notice_of, summary_of
@@ -80,7 +80,7 @@ class HostEvents:
             return
 
         def work(connection: sqlite3.Connection) -> list[tuple[Context, str]]:
-            if text is not None and self._is_shown(connection, event.data):
+            if text is not None and event.type != NOTICE_EVENT and self._is_shown(connection, event.data):
                 return []
             note_event_in(connection, STREAM, event.id)
             return [] if text is None else self._post(connection, event, workspace, text)
@@ -98,14 +98,15 @@ class HostEvents:
     def _post(
         self, connection: sqlite3.Connection, event: AgentEvent, workspace: str, text: str
     ) -> list[tuple[Context, str]]:
-        """Add a message for the person in the first private chat that there is."""
+        """Add a message for the person in the first private chat that there is, or for the group in its own."""
         user = str(event.data.get("user", ""))
-        for context, _ in self._bots.values():
+        for context, waiting in self._bots.values():
             if workspace not in context.bot.workspaces:
                 continue
-            for chat in private_chats_in(connection, context.bot.name, user):
-                if chat_in(connection, context.bot.name, chat) is not None:
-                    key = key_of(context.bot.name, STREAM, event.id)
-                    add_post_in(connection, context.bot.name, chat, key, [Piece(text)], now=self._clock.now_ms())
-                    return [(context, chat)]
+            known = waiting.chat_of(connection, user)
+            if known is not None and (known.chat.private or event.type == NOTICE_EVENT):
+                chat, key = known.chat.id, key_of(context.bot.name, STREAM, event.id)
+                pieces = [*map(Piece, context.bot.platform.split(text))]
+                add_post_in(connection, context.bot.name, chat, key, pieces, now=self._clock.now_ms())
+                return [(context, chat)]
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_client import AgentEvent
+from agent_common.protocol import MAX_NOTICE, NOTICE_EVENT
 
 from ..words import one_line, plain
 
@@ -10,8 +11,11 @@ _FAILED_WORK = {"dead": "has failed", "expired": "was not begun in time"}
 
 
 def notice_of(event: AgentEvent) -> str | None:
-    """Return the message for the person whose turn, task or work has failed; None if it has not."""
+    """Return the message for the person to whom the agent has something to say, or whose turn, task or work has failed;
+    None for other events."""
     data, where = event.data, plain(str(event.data.get("workspace", "")), 60)
+    if event.type == NOTICE_EVENT:
+        return f"🔔 {where}: {plain(str(data.get('text', '')), MAX_NOTICE)}"
     if event.type == "turn-finished" and data.get("reason") == "error":
         if task := data.get("task_id"):
             return f"⚠️ The task {plain(str(task), 80)} of {where} has failed."

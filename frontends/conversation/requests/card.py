@@ -6,15 +6,20 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agent_common.line_text import escape_invisible
 from agent_common.protocol import how_to_decide, is_object
 
 from ...platform import Button, Piece
 from ...store import StoredRequest
-from ..words import code, fenced, one_line, plain
+from ..words import code, exact, fenced, one_line, plain
 from .choices import FOR_AGENT, Asked, asked_of
 
 MAX_MESSAGES = 3
 LABEL_CHARACTERS = 48
+LINE_CHARACTERS = 80
+"""Longest argument that is shown beside its name."""
+WHOLE = 1 << 20
+"""Characters of what is never cut: a card that becomes too long by it offers no permission."""
 MAX_OPTIONS = 20
 """Options that have a button; others can be written."""
 MAX_ROWS, MAX_IN_A_ROW = 5, 5
@@ -50,10 +55,12 @@ def _document(request: StoredRequest) -> str:
 
 def _approval(request: StoredRequest) -> Sequence[str]:
     always = ", ".join(
-        code(f"{rule.get('permission')} {rule.get('pattern')}", 100) for rule in request.always if is_object(rule)
+        code(exact(f"{rule.get('permission')} {rule.get('pattern')}"), WHOLE)
+        for rule in request.always
+        if is_object(rule)
     )
     return (
-        f"🔐 **Allow {plain(request.tool, 60)}?**",
+        f"🔐 **Allow {plain(exact(request.tool), WHOLE)}?**",
         _arguments(request.tool, request.input),
         f"*{plain(request.reason, 300)}*" if request.reason else "",
         f"Or {how_to_decide(request.code)}."
@@ -79,10 +86,11 @@ def _arguments(tool: str, given: dict[str, Any]) -> str:
     pieces: list[str] = []
     for name, value in given.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if "\n" in text or len(text) > 80:
-            pieces.append(f"**{plain(str(name), 60)}**\n\n{fenced(text)}")
+        label, shown = f"**{plain(exact(str(name)), WHOLE)}**", exact(text)
+        if len(text) > LINE_CHARACTERS or one_line(text, WHOLE) != escape_invisible(text):
+            pieces.append(f"{label}\n\n{fenced(text)}")
         else:
-            pieces.append(f"**{plain(str(name), 60)}**: {code(text, 100) or '(empty)'}")
+            pieces.append(f"{label}: {code(shown, WHOLE) or '(empty)'}")
     return "\n\n".join(pieces)
 
 

@@ -118,7 +118,7 @@ class Waiting:
         if reply is not None:
             chat, requester, name = reply.chat, reply.requester, reply.requester_name
         else:
-            found = self._chat_of(connection, one.user)
+            found = self.chat_of(connection, one.user)
             if found is None:
                 return None
             chat, requester, name = found.chat.id, one.user, "the owner of the conversation"
@@ -135,9 +135,9 @@ class Waiting:
         add_post_in(connection, self._bot.name, chat, request.token, card(request, self._bot.platform.split), now=now)
         return chat
 
-    def _chat_of(self, connection: sqlite3.Connection, user: str) -> StoredChat | None:
-        """Return the chat for a request whose turn was not started by this bot: the private chat of its person, or the
-        group that it works for."""
+    def chat_of(self, connection: sqlite3.Connection, user: str) -> StoredChat | None:
+        """Return the chat for what this bot was not asked for: the private chat of its person, or the group that it is
+        for."""
         for private in private_chats_in(connection, self._bot.name, user):
             if (known := chat_in(connection, self._bot.name, private)) is not None:
                 return known

@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from agent_client import (
     Agent,
     AgentEvent,
+    Artifacts,
+    Blackboard,
     Conflict,
     Files,
     Finished,
@@ -26,14 +28,18 @@ from agent_client import (
     Question,
     Sessions,
     Task,
+    Team,
+    TeamAgents,
     TextDelta,
     Tokens,
+    Topics,
     Work,
     Workspaces,
 )
 from agent_client.sync import SyncAgent, SyncMesh, SyncTask
 from agent_client.sync.agent import SyncFiles, SyncSessions
 from agent_client.sync.mesh import SyncTokens, SyncWork, SyncWorkspaces
+from agent_client.sync.team import SyncArtifacts, SyncBlackboard, SyncTeam, SyncTeamAgents, SyncTopics
 from agent_testing import Call, Hang, Say
 from tests.integration.host.live import OPERATOR, PATIENCE
 
@@ -240,12 +246,13 @@ async def _until_resolved(mesh: Mesh, after: str) -> AsyncGenerator[AgentEvent]:
             return
 
 
-async def test_the_example_of_the_page_runs(world: World) -> None:
+async def test_the_examples_of_the_page_run(world: World) -> None:
     names: dict[str, Any] = {"operator_token": OPERATOR}
-    (example,) = OF_THE_HOST
-    await run(example.replace("http://localhost:8420", world.host.url), names)
+    for example in OF_THE_HOST:
+        await run(example.replace("http://localhost:8420", world.host.url), names)
     assert names["reply"].text == "well said"
     assert names["record"].status == "resulted"
+    assert (names["entry"].version, names["answer"].status) == (2, "completed")
     async with Mesh(world.host.url, OPERATOR) as mesh:
         await mesh.workspaces.stop("writer")
 
@@ -289,6 +296,11 @@ def test_everything_works_without_await(world: World) -> None:
         (SyncWorkspaces, Workspaces),
         (SyncWork, Work),
         (SyncTokens, Tokens),
+        (SyncTeam, Team),
+        (SyncTeamAgents, TeamAgents),
+        (SyncBlackboard, Blackboard),
+        (SyncTopics, Topics),
+        (SyncArtifacts, Artifacts),
     ],
 )
 def test_no_call_is_missing_without_await(facade: type[object], wrapped: type[object]) -> None:

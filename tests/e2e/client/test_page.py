@@ -54,6 +54,7 @@ async def run(example: str, names: dict[str, Any]) -> None:
 def test_the_page_names_every_public_name() -> None:
     sayable = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`|```.*?```", PAGE, re.DOTALL))))
     parts = {"Files", "Sessions", "Tokens", "Work", "Workspaces"}
+    parts |= {"Artifacts", "Blackboard", "Team", "TeamAgents", "Topics"}
     answers = {"AgentEvent", "ChatEvent", "ChatStream", "CommandOutcome", "CreatedToken", "CreatedWorkspace"}
     answers |= {
         "Delivery",
@@ -62,6 +63,7 @@ def test_the_page_names_every_public_name() -> None:
         "Pending",
         "Reply",
         "ResultRecord",
+        "TeamEvent",
         "Token",
         "UnreachableAgent",
         "UsageReport",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_client.hub import EV_TEXT
+from agent_client.hub import EV_TEXT, AgentClient, Session, TaskMetadata
 from agent_testing import Fail, Hang, Say
 
 from ..live import PATIENCE, fresh
@@ -126,3 +126,38 @@ async def test_a_runtime_comes_back_when_its_host_does(world: HubWorld) -> None:
         session = await client.open(type="consulting", target="bob")
         asked = await session.send("Where are you?")
         assert (await answer_to(client, session, asked)).text == "here"
+
+
+async def running_task(client: AgentClient, session: Session) -> TaskMetadata:
+    """The task of the turn that runs in a session."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := (await client.tasks.list(session.session_id, state="running"))[0]):
+            await asyncio.sleep(0.02)
+    return found[0]
+
+
+async def test_a_cancel_of_its_task_ends_a_turn(world: HubWorld) -> None:
+    """Others see the turn as a task; one asks for its end, and the operator ends another one."""
+    ann = world.runtimes["ann"]
+    async with world.client(fresh("client")) as client:
+        session = await client.open(type="conversation", target="ann")
+        for number, by_operator in enumerate((False, True)):
+            ann.provider.script.replace([Hang(0, Say("late")), Say("here")])
+            before = ann.asked
+            await session.send("Think for long.")
+            await eventually(lambda before=before: ann.asked == before + 1)
+            task = await running_task(client, session)
+            assert task.spec.title == f"Answers {client.passport.name}"
+            if by_operator:
+                path = f"/hub/tasks/{task.task_id}/cancel"
+                assert world.host.operator.post(path, json={"reason": "enough"}).status_code == 200
+            else:
+                await client.tasks.cancel(task.task_id, "enough")
+            await eventually(lambda number=number: world.outcomes(session)[2 * number :] == ["failed"])
+            assert (await client.tasks.get(task.task_id)).state == "cancelled"
+            again = await session.send("Are you there?")
+            assert (await answer_to(client, session, again)).text == "here"
+            ann.provider.release()
+            await eventually(lambda number=number: len(world.outcomes(session)) == 2 * number + 2)
+        states = [one.state for one in (await client.tasks.list(session.session_id))[0]]
+        assert sorted(states) == ["cancelled", "cancelled", "completed", "completed"]

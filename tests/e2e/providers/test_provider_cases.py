@@ -251,7 +251,7 @@ def limited(runtime: Runtime, case: Case, session: str) -> Told:
     assert case.request_rule
     runtime.provider.script.replace(None, Say("fine"))
     runtime.provider.script.refuse(*rule_of(case.request_rule))
-    assert runtime.run(agent="frugal", token_budget={"max_tokens": 5000})["status"] == "complete"
+    assert runtime.run(agent="frugal", token_budget={"max_tokens": 20_000})["status"] == "complete"
     return Told(runtime, case.model, session)
 
 

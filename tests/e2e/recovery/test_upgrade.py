@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_runtime.runtime import MIGRATIONS
 from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.live import Host
 from tests.old_databases import open_old_database
@@ -74,7 +75,7 @@ def test_an_older_talk_goes_on_and_gets_what_is_new(provider: ScriptedProvider, 
         assert "twice" in last.tool_names
         provider.script.replace([Say("As a plan again.")])
         assert agent.chat("Plan more", session_id="talk", agent="plan").json()["response"] == "As a plan again."
-        assert agent.sql("PRAGMA user_version")[0][0] == 10
+        assert agent.sql("PRAGMA user_version")[0][0] == len(MIGRATIONS)
 
 
 def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProvider, tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_what_was_said_before_there_was_a_memory_is_found(provider: ScriptedProv
         provider.script.replace([Call("memory_save", {"text": "The bridge is painted blue."}), Say("saved")])
         assert agent.chat("Remember it", user="ada", session_id=fresh("s")).json()["response"] == "saved"
         assert "The bridge is painted blue." in found("ada")
-        assert agent.sql("PRAGMA user_version")[0][0] == 10
+        assert agent.sql("PRAGMA user_version")[0][0] == len(MIGRATIONS)
 
 
 def test_a_database_of_the_version_before_opens_and_its_work_continues(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.connectors import Timeouts
+from agent_runtime.connectors.rate_limit import MAX_STREAMS
 from agent_runtime.ports import ToolResult
 from agent_runtime.tools import ToolGate
 
@@ -313,3 +314,23 @@ async def test_requests_of_a_server_may_come_for_as_long_as_it_lives() -> None:
         limiter.count_request()
     with pytest.raises(LimitExceeded):
         limiter.count_request()
+
+
+async def test_a_stream_that_always_ends_is_not_opened_again_without_a_pause(grow: Grow) -> None:
+    """A server says when it wants the next one, and may say at once, for ever."""
+    opened: list[float] = []
+
+    async def answers(sent: Sent) -> Reply:
+        if sent.method == "GET":
+            opened.append(asyncio.get_running_loop().time())
+            return Reply(200, b"retry: 0\nid: 1\n\n", {"content-type": "text/event-stream"})
+        if sent.asks == "initialize":
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
+        return usual(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        await until(lambda: len(opened) > MAX_STREAMS + 1, 60)
+        assert opened[MAX_STREAMS + 1] - opened[0] > 1
+        await plant.connectors.close()

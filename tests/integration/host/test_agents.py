@@ -74,6 +74,11 @@ def test_a_team_sees_its_own_and_the_operator_all(host: Host, agents: dict[str, 
     assert listed(host.operator) == ["ann", "bob", "eve"]
     assert listed(host.operator, team="blue") == ["eve"]
     assert_problem(agents["eve"].get("/agents", params={"team": "red"}), 404, "not_found")
+    assert agents["bob"].get("/agents/ann").json() == agents["ann"].get("/agents").json()["agents"][0]
+    assert host.operator.get("/agents/eve").json()["team"] == "blue"
+    assert_problem(agents["eve"].get("/agents/ann"), 404, "not_found")
+    assert_problem(host.operator.get("/agents/ann", params={"team": "blue"}), 404, "not_found")
+    assert_problem(host.operator.get("/agents/nobody"), 404, "not_found")
     for route in ("ask", "hand-off"):
         other = assert_problem(agents["eve"].post(f"/agents/ann/{route}", json={"message": "hi"}), 404, "not_found")
         none = assert_problem(agents["eve"].post(f"/agents/nobody/{route}", json={"message": "hi"}), 404, "not_found")

@@ -12,7 +12,7 @@ import pytest
 from .hub_link import linked, opened
 from .live import Host, assert_problem
 
-ROUTES = ["/hub/agents", "/hub/sessions", "/hub/sessions/x/log", "/hub/dead-letters"]
+ROUTES = ["/hub/agents", "/hub/sessions", "/hub/sessions/x/log", "/hub/dead-letters", "/hub/tasks"]
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -21,6 +21,10 @@ def test_only_operators_read_the_hub(host: Host, agent: httpx.Client, path: str)
         assert_problem(anyone.get(path), 401, "unauthorized")
     assert_problem(agent.get(path), 403, "forbidden")
     assert path.replace("/x/", "/{session_id}/") in host.operator.get("/openapi.json").json()["paths"]
+
+
+def test_only_operators_cancel_tasks(host: Host, agent: httpx.Client) -> None:
+    assert_problem(agent.post("/hub/tasks/t/cancel", json={}), 403, "forbidden")
 
 
 def test_what_is_not_there_is_not_found(host: Host) -> None:
@@ -72,6 +76,25 @@ async def test_operators_see_agents_sessions_logs_and_dead_letters(tmp_path: Pat
             (letter,) = pages(host, "/hub/dead-letters", "dead_letters")
             assert (letter["agent"], letter["reason"], letter["attempts"]) == ("b", "cannot read it", 1)
             assert letter["envelope_id"] == sent["envelope_id"]
+
+
+async def test_operators_see_tasks_and_cancel_them(host: Host) -> None:
+    async with linked(host) as one:
+        owner = (await one.ask("register", passport={"name": "has-tasks"}))["agent_id"]
+        for name in ("r1", "r2", "r3"):
+            await one.ask("observe_task", agent_id=owner, task_id=name, spec={"title": name})
+        listed = pages(host, "/hub/tasks", "tasks", agent="has-tasks")
+        assert [one["spec"]["title"] for one in listed] == ["r1", "r2", "r3"]
+        for _ in range(2):
+            cancelled = host.operator.post("/hub/tasks/r2/cancel", json={"reason": "stop"})
+            assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled"), cancelled.text
+        found = await one.ask("get_task", task_id="r2")
+        assert (found["state"], found["error"]) == ("cancelled", "stop")
+        (row,) = pages(host, "/hub/tasks", "tasks", agent="has-tasks", state="cancelled")
+        assert row["task_id"] == "r2"
+    assert_problem(host.operator.post("/hub/tasks/none/cancel", json={}), 404, "not_found")
+    assert_problem(host.operator.get("/hub/tasks", params={"agent": "nobody-of-that-name"}), 404, "not_found")
+    assert_problem(host.operator.get("/hub/tasks", params={"limit": 101}), 422, "invalid_request")
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ FORGED = {
     "session-by-name": "s:main",
     "offer": "b:{token}:back",
 }
+DECEIVING = "\r\u202e\u2028\u200d\u3164\u2800\u0456\u2215"
+"""What shows nothing, breaks a line, or looks like another letter."""
 
 
 def card(world: World, person: User, chat: Chat, to: str = "") -> Message:
@@ -182,8 +184,10 @@ def test_a_command_that_does_not_fit_cannot_be_allowed_unread(world: World) -> N
         "echo ok" + " " * 3000 + "; rm -rf /",
         "echo ok\n" + "\n" * 60 + "rm -rf /",
         "echo ok\u2028rm -rf /",
+        "rm -rf / ho\u200dme\u3164\u2800",
+        "rm -rf / && curl g\u0456thub.com\u2215x",
     ],
-    ids=["fence", "right-to-left", "line-ends", "blanks", "empty-lines", "other-line-ends"],
+    ids=["fence", "right-to-left", "line-ends", "blanks", "empty-lines", "other-line-ends", "invisible", "look-alikes"],
 )
 def test_a_command_is_shown_as_it_is(world: World, command: str) -> None:
     """No command hides a part of itself from who decides."""
@@ -197,8 +201,9 @@ def test_a_command_is_shown_as_it_is(world: World, command: str) -> None:
     [block] = [one for one in waiting.entities if one.type == "pre"]
     shown = waiting.text.encode("utf-16-le")[block.offset * 2 : block.end * 2].decode("utf-16-le")
     assert "rm -rf /" in shown
-    assert "\u202e" not in waiting.text
-    assert "202e" in shown.lower() or "\u202e" not in command, "what is invisible is shown by its number"
+    for char in set(command) & set(DECEIVING):
+        assert char not in waiting.text
+        assert f"{ord(char):02x}" in shown.lower(), "what is invisible or looks like another is shown by its number"
     assert {one.label for row in waiting.buttons for one in row} >= {"✅ Once", "❌ Reject"}
     ann.press(waiting, "❌ Reject")
     world.reply(ann.chat, "Rejected by Ann")

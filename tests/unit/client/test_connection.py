@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 import httpx2
 import pytest
@@ -25,7 +26,7 @@ from agent_client import (
     Unavailable,
     UnexpectedReply,
 )
-from agent_client.http import Call, Connection
+from agent_client.http import Call, Connection, path
 from agent_common.protocol import AbortReply
 
 Answer = httpx2.Response | Exception
@@ -145,6 +146,14 @@ async def test_a_request_carries_token_and_user_below_the_path_of_the_url() -> N
     assert str(sent.url) == "http://agent.test/base/chat/s/abort"
     assert sent.headers["authorization"] == "Bearer secret"
     assert dict(sent.headers.raw)[b"X-Agent-User"] == "Jörg".encode()
+
+
+@pytest.mark.parametrize("name", ["..", ".", "...", "a b/c", "ü?#%"])
+async def test_a_name_stays_in_its_place_in_the_path(name: str) -> None:
+    server = Server(done())
+    await to(server).fetch(AbortReply, Call("POST", path("chat", name, "abort")))
+    begin, middle, end = server.requests[0].url.raw_path.decode().removeprefix("/base/").split("/")
+    assert (begin, unquote(middle), end) == ("chat", name, "abort")
 
 
 async def test_an_answer_of_another_server_is_named() -> None:

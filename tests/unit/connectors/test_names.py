@@ -21,7 +21,8 @@ SERVERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", fullmatch=True)
         ("docs", "x" * 100, r"docs_x{50}_[0-9a-f]{8}"),
         ("web", "search", r"web_search_[0-9a-f]{8}"),
         ("spawn", "agent", r"spawn_agent_[0-9a-f]{8}"),
-        ("git", "hub_search", r"git_hub_search_[0-9a-f]{8}"),
+        ("git", "hub_search", r"git_[0-9a-f]{8}_hub_search"),
+        ("git", "hub.search", r"git_[0-9a-f]{8}_hub_search"),
         ("git_hub", "search", "git_hub_search"),
         ("21st", "magic", r"mcp_21st_magic_[0-9a-f]{8}"),
     ],
@@ -37,6 +38,8 @@ def test_they_fit_and_differ_and_do_not_hang_on_the_order(tools: set[tuple[str, 
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", name) for name in named.values())
     assert len(set(named.values())) == len(tools)
     for one, name in named.items():
-        assert name.startswith((one[0], f"mcp_{one[0]}"))
+        assert name.startswith(name_prefixes(one[0])[0])
+        longer = [other for other in servers if len(other) > len(one[0])]
+        assert not any(name.startswith(name_prefixes(other)[0]) for other in longer), "a rule for all of its tools"
         assert tool_name(*one, sorted(servers, reverse=True)) == name
         assert rule_name(*one).startswith(name_prefixes(one[0])[1])

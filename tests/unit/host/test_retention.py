@@ -19,6 +19,7 @@ from agent_host.database import (
     hub_dead_letters,
     hub_envelopes,
     hub_sessions,
+    hub_tasks,
     hub_turns,
     model_calls,
     open_database,
@@ -201,6 +202,19 @@ async def test_sessions_of_the_hub_go_when_they_are_over_for_long(database: Host
     assert gone == {"hub_sessions": STEP_ROWS + 5 + 3 + 3, "hub_dead_letters": 1, "hub_audit": 1}
     for table in (hub_sessions, hub_envelopes, hub_cursors, hub_turns):
         assert set(values(database, table.c.session_id)) == {"open", "young"}, table.name
+
+
+async def test_tasks_of_the_hub_go_when_they_are_over_for_long(database: HostDatabase, clock: ManualClock) -> None:
+    def task(name: str, days: float | None) -> dict[str, Any]:
+        ended = None if days is None else ago(days)
+        return {"task_id": name, "version": 1, "owner_id": "agt:1", "state": "x", "completed_at": ended, "task": "{}"}
+
+    put(database, hub_tasks, *(task(name, days) for name, days in (("live", None), ("old", 91), ("young", 89))))
+    assert await keeper(database, clock).sweep() == {"hub_tasks": 1}
+    assert values(database, hub_tasks.c.task_id) == ["live", "young"]
+    put(database, hub_tasks, *(task(f"new{n}", 1) for n in range(9)))
+    await keeper(database, clock, days=0, rows=3).sweep()
+    assert values(database, hub_tasks.c.task_id) == ["live", "new7", "new8"]
 
 
 async def test_logs_of_the_hub_keep_as_many_rows_as_are_kept(database: HostDatabase, clock: ManualClock) -> None:

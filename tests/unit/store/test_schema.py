@@ -145,6 +145,11 @@ def test_every_released_schema_becomes_todays_and_keeps_every_row(tmp_path: Path
     assert admitted == [row["message_id"] for row in in_order]
 
 
+def test_no_two_migrations_have_one_number() -> None:
+    numbers = sorted(one.number for one in MIGRATIONS)
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
 def test_the_fixtures_are_of_released_schemas() -> None:
     """From 2 on: no server ever ran with less than sessions and tasks."""
     assert [path.stem for path in FIXTURES][:1] == ["schema_v2"]

@@ -67,6 +67,8 @@ async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) ->
         ("claim", {"key": "a"}, ("POST", "/blackboard/a/claim", {"lease_seconds": 300}, {})),
         ("claim", {"key": "a", "action": "release"}, ("DELETE", "/blackboard/a/claim", None, {})),
         ("publish_event", {"topic": "t", "data": [1], "id": "x"}, ("POST", "/topics/t", {"id": "x", "data": [1]}, {})),
+        ("subscribe", {"topic": "t"}, ("POST", "/subscriptions", {"topic": "t", "session": "ses_1"}, {})),
+        ("subscribe", {"action": "list"}, ("GET", "/subscriptions?session=ses_1", None, {})),
         ("list_agents", {"query": "a b", "capability": "x"}, ("GET", "/agents?limit=20&q=a+b&capability=x", None, {})),
         ("call_service", {"service": "s", "path": "/a b?c=d#e"}, ("GET", "/services/s/a%20b?c=d%23e", None, {})),
         (
@@ -78,7 +80,7 @@ async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) ->
 )
 async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sent: Any) -> None:
     rooms = Kept(body=ENTRY, headers={"x-mesh-service": "1"})
-    result = await run(rooms, name, replace(context, task_id="t1"), **arguments)
+    result = await run(rooms, name, replace(context, task_id="t1", may_subscribe=True), **arguments)
     assert result.type == "output", result.error_text
     (request,) = rooms.asked
     headers = {name: value for name, value in request.headers.items() if name != "content-type"}
@@ -86,6 +88,17 @@ async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sen
     body = None if request.body is None else json.loads(request.body)
     assert (request.method, request.path, body, headers) == sent
     assert (request.session_id, request.task_id) == (context.session_id, "t1")
+
+
+async def test_only_a_conversation_subscribes(context: ToolContext) -> None:
+    rooms = Kept(body={"subscriptions": [{"id": "sub_1"}]})
+    result = await run(rooms, "subscribe", context, topic="t")
+    assert (result.metadata["kind"], rooms.asked) == ("denied", [])
+    assert (await run(rooms, "subscribe", context, topic="t", action="unsubscribe")).data["subscribed"] is False
+    assert [(one.method, one.path) for one in rooms.asked] == [
+        ("GET", "/subscriptions?session=ses_1&topic=t"),
+        ("DELETE", "/subscriptions/sub_1"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["ask_agent", "hand_off"])
@@ -155,6 +168,9 @@ async def test_a_list_shows_the_size_of_large_values(context: ToolContext) -> No
         ("write_blackboard", {"key": "a", "value": "x" * 300_000}, "value: has 300002 bytes as JSON"),
         ("write_blackboard", {**WRITE, "if_version": 1, "if_absent": True}, "if_version: must be left out"),
         ("publish_event", {"topic": "a/b", "data": 1}, "topic: "),
+        ("subscribe", {"topic": "a/b"}, "topic: "),
+        ("subscribe", {}, "topic: is needed to subscribe"),
+        ("subscribe", {"topic": "t", "action": "leave"}, "action: "),
         ("ask_agent", {"agent": "a/ask", "message": "x"}, "agent: "),
         ("hand_off", {"agent": "..", "message": "x"}, "agent: "),
         ("ask_agent", {"agent": "a", "message": "x", "deadline_seconds": 601}, "deadline_seconds: "),

@@ -57,7 +57,7 @@ def test_the_options_of_print_mode_are_in_its_row() -> None:
 
 
 def test_every_command_and_option_of_the_page_is_there() -> None:
-    named = {name for first, _ in ROWS for name in re.findall(r"`(agent(?: [a-z]+)*)", first)}
+    named = {name for first, _ in ROWS for name in re.findall(r"`(agent(?: [a-z][a-z-]*)*)", first)}
     assert named == set(COMMANDS)
     options = set[str]().union(*COMMANDS.values())
     assert set(re.findall(r"`(--?[a-z][a-z-]*)", PAGE)) <= options

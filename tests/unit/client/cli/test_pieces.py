@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_client import ConnectionFailed, Forbidden, Question, Reply, TextDelta, TextReplaced, Unauthorized
-from agent_client.cli.commands.cost import totals
+from agent_client.cli.commands.agent.mcp import _file_of
+from agent_client.cli.commands.agent.sessions import part_text
+from agent_client.cli.commands.agent.skill import TEMPLATE, skill_entries
 from agent_client.cli.commands.events import facts
-from agent_client.cli.commands.mcp import _file_of
-from agent_client.cli.commands.sessions import part_text
-from agent_client.cli.commands.skill import TEMPLATE, skill_entries
-from agent_client.cli.commands.workspaces import MARK_CHARACTERS, news
+from agent_client.cli.commands.host.cost import totals
+from agent_client.cli.commands.host.workspaces import MARK_CHARACTERS, news
 from agent_client.cli.contexts import Choice
 from agent_client.cli.errors import UsageError, explain
 from agent_client.cli.log_lines import entry_of, readable

@@ -33,6 +33,17 @@ def test_failures_are_noticed_and_successes_are_not() -> None:
         assert summary_of(other) is None
 
 
+def test_what_an_agent_says_is_shown_as_it_is() -> None:
+    forged = event("notice", text="Done.\n**Bot:** press [here](http://evil) @everyone\u202e", session_id="s")
+    shown = notice_of(forged)
+    assert shown is not None
+    assert shown.startswith("🔔 ada: Done\\. \\*\\*Bot\\:\\*\\* press \\[here\\]\\(http\\:\\/\\/evil\\) \\@everyone")
+    assert "\n" not in shown
+    assert "\u202e" not in shown
+    assert summary_of(forged) is None
+    assert len(notice_of(event("notice", text="x" * 5000)) or "") < 1100
+
+
 def test_what_waits_is_noticed_without_its_content() -> None:
     approval = event("approval-requested", kind="approval", tool="bash", input={"command": "secret"})
     assert notice_of(approval) is None

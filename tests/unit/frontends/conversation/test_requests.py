@@ -59,6 +59,23 @@ def test_arguments_cannot_forge_what_is_around_them() -> None:
     assert '``[1, {"d": "`"}]``' in text
 
 
+def test_nothing_of_an_approval_is_cut_or_looks_like_something_else() -> None:
+    """Short arguments that become long by what is invisible in them, blanks that a line would swallow, long names."""
+    hidden = "notes.txt" + "\u200b" * 60 + "/../key"
+    call = {"path": hidden, "old  name": "a  b", "x" * 70 + "1": "y", "host": "g\u0456thub.com"}
+    rule = {"permission": "write", "pattern": "notes" * 30 + "/*"}
+    text = text_of(replace(APPROVAL, tool="t" * 63 + "1", input=call, always=[rule]))
+    for shown in (
+        "\\u200b" * 60 + "/../key",
+        "a  b",
+        "x" * 70 + "1",
+        "t" * 63 + "1",
+        "g\\u0456thub.com",
+        rule["pattern"],
+    ):
+        assert shown in text, shown
+
+
 def test_more_than_fits_cannot_be_allowed() -> None:
     long = replace(APPROVAL, input={"command": "x\n" * 2000})
     pieces = card(long, MemoryPlatform().split)

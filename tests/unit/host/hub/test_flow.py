@@ -6,7 +6,9 @@ import asyncio
 
 from agent_common.protocol.hub import EV_TEXT, Envelope, NotifyFrame, SubscribeFrame, decode_frame
 from agent_host.hub import Hub
+from agent_host.hub.delivery.inbox import MOST_LOADED
 from agent_host.hub.links.outbox import FULL, MOST, Outbox
+from agent_host.hub.store.rows import PAGE_BYTES
 
 from .raw_link import DEADLINE, RawLink, join, open_session, opened
 
@@ -60,6 +62,50 @@ async def test_deliveries_wait_for_a_client_that_does_not_read(url: str) -> None
             assert frame.envelope.text.split()[0] == str(number)
             bob.ack(frame)
         bob.stop()
+
+
+def kept_in_memory(hub: Hub, agent_id: str) -> int:
+    """Characters of the texts that the hub keeps for an agent, sent or waiting."""
+    inbox = hub.delivery.inboxes.of(hub.agents.get(agent_id))
+    waiting = [one for cursor in inbox.cursors.values() for one in (*cursor.in_flight.values(), *cursor.buffer)]
+    return sum(len(envelope.text) for envelope in waiting)
+
+
+async def test_large_envelopes_that_nobody_acknowledges_stay_in_the_log_and_come_again_whole(url: str) -> None:
+    """However many may be in flight: they are sent from the log when they are refused."""
+    async with opened(url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"in_flight": 1000}})
+        session_id = await open_session(alice, "bob")
+        for number in range(COUNT):
+            await alice.send(session_id, f"{number} {TEXT}")
+        frames = [await bob.get_text() for _ in range(COUNT)]
+        assert kept_in_memory(hub, bob.agent_id) == 0
+        for frame in (frames[7], frames[3]):
+            bob.nack(frame)
+        again = [await bob.get_text() for _ in range(2)]
+        assert [frame.envelope for frame in again] == [frames[3].envelope, frames[7].envelope]
+        assert {frame.attempt for frame in again} == {2}
+        for frame in frames:
+            bob.ack(frame)
+        await alice.send(session_id, "the last one")
+        assert (await bob.get_text()).envelope.text == "the last one"
+
+
+async def test_what_waits_in_many_sessions_of_an_agent_stays_in_the_log(url: str) -> None:
+    """With a full window little of a few sessions is in memory; all of it comes, in the order of each session."""
+    async with opened(url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"in_flight": 1}})
+        sessions = [await open_session(alice, "bob") for _ in range(MOST_LOADED + 10)]
+        for number in range(3):
+            for session_id in sessions:
+                await alice.send(session_id, f"{number} {TEXT}")
+        assert kept_in_memory(hub, bob.agent_id) <= MOST_LOADED * PAGE_BYTES
+        seen: dict[str, list[str]] = {session_id: [] for session_id in sessions}
+        for _ in range(3 * len(sessions)):
+            frame = await bob.get_text()
+            seen[frame.envelope.session_id].append(frame.envelope.text.split()[0])
+            bob.ack(frame)
+        assert all(numbers == ["0", "1", "2"] for numbers in seen.values())
 
 
 async def test_a_subscription_falls_behind_and_goes_on_from_the_log(url: str) -> None:

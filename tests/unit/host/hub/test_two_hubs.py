@@ -241,3 +241,33 @@ async def test_an_agent_that_is_taken_off_one_hub_is_known_to_no_other(url: str)
         again = await join(other, "bob")
         assert again.agent_id != bob.agent_id
         assert not [one for one in list(again.others._queue) if isinstance(one, NotifyFrame)]  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- tasks
+
+
+async def test_tasks_are_the_same_on_all_hubs(url: str) -> None:
+    async with pair(url) as (one, other):
+        alice, bob = await join(one, "alice"), await join(other, "bob")
+        session = await open_session(alice, "bob")
+        for name in ("t", "u"):
+            await alice.ask_own("observe_task", task_id=name, session_id=session)
+        asked = await bob.ask_own("cancel_task", task_id="t", reason="enough")
+        assert asked["cancel_requested_by"] == [bob.agent_id]
+        assert (await alice.ask_own("get_task", task_id="t")) == asked
+        changes = [
+            change
+            for n in range(5)
+            for change in (
+                alice.ask_own("update_task", task_id="u", progress=n),
+                other.tasks.cancel(None, "u", "stop"),
+            )
+        ]
+        await asyncio.gather(*changes, return_exceptions=True)
+        assert (await alice.ask_own("get_task", task_id="u"))["state"] == "cancelled"
+        await alice.ask_own("close", session_id=session)
+        async with asyncio.timeout(60):
+            while (await bob.ask_own("get_task", task_id="t"))["state"] != "expired":
+                await asyncio.sleep(0.05)
+        with pytest.raises(ProtocolError):
+            await bob.ask_own("observe_task", task_id="late", session_id=session)

@@ -123,6 +123,17 @@ def test_links_of_the_user_lead_anywhere(ground: Ground) -> None:
     assert ground.names() == ["linked", "pdf"]
 
 
+def test_no_link_of_the_operator_leads_into_the_workspace(ground: Ground) -> None:
+    """What lies there is the agent's: it would be taken for the operator's, and come before the product's own."""
+    at = package(ground.workspace, "write-a-skill", "Evil.")
+    (ground.more / "write-a-skill").symlink_to(at)
+    (ground.more / "deploy").mkdir()
+    (ground.more / "deploy" / "SKILL.md").symlink_to(package(ground.workspace, "deploy") / "SKILL.md")
+    assert ground.sources() == {"write-a-skill": "bundled"}
+    reasons = [fault.reason for fault in ground.library.catalog().faults]
+    assert ["into the workspace" in reason for reason in reasons] == [True, True]
+
+
 def test_no_link_of_the_workspace_leads_out_of_it(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
     outside = ground.workspace.parent / "outside"
     at = package(outside, "secret", "A secret.")

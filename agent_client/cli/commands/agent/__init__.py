@@ -1,0 +1,1 @@
+"""Commands for one agent, behind its host or without one, each in a module of its own."""

@@ -1,0 +1,58 @@
+"""The command `agent-runtime` of this machine, for what is tried without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...errors import DONE, FAILED, CliError
+from ...run import Invocation
+
+MAX_LINE = 1024 * 1024
+SECONDS = 900.0
+"""Packages that a skill depends on may have to be installed first."""
+
+
+async def run_runtime(call: Invocation, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+    """Run it, pass on what it prints, and return the exit code. It ends with this command. Raises CliError."""
+    program = _program()
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+        limit=MAX_LINE,
+    )
+    lines: list[str] = []
+    try:
+        async with asyncio.timeout(SECONDS):
+            async for line in process.stdout or ():
+                text = line.decode(errors="replace")
+                lines.append(text.rstrip("\n"))
+                if not call.output.json:
+                    call.output.text(text)
+            code = await process.wait()
+    except TimeoutError:
+        raise CliError(f"agent-runtime {arguments[0]} took more than {SECONDS:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    if call.output.json:
+        call.output.document({"passed": code == 0, "output": lines})
+    return DONE if code == 0 else FAILED
+
+
+def _program() -> str:
+    """Return its path: the one that is installed beside this command, or else on the PATH."""
+    beside = Path(sys.executable).parent
+    program = shutil.which("agent-runtime", path=f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+    if program is None:
+        raise CliError("agent-runtime is not installed on this machine", "it comes with the package agent-runtime")
+    return program

@@ -1,0 +1,142 @@
+"""`agent mcp`: the MCP servers of an agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...contexts import identify, is_local, only_workspace, open_mesh
+from ...errors import CliError, UsageError
+from ...private_file import replace_private_file
+from ...run import Invocation, command
+from .local_runtime import run_runtime
+
+app = typer.Typer(help="Name MCP servers, list and try them.", rich_markup_mode=None, no_args_is_help=True)
+LISTS = ("mcpServers", "servers", "mcp", "context_servers")
+"""Where the files of this product and of others list their servers."""
+FileOption = Annotated[
+    Path | None, typer.Option("--file", help="The agent's mcp.json; without it that of the workspace, if it is here.")
+]
+
+
+@app.command("list")
+@command
+async def list_(call: Invocation) -> None:
+    """List the MCP servers of an agent, with their states and faults."""
+    async with call.agent() as agent:
+        found = (await agent.capabilities()).mcp_servers
+    if call.output.json:
+        call.output.document({"mcp_servers": [one.model_dump(mode="json") for one in found]})
+        return
+    rows = [(one.name, one.kind, one.state, len(one.tools), one.error) for one in found]
+    call.output.table(("server", "kind", "state", "tools", "error"), rows)
+    for one in found:
+        for fault in one.faults:
+            call.output.note(f"{one.name}: left out: {fault}")
+
+
+@app.command("test")
+@command
+async def try_(
+    call: Invocation,
+    name: Annotated[str | None, typer.Argument(help="Only this server.")] = None,
+    file: FileOption = None,
+) -> int:
+    """Connect to the servers without a turn, with the agent-runtime of this machine. Exit code 0: all are ready."""
+    path = await _file_of(call, file)
+    if not path.exists():
+        raise CliError(f"no MCP server is named yet: there is no {path}", "`agent mcp add` names one")
+    return await run_runtime(call, ["mcp", "test", *([name] if name else [])], {"AGENT_MCP_FILE": str(path)})
+
+
+@app.command()
+@command
+async def add(
+    call: Invocation,
+    name: Annotated[str, typer.Argument(help="The server's name.")],
+    program: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="A local program.")] = None,
+    *,
+    server: Annotated[str | None, typer.Option("--server", metavar="URL", help="A server elsewhere.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A variable that it gets from the runtime's. Repeatable.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="HEADER=NAME", help="A header from a variable. Repeatable.")
+    ] = None,
+    network: Annotated[list[str] | None, typer.Option(metavar="HOST", help="It may reach it. Repeatable.")] = None,
+    read: Annotated[list[str] | None, typer.Option(metavar="FOLDER", help="It may read it. Repeatable.")] = None,
+    file: FileOption = None,
+) -> None:
+    """Name a server in an agent's mcp.json; its next start reads that. Values of variables are not written down."""
+    if bool(program) == bool(server):
+        raise UsageError("a server is a program or a URL", "write `-- COMMAND...` or --server URL")
+    entry: dict[str, Any] = {"url": server} if server else {"command": (program or [])[0], "args": (program or [])[1:]}
+    entry |= {"env": _variables(env)} if env else {}
+    entry |= {"headers": _headers(header)} if header else {}
+    entry |= {"network": network} if network else {}
+    entry |= {"read": read} if read else {}
+    path = await _file_of(call, file)
+    _write(path, name, entry)
+    if call.output.json:
+        call.output.document({"file": str(path), "name": name, "server": entry})
+    else:
+        call.output.line(f"{name} is in {path}")
+    call.output.note(
+        "try it with `agent mcp test`; the agent has it from its next start on, as by `agent down` and `up`"
+    )
+
+
+def _variables(names: list[str]) -> dict[str, str]:
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise UsageError(f"--env {name!r} is no name of a variable", "its value comes from the runtime's own")
+    return {name: f"${{{name}}}" for name in names}
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in given]
+    return {head: _variables([variable])[variable] for head, _, variable in pairs}
+
+
+def _write(path: Path, name: str, entry: dict[str, Any]) -> None:
+    from agent_common.json_reader import JsonLimits, read_json
+
+    try:
+        document: Any = read_json(path.read_bytes(), JsonLimits(1 << 20)) if path.exists() else {}
+        if not isinstance(document, dict):
+            raise ValueError("it is not an object")
+        key = next((one for one in LISTS if one in document), LISTS[0])
+        servers: Any = document.setdefault(key, {})  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if name in servers:
+            raise UsageError(f"{path} names a server {name!r} already", "choose another name, or change the file")
+        servers[name] = entry
+        replace_private_file(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise CliError(f"{path} is no configuration of MCP servers: {error}", "mend it") from error
+
+
+async def _file_of(call: Invocation, given: Path | None) -> Path:
+    """Return the path of the agent's mcp.json on this machine. Raises UsageError."""
+    named = given or os.environ.get("AGENT_MCP_FILE")
+    if named:
+        return Path(named)
+    if data_dir := os.environ.get("AGENT_DATA_DIR"):
+        return Path(data_dir) / "mcp.json"
+    target = await identify(call.target())
+    if target.kind == "host" and is_local(target.url):  # another machine's host must not choose a file of this one
+        async with open_mesh(target) as mesh:
+            workspace = await mesh.workspaces.get(target.workspace or await only_workspace(mesh))
+        if workspace.driver == "process" and _is_here(workspace.data_dir):
+            return Path(workspace.data_dir) / "mcp.json"
+    raise UsageError("the agent's mcp.json is not on this machine", "name it with --file")
+
+
+def _is_here(folder: str) -> bool:
+    return Path(folder).is_dir()

@@ -1,0 +1,108 @@
+"""`agent skill`: plugins from their first line to their log."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...contexts import only_workspace, open_mesh
+from ...errors import UsageError
+from ...log_lines import entry_of, readable
+from ...private_file import new_private_file
+from ...run import Invocation, command, local_command
+from .local_runtime import run_runtime
+
+app = typer.Typer(help="Write skills, try them, see what they do.", rich_markup_mode=None, no_args_is_help=True)
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+TEMPLATE = '''@skill(read_only=True)
+def {name}(text: str, at_least: int = 1, *, workspace) -> dict:
+    """Count the words of a text. Say here what it does and when to use it: the model decides by this text.
+
+    Args:
+        text: The text
+        at_least: Shortest word that counts
+    """
+    # `workspace` is the agent's folder, a pathlib.Path; what is printed is the skill's log
+    return {{"words": sum(len(word) >= at_least for word in text.split())}}
+
+
+def self_check():
+    """Runs before the skill is offered; an exception keeps it from the agent."""
+    assert {name}("one three", 4, workspace=None) == {{"words": 1}}
+'''
+_LOGGER = "agent_runtime.skills"
+
+
+@app.command()
+@local_command
+async def new(
+    call: Invocation,
+    name: Annotated[str, typer.Argument(help="The skill's name: small letters, digits and `_`.")],
+    folder: Annotated[Path, typer.Option("-o", "--folder", help="Where the file is written.")] = Path(),
+) -> None:
+    """Write a skill that works, to change it into yours."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a skill", "use small letters, digits and `_`, a letter first")
+    file = folder / f"{name}.py"
+    with new_private_file(file) as target:
+        target.write(TEMPLATE.format(name=name).encode())
+    arguments = json.dumps({"text": "one two three"})
+    if call.output.json:
+        call.output.document({"file": str(file), "arguments": {"text": "one two three"}})
+    else:
+        call.output.line(str(file))
+    call.output.note(f"try it: agent skill test {file} --arguments '{arguments}'")
+
+
+@app.command("test")
+@local_command
+async def try_(
+    call: Invocation,
+    file: Annotated[Path, typer.Argument(help="The plugin: a Python file, or a package's folder.")],
+    arguments: Annotated[str | None, typer.Option(metavar="JSON", help="Call it with these.")] = None,
+    skill: Annotated[str | None, typer.Option(metavar="NAME", help="The skill to call, if it has several.")] = None,
+) -> int:
+    """Try a plugin as the server would, with the agent-runtime of this machine. Exit code 0: it would be offered."""
+    options = [*(("--arguments", arguments) if arguments else ()), *(("--skill", skill) if skill else ())]
+    return await run_runtime(call, ["skill", "test", *options, "--", str(file)])
+
+
+@app.command("list")
+@command
+async def list_(call: Invocation) -> None:
+    """List the skills of an agent, with the errors of those that cannot be called."""
+    async with call.agent() as agent:
+        found = await agent.skills()
+    if call.output.json:
+        call.output.document({"skills": [one.model_dump(mode="json") for one in found]})
+        return
+    rows = [(one.name, one.state, one.version, one.file, one.error) for one in found]
+    call.output.table(("skill", "state", "version", "file", "error"), rows)
+
+
+@app.command()
+@command
+async def logs(
+    call: Invocation, name: Annotated[str | None, typer.Argument(help="Only this skill, or its file.")] = None
+) -> None:
+    """Print what the skills of an agent have printed and done, as far back as its host has the output."""
+    target = call.target()
+    async with open_mesh(target) as mesh:
+        console = await mesh.workspaces.console(target.workspace or await only_workspace(mesh))
+    for entry in skill_entries(console, name):
+        if call.output.json:
+            call.output.record(entry)
+        else:
+            call.output.line(readable(entry))
+
+
+def skill_entries(console: str, name: str | None) -> list[dict[str, Any]]:
+    """Return the entries of a runtime's log that are about skills, or about one of them."""
+    entries = filter(None, map(entry_of, console.splitlines()))
+    found = [entry for entry in entries if str(entry.get("logger", "")).startswith(_LOGGER)]
+    wanted = {name, f"{name}.py"}
+    return [one for one in found if name is None or wanted & {one.get(key) for key in ("skill", "plugin", "file")}]

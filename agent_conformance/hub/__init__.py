@@ -1,0 +1,24 @@
+"""Rules that a hub must keep."""
+
+from .agent import HubOptions, TesterAgent
+from .agents import TesterAgents
+from .delivery import DELIVERY
+from .frames import FRAMES, GLOBAL
+from .identity import IDENTITY, LEAVING
+from .limits import LIMITS
+from .log import LOG
+from .sessions import SESSIONS
+
+HUB = (
+    *FRAMES.all,
+    *IDENTITY.all,
+    *SESSIONS.all,
+    *LOG.all,
+    *DELIVERY.all,
+    *LIMITS.all,
+    *LEAVING.all,
+    *GLOBAL.all,
+)
+"""The rules, in the order in which they are tried."""
+
+__all__ = ["HUB", "HubOptions", "TesterAgent", "TesterAgents"]
