@@ -66,7 +66,10 @@ def test_every_field_is_told() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert LIMITS["servers"] == str(config.MAX_SERVERS)
-    assert LIMITS["tools of a server"] == f"{session.MAX_TOOLS}, on {session.MAX_PAGES} pages"
+    assert (
+        LIMITS["tools of a server"]
+        == f"{session.MAX_TOOLS}, on {session.MAX_PAGES} pages, among {session.MAX_ENTRIES} entries"
+    )
     told = f"{schemas.TEXT_LIMIT} characters; `tool_search` shows {descriptions.DETAILS_LIMIT} of"
     assert LIMITS["description of a tool or a parameter"].startswith(told)
     told = f"{descriptions.INSTRUCTIONS_LIMIT} characters"
