@@ -14,7 +14,7 @@ from agent_runtime.connectors.config import config
 from agent_runtime.connectors.config.config import parse_servers
 from agent_runtime.connectors.config.config_schema import OAuthConfig, ServerFields
 from agent_runtime.connectors.session import server_connection, session
-from agent_runtime.connectors.tools import descriptions, schemas
+from agent_runtime.connectors.tools import descriptions, schemas, tool_adapter
 from agent_runtime.connectors.tools.tool_adapter import CAPABILITY
 from agent_runtime.connectors.transport import refusals
 from agent_runtime.tools.agent import tool_search
@@ -76,6 +76,9 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert LIMITS["instructions of a server, as `tool_search` shows them"] == told
     assert LIMITS["time of a call that reports progress"] == f"{deadline.MAX_EXTENSION} times its deadline"
     assert LIMITS["schema of a tool"] == f"{schemas.MAX_SCHEMA_LENGTH // 1024} KiB, {schemas.MAX_DEPTH} levels"
+    told = f"{tool_adapter.MAX_SCHEMAS_LENGTH // 2**20} MiB;"
+    assert LIMITS["schemas of all tools of a server"].startswith(told)
+    assert LIMITS["streams of a server that end and are opened again"].startswith(f"{rate_limit.MAX_STREAMS} at once")
     assert LIMITS["one message"] == f"{rate_limit.MESSAGE_LIMIT // 2**20} MiB, {rate_limit.MAX_NODES} values"
     size = rate_limit.UNIT // 1024
     told = f"{rate_limit.RATE:g} a second after the first {rate_limit.BURST:g}; a message of more than {size} KiB"
