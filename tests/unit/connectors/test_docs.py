@@ -66,16 +66,19 @@ def test_every_field_is_told() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert LIMITS["servers"] == str(config.MAX_SERVERS)
-    assert LIMITS["tools of a server"] == (
-        f"{session.MAX_TOOLS}, on {session.MAX_PAGES} pages, among {session.MAX_ENTRIES} entries"
+    assert (
+        LIMITS["tools of a server"]
+        == f"{session.MAX_TOOLS}, on {session.MAX_PAGES} pages, among {session.MAX_ENTRIES} entries"
     )
     told = f"{schemas.TEXT_LIMIT} characters; `tool_search` shows {descriptions.DETAILS_LIMIT} of"
     assert LIMITS["description of a tool or a parameter"].startswith(told)
     told = f"{descriptions.INSTRUCTIONS_LIMIT} characters"
     assert LIMITS["instructions of a server, as `tool_search` shows them"] == told
     assert LIMITS["time of a call that reports progress"] == f"{deadline.MAX_EXTENSION} times its deadline"
-    told = f"{schemas.MAX_SCHEMA_LENGTH // 1024} KiB, {schemas.MAX_DEPTH} levels; those of all tools of a server "
-    assert LIMITS["schema of a tool"].startswith(f"{told}{tool_adapter.MAX_SCHEMAS_LENGTH // 2**20} MiB")
+    assert LIMITS["schema of a tool"] == f"{schemas.MAX_SCHEMA_LENGTH // 1024} KiB, {schemas.MAX_DEPTH} levels"
+    told = f"{tool_adapter.MAX_SCHEMAS_LENGTH // 2**20} MiB;"
+    assert LIMITS["schemas of all tools of a server"].startswith(told)
+    assert LIMITS["streams of a server that end and are opened again"].startswith(f"{rate_limit.MAX_STREAMS} at once")
     assert LIMITS["one message"] == f"{rate_limit.MESSAGE_LIMIT // 2**20} MiB, {rate_limit.MAX_NODES} values"
     size = rate_limit.UNIT // 1024
     told = f"{rate_limit.RATE:g} a second after the first {rate_limit.BURST:g}; a message of more than {size} KiB"
