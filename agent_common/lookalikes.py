@@ -26,7 +26,7 @@ _STYLED = re.compile(r"<(?:wide|narrow|font|compat)> ([0-9A-F]{4})")
 """The decomposition of an ASCII character in another style."""
 _WORD = re.compile(r"\w+")
 _BETWEEN = re.compile(r"[\s,;.!?'\"()\u2013\u2014\u00ab\u00bb-]*")
-"""What stands between two words of a sentence."""
+"""Spaces and punctuation between two words."""
 
 
 def escape_lookalikes(text: str) -> str:

@@ -22,7 +22,7 @@ _MOST_TITLE, _MOST_ERROR, _MOST_REASON = 200, 2000, 500
 
 
 class TaskMirror:
-    """Shows one turn. What goes wrong with that is kept in `fault`, and the turn goes on."""
+    """Shows one turn as a task. If the hub refuses the task, `fault` has the error, and the turn goes on."""
 
     def __init__(self, client: AgentClient, envelope: Envelope, on_cancel: Callable[[str], None]) -> None:
         """`envelope`: the one that the turn answers. `on_cancel`: called once with the reason when the task is over, or

@@ -20,7 +20,7 @@ class Tasks:
     async def observe(
         self, task_id: str, spec: TaskSpec | None = None, *, session_id: str | None = None, ttl: float | None = None
     ) -> TaskMetadata:
-        """Show a task of the agent's, in a session or to nobody else.
+        """Show a task of the agent to the participants of a session; without a session only the agent sees it.
 
         `ttl`: seconds after which it expires; None: as the agent's rule says."""
         shown = (spec or TaskSpec()).model_dump(mode="json")

@@ -134,7 +134,7 @@ async def set_of_acks(agents: TesterAgents) -> str:
     return "the first came again, the others did not"
 
 
-@DELIVERY.rule("H70", "Delivery", "Nobody acknowledges what was delivered to another.")
+@DELIVERY.rule("H70", "Delivery", "Only the agent that got an envelope can acknowledge it.")
 async def forged_receipt(agents: TesterAgents) -> str:
     alice, bob, session_id = await agents.open_pair()
     await alice.say(session_id, "for bob")

@@ -84,7 +84,7 @@ async def cut(agents: TesterAgents) -> str:
     return "only what was whole is in the log"
 
 
-@FRAMES.rule("H08", "Envelopes", "A field that nobody knows is refused: nothing is stored.")
+@FRAMES.rule("H08", "Envelopes", "An envelope with an unknown field is refused, and nothing is stored.")
 async def unknown_field(agents: TesterAgents) -> str:
     alice, bob, session_id = await agents.open_pair()
     misspelt = alice.note(session_id, "for nobody else", audiense=[bob.agent_id])
@@ -129,7 +129,7 @@ async def side_by_side(agents: TesterAgents) -> str:
     return "others were answered while an invitation waited"
 
 
-@FRAMES.rule("H12", "Links", "Without the right token nobody is let in.")
+@FRAMES.rule("H12", "Links", "A link without a valid token is refused.")
 async def wrong_token(agents: TesterAgents) -> str:
     agent = TesterAgent(agents.all[0].name, "", agents.address, agents.options)
     for token in ("", f"{agents.all[0].token}x"):

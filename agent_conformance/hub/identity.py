@@ -63,7 +63,7 @@ async def found(agents: TesterAgents) -> str:
     return bob.agent_id
 
 
-@IDENTITY.rule("H24", "Links", "Nobody speaks in the name of another, nor of the hub.")
+@IDENTITY.rule("H24", "Links", "An agent sends in its own name only, not in that of another agent or of the hub.")
 async def forged_sender(agents: TesterAgents) -> str:
     alice, bob, session_id = await agents.open_pair()
     for sender in (alice.agent_id, HUB_ID):
@@ -86,7 +86,7 @@ async def forged_request(agents: TesterAgents) -> str:
     return "access_denied"
 
 
-@IDENTITY.rule("H26", "Sessions", "What the hub says of a session nobody else says.")
+@IDENTITY.rule("H26", "Sessions", "Only the hub sends events about sessions.")
 async def hub_events(agents: TesterAgents) -> str:
     alice, _, session_id = await agents.open_pair()
     asked = alice.say(session_id, "", EV_SESSION_CLOSED)

@@ -37,7 +37,7 @@ async def approve(
     ] = None,
     *,
     once: Annotated[bool, typer.Option("--once", help="Allow this call.")] = False,
-    always: Annotated[bool, typer.Option("--always", help="Allow such calls for the rest of the session.")] = False,
+    always: Annotated[bool, typer.Option("--always", help="Allow such calls from now on, as --scope says.")] = False,
     scope: Annotated[
         Scope | None,
         typer.Option(help="With --always: for this session, or for all sessions of the user with the agent."),

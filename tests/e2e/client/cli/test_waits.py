@@ -87,6 +87,21 @@ def test_an_approval_is_allowed_or_rejected(
     assert len(ann.sessions.permissions(name).rules) == (2 if "--always" in options else 1)
 
 
+def test_what_is_always_allowed_for_an_agent_is_listed_and_taken_back(world: World, cli: Cli, ann: SyncAgent) -> None:
+    waiting, name = approval(world, cli, ann)
+    assert "--scope agent to all sessions of ann with agent" in cli("approve", waiting, code=3).out
+    assert "write it with --always" in cli("approve", waiting, "--once", "--scope", "agent", code=2).err
+    cli("approve", waiting, "--always", "--scope", "agent")
+    assert "hello" in after(ann, name)
+    assert len(ann.sessions.permissions(name).rules) == 1, "the session has no rule more"
+    [(agent, number, *rule, _since)] = cli("permissions", "--user", "ann").rows
+    assert (number, rule) == ("1", ["allow", "bash", "echo *"])
+    assert cli("permissions", "--user", "bob", "--json").json == {"permissions": []}
+    assert "you have 1 rules" in cli("permissions", "remove", agent, "2", "--user", "ann", code=2).err
+    assert cli("permissions", "remove", agent, "1", "--user", "ann").out == "taken back\n"
+    assert cli("permissions", "--user", "ann", "--json").json == {"permissions": []}
+
+
 def test_an_answer_is_given_in_the_name_of_the_user_by_a_token_for_that_user_too(
     world: World, cli: Cli, ann: SyncAgent, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
