@@ -197,6 +197,9 @@ def living(folder: Path, names: Sequence[str] = (HOME, DEN, ATTIC)) -> Generator
         world.process = stack.enter_context(LiveProcess(PROGRAM, environment, cwd=ROOT))
         for name in names:
             world.process.wait_for_output(f"bot connected.*{name}", PATIENCE)
+        # The line comes before the gateway, and what is written in a new channel before it reaches nobody.
+        for bot in [bot for name, bot in ((DEN, discord.bot), (ATTIC, attic)) if name in names]:
+            discord.wait_for_session(bot, PATIENCE)
         world.model()
         yield world
 
