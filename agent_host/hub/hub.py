@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self
 from weakref import WeakSet
 
 from agent_common.clock import Clock, SystemClock
-from agent_common.protocol.hub import SESSION_TYPES, Envelope, Frame, NetworkError, SessionType
+from agent_common.protocol.hub import SESSION_TYPES, Envelope, Frame, SessionType
 
 from ..database import HostDatabase, open_database
 from .limits import HubLimits
 from .links import Flow, HubConnection, LinkRights
+from .live_session import posted
 from .parts import HubParts
 from .store import HubStore, MemoryStore, SqlStore
 
@@ -103,17 +105,7 @@ class Hub(HubParts):
 
     async def post(self, agent_id: str, envelope: Envelope) -> str:
         """Append an agent's envelope, and return its id once it is durable. Raises NetworkError."""
-        posted: asyncio.Future[str | NetworkError] = asyncio.get_running_loop().create_future()
-
-        def on_posted(result: str | NetworkError) -> None:
-            if not posted.done():
-                posted.set_result(result)
-
-        self.posting.post(self.agents.get(agent_id), envelope, on_posted)
-        result = await posted
-        if isinstance(result, NetworkError):
-            raise result
-        return result
+        return await posted(partial(self.posting.post, self.agents.get(agent_id), envelope))
 
     async def forget(self, name: str) -> None:
         """Take an agent off the hub whose name nobody may go on with. Nothing happens if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,11 +47,33 @@ class Post:
         self.size = 0
         """Characters of the envelope as JSON, once it is appended."""
 
+    def then(self, call: OnPosted) -> None:
+        """Call back like those who wait already."""
+        if self.on_posted is None:
+            call(self.envelope.envelope_id)
+        else:
+            self.on_posted.append(call)
+
     def finish(self, result: str | NetworkError) -> None:
         """Tell those who wait."""
         waiting, self.on_posted = self.on_posted or (), None
         for call in waiting:
             call(result)
+
+
+async def posted(post: Callable[[OnPosted], None]) -> str:
+    """Post something, and return the id of its envelope once that is durable. Raises NetworkError."""
+    future: asyncio.Future[str | NetworkError] = asyncio.get_running_loop().create_future()
+
+    def on_posted(result: str | NetworkError) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    post(on_posted)
+    result = await future
+    if isinstance(result, NetworkError):
+        raise result
+    return result
 
 
 class LiveSession:

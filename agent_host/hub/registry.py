@@ -307,9 +307,8 @@ class Registry:
         self._delivery.detach(agent)
         self._delivery.inboxes.save_all()
         await self._store.flush()
-        for session_id in await self._store.undelivered(agent.agent_id):
-            session = await self._table.get(session_id)
-            self._lifecycle.leave(agent, session)
+        sessions = [await self._table.get(one) for one in await self._store.undelivered(agent.agent_id)]
+        await asyncio.gather(*(self._lifecycle.leave(agent, session) for session in sessions))
         self._delivery.inboxes.forget(agent)
         self._agents.remove(agent)
         tasks = TasksEnd("its agent was unregistered", self._clock.now_ms(), owner_id=agent.agent_id)

@@ -172,7 +172,7 @@ async def _open(caller: Caller, params: _Open) -> Any:
 async def _close(caller: Caller, params: _Close) -> Any:
     agent = caller.agent(params.agent_id)
     session = await caller.hub.table.get(params.session_id)
-    caller.hub.lifecycle.close(session, params.reason, agent)
+    await caller.hub.lifecycle.close(session, params.reason, agent)
 
 
 async def _info(caller: Caller, params: _ReadSession) -> Any:

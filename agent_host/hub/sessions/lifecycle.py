@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -16,6 +17,7 @@ from agent_common.protocol.hub import (
     EV_SESSION_INVITE,
     EV_SESSION_OPENED,
     AccessDeniedError,
+    HubUnavailable,
     NetworkError,
     Overdue,
     ProtocolError,
@@ -33,13 +35,15 @@ from ..audit import HubAudit
 from ..deadlines import Deadlines
 from ..delivery import Cursor, Delivery
 from ..limits import HubLimits
-from ..live_session import LiveSession, opening_bytes
+from ..live_session import LiveSession, OnPosted, opening_bytes, posted
 from ..store import Conflict, HubStore, OpenSession, Row, Submission, TasksEnd, Violation
 from .posting import Posting
 from .table import SessionTable
 
 _AGAIN_MS = 1000
 """After which what could not be written is tried again."""
+_ATTEMPTS = 5
+"""How often what an agent or an operator wants is appended, while other hubs append to the same session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +149,59 @@ class Lifecycle:
             self._posting.say(session, EV_SESSION_INVITE, (one,), invitation)
         return session
 
-    def close(self, session: LiveSession, reason: str, agent: Agent | None) -> None:
-        """Close a session. `agent`: who asks; None: an operator. Raises AccessDeniedError."""
+    async def close(self, session: LiveSession, reason: str, agent: Agent | None) -> None:
+        """Close a session, and return once that is durable. `agent`: who asks; None: an operator.
+
+        Raises AccessDeniedError, and HubUnavailable if it cannot be stored."""
         info = session.folded.info
         if agent is not None and agent.agent_id != info.creator_id:
             raise AccessDeniedError(f"only its creator or an operator closes the session {info.session_id}")
-        if not info.is_over:
-            self._end(session, reason)
+        await self._see_through(session, partial(self._end, session, reason))
 
-    def leave(self, agent: Agent, session: LiveSession) -> None:
-        """Take an agent that is not registered any more out of a session."""
+    async def leave(self, agent: Agent, session: LiveSession) -> None:
+        """Take an agent that is not registered any more out of a session, and return once that is durable.
+
+        Raises HubUnavailable."""
+        await self._see_through(session, partial(self._remove, session, agent))
+
+    async def _see_through(self, session: LiveSession, say: Callable[[OnPosted], None]) -> None:
+        """Say what the log does not ask for, so that nobody says it again if another hub has taken its place there."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await posted(partial(self._unless_over, session, say))
+                return
+            except HubUnavailable:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+    def _unless_over(self, session: LiveSession, say: Callable[[OnPosted], None], on_posted: OnPosted) -> None:
+        if session.is_loading:
+            session.queue.append(partial(self._unless_over, session, say, on_posted))
+        elif not session.folded.info.is_over:
+            say(on_posted)
+        elif session.uncommitted:
+            session.uncommitted[-1].then(on_posted)
+        else:
+            on_posted(session.folded.last_id)
+
+    def _remove(self, session: LiveSession, agent: Agent, on_posted: OnPosted) -> None:
         info = session.folded.info
-        if info.is_over:
-            return
         if len(info.ids()) <= 2 or info.state == "pending":
-            self._end(session, "participant_unregistered")
+            self._end(session, "participant_unregistered", on_posted)
         else:
             gone = {"expectation": "registered", "violators": [agent.agent_id], "action": "remove"}
-            self._posting.say(session, EV_EXPECTATION_VIOLATED, None, gone)
+            self._posting.say(session, EV_EXPECTATION_VIOLATED, None, gone, on_posted=on_posted)
 
-    def _end(self, session: LiveSession, reason: str, event_type: str = EV_SESSION_CLOSED) -> None:
+    def _end(
+        self,
+        session: LiveSession,
+        reason: str,
+        on_posted: OnPosted | None = None,
+        event_type: str = EV_SESSION_CLOSED,
+    ) -> None:
         kind = "session_closed" if event_type == EV_SESSION_CLOSED else "session_expired"
-        self._posting.say(session, event_type, None, {"reason": reason}, also=self._ending(session, kind, reason))
+        rows = self._ending(session, kind, reason)
+        self._posting.say(session, event_type, None, {"reason": reason}, also=rows, on_posted=on_posted)
 
     def _ending(self, session: LiveSession, kind: str, reason: str) -> list[Row]:
         """The rows that are written with the last envelope of a session: its tasks end before it."""
@@ -231,7 +266,7 @@ class Lifecycle:
         session.due_at = None
         info, now = session.folded.info, self._clock.now_ms()
         if info.expires_at is not None and info.expires_at <= now:
-            self._end(session, "ttl_expired", EV_SESSION_EXPIRED)
+            self._end(session, "ttl_expired", event_type=EV_SESSION_EXPIRED)
         elif info.state == "pending" and info.created_at + self._invite_ms <= now:
             self._end(session, "invite_timeout")
         else:

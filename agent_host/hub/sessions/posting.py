@@ -350,10 +350,8 @@ def _repeat(known: Post, post: Post) -> None:
     """Finish a post as the one before that has the same key."""
     if not _is_same(known.envelope, post.envelope):
         post.finish(_other_content())
-    elif known.on_posted is None:
-        post.finish(known.envelope.envelope_id)
     else:
-        known.on_posted.append(post.finish)
+        known.then(post.finish)
 
 
 def _is_same(one: Envelope, other: Envelope) -> bool:

@@ -151,7 +151,8 @@ class AnybodyCloses(HubConnection):
     def receive(self, frame: Frame, size: int = 0) -> None:
         if isinstance(frame, RequestFrame) and frame.op == "close":
             session = self._hub.table.live[frame.params["session_id"]]
-            self._hub.lifecycle.close(session, frame.params.get("reason", ""), None)
+            closing = self._hub.lifecycle.close(session, frame.params.get("reason", ""), None)
+            self._hub.owned_tasks.start(closing)
             self.send(ResponseFrame(request_id=frame.request_id))
         else:
             super().receive(frame, size)

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol.hub import AccessDeniedError, Envelope, HubUnavailable, ProtocolError
+from agent_common.protocol.hub import (
+    EV_SESSION_CLOSED,
+    EV_TEXT,
+    AccessDeniedError,
+    Envelope,
+    HubUnavailable,
+    ProtocolError,
+)
 from agent_host.hub import Hub
 from agent_host.hub.store import MemoryStore, Submission
 from agent_testing import ManualClock
@@ -158,6 +165,36 @@ async def test_a_write_that_fails_leaves_no_trace() -> None:
     assert (await bob.get_text()).envelope.text == "kept"
     assert await texts(hub, session) == ["kept"]
     await hub.close()
+
+
+async def test_a_session_that_cannot_be_closed_stays_open() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    session = await open_session(alice, "bob")
+    store.is_full = True
+    for closing in (alice.ask_own("close", session_id=session), bob.ask_own("unregister")):
+        with pytest.raises(HubUnavailable, match="cannot store"):
+            await closing
+    store.is_full = False
+    assert not (await hub.queries.info(None, session)).is_over
+    await asyncio.gather(*(alice.ask_own("close", session_id=session, reason=reason) for reason in ("done", "later")))
+    assert (await hub.queries.info(None, session)).close_reason == "done"
+    await hub.close()
+
+
+async def test_a_session_is_closed_although_another_hub_has_gone_on(file_url: str) -> None:
+    async with opened(file_url) as one, opened(file_url) as other:
+        alice = await join(one, "alice")
+        await join(one, "bob")
+        session = await open_session(alice, "bob")
+        await one.store.flush()
+        await other.registry.load()
+        stale = await other.table.get(session)
+        await alice.send(session, "first")
+        await other.lifecycle.close(stale, "by the operator", None)
+        log = (await one.queries.log(None, session, 0, 500)).envelopes
+        assert [envelope.event_type for envelope in log][-2:] == [EV_TEXT, EV_SESSION_CLOSED]
 
 
 async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:

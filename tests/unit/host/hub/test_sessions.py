@@ -155,7 +155,7 @@ async def test_only_the_creator_or_an_operator_closes() -> None:
         session = await open_session(alice, "bob")
         with pytest.raises(AccessDeniedError, match="only its creator or an operator closes"):
             await bob.ask_own("close", session_id=session)
-        hub.lifecycle.close(await hub.table.get(session), "by the operator", None)
+        await hub.lifecycle.close(await hub.table.get(session), "by the operator", None)
         assert await state_of(hub, session) == ("closed", "by the operator")
 
 
