@@ -1,4 +1,4 @@
-"""The command `agent-runtime` of this machine, for what is tried without a server."""
+"""The runtime of this machine: its command, for what is tried without a server, and its folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...contexts import identify, is_local, only_workspace, open_mesh
 from ...errors import DONE, FAILED, CliError
 from ...run import Invocation
 
@@ -47,6 +48,22 @@ async def run_runtime(call: Invocation, arguments: Sequence[str], environment: M
     if call.output.json:
         call.output.document({"passed": code == 0, "output": lines})
     return DONE if code == 0 else FAILED
+
+
+async def find_data_dir(call: Invocation) -> Path | None:
+    """Return the agent's `AGENT_DATA_DIR`, if it is on this machine."""
+    if data_dir := os.environ.get("AGENT_DATA_DIR"):
+        return Path(data_dir)
+    target = await identify(call.target())
+    if target.kind != "host" or not is_local(target.url):
+        return None  # another machine's host must not choose a folder of this one
+    async with open_mesh(target) as mesh:
+        workspace = await mesh.workspaces.get(target.workspace or await only_workspace(mesh))
+    return Path(workspace.data_dir) if workspace.driver == "process" and _is_here(workspace.data_dir) else None
+
+
+def _is_here(folder: str) -> bool:
+    return Path(folder).is_dir()
 
 
 def _program() -> str:

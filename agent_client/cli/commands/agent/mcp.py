@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ...contexts import identify, is_local, only_workspace, open_mesh
 from ...errors import CliError, UsageError
 from ...private_file import replace_private_file
 from ...run import Invocation, command
-from .local_runtime import run_runtime
+from .local_runtime import find_data_dir, run_runtime
 
 app = typer.Typer(help="Name MCP servers, list and try them.", rich_markup_mode=None, no_args_is_help=True)
 LISTS = ("mcpServers", "servers", "mcp", "context_servers")
@@ -127,16 +126,6 @@ async def _file_of(call: Invocation, given: Path | None) -> Path:
     named = given or os.environ.get("AGENT_MCP_FILE")
     if named:
         return Path(named)
-    if data_dir := os.environ.get("AGENT_DATA_DIR"):
-        return Path(data_dir) / "mcp.json"
-    target = await identify(call.target())
-    if target.kind == "host" and is_local(target.url):  # another machine's host must not choose a file of this one
-        async with open_mesh(target) as mesh:
-            workspace = await mesh.workspaces.get(target.workspace or await only_workspace(mesh))
-        if workspace.driver == "process" and _is_here(workspace.data_dir):
-            return Path(workspace.data_dir) / "mcp.json"
-    raise UsageError("the agent's mcp.json is not on this machine", "name it with --file")
-
-
-def _is_here(folder: str) -> bool:
-    return Path(folder).is_dir()
+    if (folder := await find_data_dir(call)) is None:
+        raise UsageError("the agent's mcp.json is not on this machine", "name it with --file")
+    return folder / "mcp.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from ...contexts import only_workspace, open_mesh
-from ...errors import UsageError
+from ...errors import DONE, CliError, UsageError
 from ...log_lines import entry_of, readable
-from ...private_file import new_private_file
+from ...private_file import new_private_file, replace_private_file
 from ...run import Invocation, command, local_command
-from .local_runtime import run_runtime
+from .local_runtime import find_data_dir, run_runtime
 
 app = typer.Typer(help="Write skills, try them, see what they do.", rich_markup_mode=None, no_args_is_help=True)
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -68,7 +69,44 @@ async def try_(
 ) -> int:
     """Try a plugin as the server would, with the agent-runtime of this machine. Exit code 0: it would be offered."""
     options = [*(("--arguments", arguments) if arguments else ()), *(("--skill", skill) if skill else ())]
-    return await run_runtime(call, ["skill", "test", *options, "--", str(file)])
+    code = await run_runtime(call, ["skill", "test", *options, "--", str(file)])
+    if code == DONE:
+        call.output.note(f"give it to an agent: agent skill add {file}")
+    return code
+
+
+@app.command()
+@command
+async def add(
+    call: Invocation,
+    file: Annotated[Path, typer.Argument(help="The plugin, a Python file.")],
+    folder: Annotated[
+        Path | None,
+        typer.Option("-o", "--folder", help="The agent's folder of skills; without it the workspace's, if it is here."),
+    ] = None,
+) -> int:
+    """Try a plugin, and give it to an agent, or its next version. A running agent has it from its next turn on."""
+    if not NAME.fullmatch(file.stem) or file.suffix != ".py":
+        raise UsageError(f"{file} is no plugin", "name a Python file of small letters, digits and `_`, a letter first")
+    target = await _skills_folder(call, folder) / file.name
+    code = await run_runtime(call, ["skill", "test", "--", str(file)])
+    if code != DONE:
+        return code
+    try:
+        replace_private_file(target, file.read_text("utf-8"))
+    except OSError as error:
+        raise CliError(f"{target}: cannot be written: {error.strerror}") from error
+    call.output.note(f"it is in {target}; `agent skill list` shows what has become of it")
+    return DONE
+
+
+async def _skills_folder(call: Invocation, given: Path | None) -> Path:
+    """Return the agent's folder of skills on this machine. Raises UsageError."""
+    if named := given or os.environ.get("AGENT_SKILLS_DIR"):
+        return Path(named)
+    if (data_dir := await find_data_dir(call)) is None:
+        raise UsageError("the agent's folder of skills is not on this machine", "name it with --folder")
+    return data_dir / "skills"
 
 
 @app.command("list")

@@ -214,6 +214,26 @@ def test_a_new_skill_passes_its_test_and_is_offered_by_the_agent(world: World, c
     assert cli("skill", "logs", "another").out == ""
 
 
+def test_a_skill_is_given_to_the_agent_of_this_machine_version_by_version(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "shout.py"
+    for version, sign in (("1", "!"), ("2", "?")):
+        file.write_text(f"@skill\ndef shout(text: str) -> str:\n    'Make it loud.'\n    return text + {sign!r}\n")
+        assert "shout.py passes" in cli("skill", "add", str(file)).out
+        eventually(lambda v=version: ["shout", "active", v] in [row[:3] for row in cli("skill", "list").rows])
+    file.write_text("oops(")
+    cli("skill", "add", str(file), code=1)
+    assert ["shout", "active", "2", "shout.py", ""] in cli("skill", "list").rows
+    assert "no plugin" in cli("skill", "add", str(tmp_path), code=2).err
+
+
+def test_the_folder_of_skills_may_be_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "shout.py").write_text("@skill\ndef shout() -> str:\n    'Shout.'\n    return '!'\n")
+    (tmp_path / "mine").mkdir()
+    cli("skill", "add", "shout.py", "-o", "mine", cwd=tmp_path)
+    assert (tmp_path / "mine" / "shout.py").read_bytes() == (tmp_path / "shout.py").read_bytes()
+    assert "cannot be written" in cli("skill", "add", "shout.py", "-o", "missing", cwd=tmp_path, code=1).err
+
+
 def test_a_skill_that_fails_its_test_is_exit_code_1(cli: Cli, tmp_path: Path) -> None:
     cli.env["AGENT_DATA_DIR"] = str(tmp_path / "runtime")
     (tmp_path / "broken.py").write_text("oops(")
