@@ -13,7 +13,19 @@ from rich.text import Text
 
 from agent_common.protocol import NOTICE_EVENT, SessionMessage
 
-from ... import Agent, AgentEvent, Approval, ChatEvent, ClientError, Finished, Question, Started, ToolCall, ToolResult
+from ... import (
+    Agent,
+    AgentEvent,
+    Approval,
+    ChatEvent,
+    ClientError,
+    Finished,
+    NotFound,
+    Question,
+    Started,
+    ToolCall,
+    ToolResult,
+)
 from ...chat import duration
 from ..errors import CliError, explain
 from ..output import Output, safe_line
@@ -225,6 +237,9 @@ class ChatWindow:
         self.transcript.command(text)
         try:
             await run_command(self, text)
+        except NotFound as error:
+            is_new = error.code == "unknown_session" and self.watch.known.session is None
+            self.problem("the session begins with its first message" if is_new else explain(error))
         except (CliError, ClientError) as error:
             self.problem(explain(error) if isinstance(error, ClientError) else str(error))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal, TypeVar
 
 from pydantic import ValidationError
@@ -23,20 +24,26 @@ async def permissions(chat: Chat, given: str) -> None:
     current = await chat.agent.sessions.permissions(chat.conversation.session)
     if given:
         current = await _change(chat, current, given.split())
-    scopes: list[tuple[str, Sequence[Rule]]] = [
-        ("session", current.rules),
-        (f"your sessions with {current.agent}", current.agent_rules),
-        ("operator", current.project),
-        (f"agent {current.agent}", current.manifest),
+    own = [
+        *((rule, "session") for rule in current.rules),
+        *((rule, f"your sessions with {current.agent}") for rule in current.agent_rules),
     ]
-    own = len(current.rules) + len(current.agent_rules)
-    found = [(rule, scope) for scope, rules in scopes for rule in rules]
     rows = [
-        (f"{number}. " if number <= own else "", rule.action, rule.permission, rule.pattern, scope)
-        for number, (rule, scope) in enumerate(found, 1)
+        (f"{number}. ", rule.action, rule.permission, rule.pattern, scope)
+        for number, (rule, scope) in enumerate(own, 1)
     ]
+    rows += [*_grouped(current.project, "operator"), *_grouped(current.manifest, f"agent {current.agent}")]
     hint = Text("/permissions allow|ask|deny TOOL PATTERN · /permissions remove NUMBER", "dim")
     say(chat, Group(listing(rows) if rows else Text("There are no rules.", "dim"), Text(""), hint))
+
+
+def _grouped(rules: Sequence[Rule], scope: str) -> list[tuple[str, str, str, str, str]]:
+    """Rows of rules that a person cannot change, those in one for which the same holds: an agent has many."""
+    groups = groupby(rules, key=lambda rule: (rule.action, rule.pattern))
+    return [
+        ("", action, ", ".join(rule.permission for rule in members), pattern, scope)
+        for (action, pattern), members in groups
+    ]
 
 
 async def _change(chat: Chat, current: Permissions, words: Sequence[str]) -> Permissions:

@@ -312,6 +312,7 @@ def test_commands_and_completion(agent: Runtime, open_chat: Open) -> None:
         ("/model nowhere", "there is no model"),
         ("/fork Copy", "A copy of the session: Copy"),
         ("/new", "A new session begins"),
+        ("/fork", "the session begins with its first message"),
     ):
         terminal.say(typed)
         terminal.see(seen, history=True)  # a list may be longer than the screen
