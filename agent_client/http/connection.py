@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -137,6 +137,9 @@ class Connection:
                 timeout=httpx2.Timeout(max(seconds, 0.001), connect=min(max(seconds, 0.001), CONNECT_SECONDS)),
             )
         if response.is_error:
+            if call.method == "HEAD":  # its answer has no body, and so no reason; that to GET has
+                first_byte = {**call.headers, "Range": "bytes=0-0"}
+                await self._send_once(replace(call, method="GET", headers=first_byte), seconds)
             raise refusal(response)
         return response
 

@@ -12,6 +12,7 @@ from .agents import Agents
 from .audit import HubAudit
 from .delivery import Delivery, Receipts
 from .envelope_ids import EnvelopeIds
+from .leases import Leases
 from .limits import HubLimits
 from .owned_tasks import OwnedTasks
 from .peers import Follower, Peers
@@ -62,6 +63,16 @@ class HubParts:
             posting=self.posting,
             audit=self.audit,
         )
+        self.leases = Leases(
+            store=store,
+            clock=clock,
+            limits=limits,
+            agents=self.agents,
+            delivery=self.delivery,
+            table=self.table,
+            tasks=self.owned_tasks,
+            sharing=sharing,
+        )
         self.registry = Registry(
             store=store,
             clock=clock,
@@ -72,11 +83,12 @@ class HubParts:
             lifecycle=self.lifecycle,
             audit=self.audit,
             tasks=self.owned_tasks,
+            leases=self.leases,
             sharing=sharing,
         )
         if sharing is not None:
             self.table.know_agents = self.registry.know
-            self.posting.on_full_elsewhere = self.registry.recount
+            self.posting.on_full_elsewhere = self.leases.recount
             self.lifecycle.is_shared = True
         self.peers = self._peers(sharing) if sharing is not None else None
         self.queries = Queries(store, self.table, limits)
@@ -98,6 +110,7 @@ class HubParts:
             table=self.table,
             posting=self.posting,
             registry=self.registry,
+            leases=self.leases,
         )
         peers = Peers(
             sharing=sharing,

@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
-from hashlib import sha256
-
-import structlog
 
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
     HUB_ID,
     AgentKind,
     HubUnavailable,
-    NetworkError,
     Passport,
     ProtocolError,
     Resume,
@@ -25,6 +20,7 @@ from agent_common.protocol.hub import (
 from .agents import Agent, Agents, new_agent_id
 from .audit import HubAudit
 from .delivery import Delivery, Endpoint
+from .leases import Leases, connected_elsewhere
 from .limits import HubLimits
 from .owned_tasks import OwnedTasks
 from .sessions import Lifecycle, SessionTable
@@ -33,17 +29,11 @@ from .store import (
     AgentRow,
     Conflict,
     HubStore,
-    LeaseEnd,
     Row,
     Sharing,
-    Submission,
     TasksEnd,
     submit_and_wait,
 )
-
-_LOOK_SECONDS = 0.25
-_AGAIN_SECONDS = 1.0
-log = structlog.get_logger(__name__)
 
 
 def _every(_agent: Agent) -> bool:
@@ -80,14 +70,12 @@ class Registry:
         lifecycle: Lifecycle,
         audit: HubAudit,
         tasks: OwnedTasks,
+        leases: Leases,
         sharing: Sharing | None,
     ) -> None:
         """`sharing`: if other hubs have the same store."""
         self._store, self._clock, self._limits, self._sharing = store, clock, limits, sharing
-        self._agents, self._delivery = agents, delivery
-        self._recounting: set[str] = set()
-        self.on_leased: Callable[[], None] = _ignore
-        """Called when this hub begins to deliver to an agent."""
+        self._agents, self._delivery, self._leases = agents, delivery, leases
         self._table, self._lifecycle, self._audit, self._tasks = table, lifecycle, audit, tasks
 
     async def register(
@@ -108,15 +96,15 @@ class Registry:
             raise ProtocolError(f"passport.name: {HUB_ID} is the hub itself; choose another")
         agent = await self.find(passport.name)
         if agent is None and (agent := await self._register_new(passport, resume, rule)) is not None:
-            await self._lease(agent, key, supersede=supersede)
+            await self._leases.take(agent, key, supersede=supersede)
             self._audit.record("agent_registered", agent_id=agent.agent_id, name=agent.name)
         else:
             agent = agent or await self._registered_elsewhere(passport.name)
             connected = self._delivery.endpoint(agent)
             proven = supersede or agent.has_key(key)
             if connected is not None and connected is not endpoint and not proven:
-                raise _connected(agent)
-            await self._lease(agent, key, supersede=supersede)
+                raise connected_elsewhere(agent)
+            await self._leases.take(agent, key, supersede=supersede)
             agent.passport, agent.resume = passport, resume
             await self.set_rule(agent, rule)
             self._audit.record("agent_resumed", agent_id=agent.agent_id, name=agent.name)
@@ -154,63 +142,6 @@ class Registry:
             agent = self._agents.find(name_or_id) or (self._know(row) if row is not None else None)
         return agent
 
-    # ---------------------------------------------------------------- hubs that share a database
-
-    async def _lease(self, agent: Agent, key: str, *, supersede: bool) -> None:
-        """Be the hub that delivers to an agent. Raises ProtocolError if it is connected to another one."""
-        if self._sharing is None:
-            return
-        self._delivery.inboxes.save_all()
-        await self._store.flush()
-        hashed = sha256(key.encode()).hexdigest() if key else ""
-        lease = await self._sharing.take(agent.agent_id, hashed, supersede=supersede)
-        seen = lease.renewed_to
-        deadline = self._clock.monotonic() + self._limits.lease_seconds * 2
-        while not lease.fence:  # the other hub may have died: wait until it gives a sign of life, or its time is over
-            if lease.renewed_to != seen or self._clock.monotonic() > deadline:
-                raise _connected(agent)
-            await asyncio.sleep(_LOOK_SECONDS)
-            lease = await self._sharing.take(agent.agent_id, hashed, supersede=supersede)
-        if lease.is_new or agent.fence != lease.fence:
-            agent.fence = 0
-            missing = self._table.replace_cursors(agent, await self._sharing.cursors(agent.agent_id))
-            agent.created = await self._sharing.count_open(agent.agent_id)
-            for session_id in missing:
-                await self._read_session(session_id)
-            if missing:  # one that was being read before may be as of then
-                self._table.replace_cursors(agent, await self._sharing.cursors(agent.agent_id))
-            self.on_leased()
-            agent.fence, agent.is_elsewhere = lease.fence, False
-            if agent.rule.inbox.max_pending is not None:
-                await self._delivery.inboxes.recount(agent, self._limits.page)
-                self._delivery.inboxes.trim(self._delivery.inboxes.of(agent))
-
-    def lease_moved(self, agent_id: str, fence: int, *, is_held: bool) -> None:
-        """Another hub has taken the lease of an agent, or ended it."""
-        agent = self._agents.find(agent_id)
-        if agent is None or (agent.fence and fence < agent.fence):
-            return
-        agent.is_elsewhere = is_held
-        if not agent.fence:
-            return
-        endpoint, key = self._delivery.endpoint(agent), agent.key
-        self._delivery.detach(agent)
-        agent.fence, agent.key = 0, ""
-        if endpoint is not None and is_held:
-            endpoint.release(agent_id)
-        elif endpoint is not None:  # this hub gave no sign of life for a while, and nobody has come for the agent
-            self._tasks.start(self._take_back(agent, endpoint, key))
-
-    async def _take_back(self, agent: Agent, endpoint: Endpoint, key: str) -> None:
-        try:
-            await self._lease(agent, key, supersede=False)
-        except ProtocolError:
-            endpoint.release(agent.agent_id)
-            return
-        if self._delivery.endpoint(agent) is None:  # else it has come back by itself
-            agent.key = key
-            self._delivery.attach(agent, endpoint)
-
     async def refresh(self, agent_id: str) -> None:
         """Read an agent again that another hub has written."""
         assert self._sharing is not None  # noqa: S101
@@ -243,22 +174,6 @@ class Registry:
         for agent_id in agent_ids:
             await self.find(agent_id)
 
-    def recount(self, agent: Agent) -> None:
-        """Count the inbox of an agent to which another hub delivers."""
-        if agent.agent_id not in self._recounting:
-            self._recounting.add(agent.agent_id)
-            self._tasks.start(self._count_elsewhere(agent))
-
-    async def _count_elsewhere(self, agent: Agent) -> None:
-        assert self._sharing is not None  # noqa: S101
-        try:
-            rows = await self._sharing.cursors(agent.agent_id)
-            if not agent.is_held:
-                self._table.replace_cursors(agent, rows)
-                await self._delivery.inboxes.recount(agent, self._limits.page)
-        finally:
-            self._recounting.discard(agent.agent_id)
-
     def _add(self, passport: Passport, resume: Resume, rule: Rule) -> Agent:
         row = AgentRow(
             agent_id=new_agent_id(),
@@ -278,14 +193,7 @@ class Registry:
         self._delivery.inboxes.save_all()
         await self._store.flush()
         for session_id in await self._store.undelivered(agent.agent_id):
-            await self._read_session(session_id)
-
-    async def _read_session(self, session_id: str) -> None:
-        if session_id not in self._table.live:
-            try:
-                await self._table.get(session_id)
-            except NetworkError as error:  # the others must be loaded
-                log.error("hub_session_unreadable", session=session_id, why=error.message)
+            await self._table.try_to_load(session_id)
 
     async def load(self) -> None:
         """Read the agents, at the start, and the inboxes of those that have a bound."""
@@ -335,20 +243,7 @@ class Registry:
         """The link of an agent has ended, unless it is connected over another one meanwhile."""
         if self._delivery.endpoint(agent) is endpoint:
             self._delivery.detach(agent)
-            if agent.fence:
-                self._delivery.inboxes.save_all()
-                row, agent.fence = LeaseEnd(agent.agent_id, agent.fence), 0
-                self._end_lease(agent, row)
-
-    def _end_lease(self, agent: Agent, row: LeaseEnd) -> None:
-        """Say that this hub does not deliver to an agent any more, again until it is written, unless it does again."""
-
-        def on_written(error: Exception | None) -> None:
-            if error is not None:
-                self._clock.call_later(_AGAIN_SECONDS, partial(self._end_lease, agent, row))
-
-        if not agent.is_held:
-            self._store.submit(Submission((row,), on_written))
+            self._leases.end(agent)
 
     def list(self, query: AgentQuery) -> Sequence[Agent]:
         """Agents by name, a page at a time."""
@@ -367,10 +262,6 @@ class Registry:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
 
 
-def _connected(agent: Agent) -> ProtocolError:
-    return ProtocolError(f"passport.name: {agent.name} is registered and connected; choose another")
-
-
 def _fits(agent: Agent, query: AgentQuery) -> bool:
     resume = agent.resume
     if not query.is_visible(agent):
@@ -380,10 +271,6 @@ def _fits(agent: Agent, query: AgentQuery) -> bool:
     if query.capability is not None and query.capability not in resume.claimed_capabilities:
         return False
     return query.text is None or query.text.lower() in f"{agent.name}\n{resume.summary}".lower()
-
-
-def _ignore() -> None:
-    return
 
 
 def _name(agent: Agent) -> str:

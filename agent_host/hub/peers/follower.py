@@ -10,6 +10,7 @@ from agent_common.protocol.hub import NetworkError
 
 from ..agents import Agents
 from ..delivery import Delivery
+from ..leases import Leases
 from ..live_session import LiveSession
 from ..registry import Registry
 from ..sessions import Posting, SessionTable
@@ -31,12 +32,13 @@ class Follower:
         table: SessionTable,
         posting: Posting,
         registry: Registry,
+        leases: Leases,
     ) -> None:
         self._store, self._sharing, self._agents, self._delivery = store, sharing, agents, delivery
-        self._table, self._posting, self._registry = table, posting, registry
+        self._table, self._posting, self._registry, self._leases = table, posting, registry, leases
         self._others: OrderedDict[str, None] = OrderedDict()
         """Sessions that this hub delivers nothing of."""
-        registry.on_leased = self._others.clear
+        leases.on_leased = self._others.clear
 
     async def take_in(self, changes: Sequence[Change]) -> None:
         """Take in a page of changes, in their order."""
@@ -44,7 +46,7 @@ class Follower:
             if change.kind == "agent":
                 await self._registry.refresh(change.subject)
             elif change.kind == "lease":
-                self._registry.lease_moved(change.subject, change.number, is_held=bool(change.detail))
+                self._leases.moved(change.subject, change.number, is_held=bool(change.detail))
             elif change.kind == "fired" and (live := self._table.live.get(change.subject)) is not None:
                 live.fired.add(change.detail)
         await self._take_in_sessions({one.subject: one.number for one in changes if one.kind == "session"})

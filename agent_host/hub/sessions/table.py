@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
+import structlog
+
 from agent_common.protocol.hub import (
     FoldedSession,
     HubUnavailable,
@@ -25,6 +27,7 @@ from ..store import CursorRow, HubStore, SessionRow, StoredSession
 
 OnSession = Callable[[LiveSession | NetworkError], None]
 _PAGE = 256
+log = structlog.get_logger(__name__)
 
 
 class SessionTable:
@@ -69,6 +72,14 @@ class SessionTable:
         if isinstance(result, NetworkError):
             raise result
         return result
+
+    async def try_to_load(self, session_id: str) -> None:
+        """Have a session in memory. One that cannot be read is logged, because others must be."""
+        if session_id not in self.live:
+            try:
+                await self.get(session_id)
+            except NetworkError as error:
+                log.error("hub_session_unreadable", session=session_id, why=error.message)
 
     def add(self, session: LiveSession) -> None:
         """Keep a new session."""

@@ -265,8 +265,9 @@ async def test_files_are_listed_read_in_parts_and_written_safely(agent: Runtime,
         await client.files.write(f"{folder}/a b.txt", "x", only_new=True)
     assert [entry.name async for entry in client.files.list(folder)] == ["a b.txt"]
     await client.files.delete(f"{folder}/a b.txt", if_match=second)
-    with pytest.raises(NotFound):
-        await client.files.read(f"{folder}/a b.txt")
+    for gone in (client.files.read, client.files.stat):
+        with pytest.raises(NotFound, match="unknown_path: there is no"):
+            await gone(f"{folder}/a b.txt")
 
 
 async def test_a_file_is_read_on_where_its_connection_broke(
