@@ -113,7 +113,7 @@ def principal(request: Request, named: str | None = None) -> str:
 
     Raises InvalidRequest if body and header name two users: a gateway that sets the header vouches for that one alone.
     """
-    in_header = _named_in_header(request)
+    in_header = user_in_header(request)
     if named and in_header and named != in_header:
         raise InvalidRequest.from_faults([("user", "is not the user of the header X-Agent-User; leave one out")])
     user = in_header or named or OPERATOR
@@ -122,10 +122,19 @@ def principal(request: Request, named: str | None = None) -> str:
     return user
 
 
-def _named_in_header(request: Request) -> str | None:
-    """Return the user of the header in UTF-8, so that a name is the same as in a body; Starlette decodes it as
-    Latin-1."""
+def user_in_header(request: Request) -> str | None:
+    """Return the user of the header, or None without one. Raises InvalidRequest for two: one of them is the caller's.
+
+    It is read as UTF-8, so that a name is the same as in a body; Starlette decodes it as Latin-1."""
+    given = request.headers.getlist(USER_HEADER)
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InvalidRequest.from_faults([("X-Agent-User", "comes more than once; send it once")])
     try:
-        return request.headers.get(USER_HEADER, "").encode("latin-1").decode() or None
+        name = given[0].encode("latin-1").decode()
     except UnicodeDecodeError:
         raise InvalidRequest.from_faults([("X-Agent-User", "is not UTF-8; send the name in UTF-8")]) from None
+    if not name:
+        raise InvalidRequest.from_faults([("X-Agent-User", "is empty; name a user, or leave it out")])
+    return name

@@ -12,7 +12,15 @@ from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, Task
 
 from ...errors import InvalidRequest, NotFound
 from ...loop import list_tasks
-from ..dependencies import USER_HEADER, Services, get_services, parse_query, principal, read_body, require_accepting
+from ..dependencies import (
+    Services,
+    get_services,
+    parse_query,
+    principal,
+    read_body,
+    require_accepting,
+    user_in_header,
+)
 from ..responses import as_json, live_stream, model_response, recorded_stream
 
 router = APIRouter(tags=["tasks"])
@@ -33,8 +41,7 @@ async def assign(request: Request) -> Response:
 async def tasks(request: Request) -> Response:
     """List tasks, the newest first: of the user in the header or the query, else of all users."""
     asked = parse_query(request, TasksQuery, lists=("status",))
-    named = request.headers.get(USER_HEADER)
-    user = principal(request, asked.user) if named or asked.user else None
+    user = principal(request, asked.user) if user_in_header(request) or asked.user else None
     return model_response(await list_tasks(get_services(request).tasks, user, asked))
 
 

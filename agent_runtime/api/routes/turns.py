@@ -13,7 +13,7 @@ from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, Cancel
 from ...errors import Conflict, NotFound
 from ...loop import HumanAnswer, LiveSession, list_pending
 from ...sessions import branches, history, is_session_id, unknown_session
-from ..dependencies import USER_HEADER, Services, get_services, parse_query, principal, read_body
+from ..dependencies import Services, get_services, parse_query, principal, read_body, user_in_header
 from ..responses import EventStream, live_stream, model_response
 
 router = APIRouter(tags=["turns"])
@@ -86,7 +86,7 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
 async def events(request: Request) -> Response:
     """Stream events about turns after the `Last-Event-ID`, or from now on: of the user in the header, or of all."""
     at = get_services(request)
-    user = principal(request) if request.headers.get(USER_HEADER) else None
+    user = principal(request) if user_in_header(request) else None
     return EventStream(at.loop.events.watch(user, parse_event_id(request.headers.get("last-event-id"))))
 
 
@@ -94,8 +94,7 @@ async def events(request: Request) -> Response:
 async def pending(request: Request) -> Response:
     """List what waits for a person, oldest first: of the user in the header or the query, else of all users."""
     asked = parse_query(request, PendingQuery)
-    named = request.headers.get(USER_HEADER)
-    user = principal(request, asked.user) if named or asked.user else None
+    user = principal(request, asked.user) if user_in_header(request) or asked.user else None
     return model_response(list_pending(get_services(request).loop, user, asked))
 
 

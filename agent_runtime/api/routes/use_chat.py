@@ -12,7 +12,7 @@ from agent_common.protocol import ChatRequest, UIMessage, UseChatRequest, is_obj
 
 from ...errors import InvalidRequest
 from ...loop import HumanAnswer, IncomingMessage
-from ..dependencies import USER_HEADER, principal
+from ..dependencies import principal, user_in_header
 
 _ANSWERS = TypeAdapter(list[list[str]])
 
@@ -25,7 +25,7 @@ def shape_of(body: Any) -> type[UseChatRequest | ChatRequest]:
 def speaker(request: Request, asked: UseChatRequest) -> str:
     """Return the principal of the header. A `user` among the extra keys of the body is the frontend's own, unless it
     contradicts the header: then InvalidRequest is raised."""
-    named = (asked.model_extra or {}).get("user") if request.headers.get(USER_HEADER) else None
+    named = (asked.model_extra or {}).get("user") if user_in_header(request) else None
     return principal(request, named if isinstance(named, str) else None)
 
 

@@ -241,6 +241,18 @@ def test_a_principal_that_is_too_long_is_refused(agent: Runtime) -> None:
     assert agent.post("/chat", {"message": "hi", "session_id": fresh("s")}, **{"X-Agent-User": "a b"}).is_success
 
 
+@pytest.mark.parametrize(("named", "fault"), [(("ann", "bob"), "comes more than once"), (("",), "is empty")])
+@pytest.mark.parametrize("path", ["/chat", "/tasks", "/pending", "/events", "/sessions"])
+def test_a_header_that_names_two_users_or_none_is_refused(
+    agent: Runtime, path: str, named: tuple[str, ...], fault: str
+) -> None:
+    headers = [("X-Agent-User", name) for name in named]
+    method, body = ("POST", {"message": "hi", "session_id": fresh("s")}) if path == "/chat" else ("GET", None)
+    reply = agent.http.request(method, path, headers=headers, json=body)
+    assert_problem(reply, 422, "invalid_request", "X-Agent-User")
+    assert fault in reply.text
+
+
 def _connect(agent: Runtime) -> socket.socket:
     at = urlsplit(agent.url)
     return socket.create_connection((at.hostname or "", at.port or 0), timeout=60)
