@@ -19,7 +19,7 @@ from agent_common.protocol import (
     HandOff,
     TaskResult,
 )
-from agent_common.protocol.work import WorkRequest, WorkResult, to_rfc3339
+from agent_common.protocol.work import ASKED_BY, WorkRequest, WorkResult, to_rfc3339
 
 from ..access import TeamMember, Teams
 from ..database import BatchWriter, HostDatabase
@@ -145,7 +145,7 @@ class AgentRequests:
             content_kind="json",
             constraints_version=0,
             submitted_at=to_rfc3339(now),
-            audit_ref=f"asked-by:{member.name}",
+            audit_ref=f"{ASKED_BY}{member.name}",
             bounds=lineage.bounds,
         )
         try:

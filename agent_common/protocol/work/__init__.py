@@ -39,6 +39,7 @@ from .frames import FrameFault, UnknownControl, WorkFrame, read_frame
 from .framing import HARD_FACTOR, MAX_BAD_LINES, MAX_LINE, SOFT_LINE, FrameTooLarge, Lines, decode, encode
 from .loose_dialect import read_loose_request, read_loose_result, read_loose_signal, to_loose
 from .messages import (
+    ASKED_BY,
     RETRYABLE,
     Bound,
     ConstraintAck,
@@ -61,6 +62,7 @@ from .schemas import work_schemas
 from .timestamps import Stamp, parse_rfc3339, to_rfc3339
 
 __all__ = [
+    "ASKED_BY",
     "CONTROLS",
     "EPOCH_ZERO",
     "HARD_FACTOR",

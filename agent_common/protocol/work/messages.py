@@ -59,6 +59,8 @@ class WorkBounds(Inbound):
 
 
 _UNBOUNDED = WorkBounds()
+ASKED_BY = "asked-by:"
+"""What the `audit_ref` of work begins with that an agent has given; its name follows."""
 
 
 class WorkRequest(Inbound):
@@ -79,6 +81,11 @@ class WorkRequest(Inbound):
     """Links the records of both ends. The result has the same value."""
     bounds: WorkBounds | None = None
     """Limits for the work; null means none."""
+
+    @property
+    def is_asked_by_agent(self) -> bool:
+        """Whether another agent has written the content, for itself or for the person it works for."""
+        return self.principal.kind == "agent" or self.audit_ref.startswith(ASKED_BY)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the fields that identify the work (docs/protocols/mediation.md#27-reconnects-and-ids).

@@ -27,7 +27,7 @@ from ...loop import (
     TurnOutcome,
     record_of,
 )
-from ...sessions import TurnRow, history, text_of
+from ...sessions import TurnRow, history, rows, text_of
 from ..ledger import ledger
 from .progress import follow_progress
 from .request_limits import WorkRefused, limits_within, scope_layer
@@ -159,6 +159,9 @@ class _LedgerRecorder:
 
     def record_admission(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         ledger.insert_request(connection, self.request, turn.message_id, now)
+        if self.request.is_asked_by_agent:  # which may have read anything, whoever stands behind it
+            rows.mark_outside_text(connection, turn.session.id)
+            turn.session.outside_text.seen = True
 
     def record_end(self, connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         if turn.end.outcome is not None:
