@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_common.protocol import is_object
 
-from .rows import dump
+from .rows import OUTSIDE_TEXT, dump
 from .rows import load as read
 
 IMPORTED = "imported"
@@ -44,11 +44,12 @@ def add(connection: sqlite3.Connection, session_id: str, agent: str, prompt: Age
 
 
 def replace_imported(connection: sqlite3.Connection, session_id: str, prompt: AgentPrompt) -> None:
-    """Store this agent's own prompt in place of those that came with an imported session, and take the mark away."""
+    """Store this agent's own prompt in place of those that came with an imported session. From then on it is a session
+    like others that hold text from outside."""
     connection.execute("INSERT OR IGNORE INTO system_prompts VALUES (?, ?)", (prompt.digest, prompt.prompt))
     row = connection.execute("SELECT metadata_json FROM chat_sessions WHERE id = ?", (session_id,)).fetchone()
     metadata = {key: value for key, value in read(row[0]).items() if key not in ("packages", "briefs", IMPORTED)}
-    metadata |= {"system_prompt_digest": prompt.digest, "tools": list(prompt.tools)}
+    metadata |= {"system_prompt_digest": prompt.digest, "tools": list(prompt.tools), OUTSIDE_TEXT: True}
     if prompt.packages:
         metadata["packages"] = dict(prompt.packages)
     connection.execute("UPDATE chat_sessions SET metadata_json = ? WHERE id = ?", (dump(metadata), session_id))

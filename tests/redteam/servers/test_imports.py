@@ -33,10 +33,10 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
         yield runtime
 
 
-def exported(agent: Runtime) -> Rows:
-    """The rows of a session of one message, with ids that no session here has."""
+def exported(agent: Runtime, by: str = "asks") -> Rows:
+    """The rows of a session of one message, with ids that no session here has. `by`: the agent that answers."""
     agent.provider.script.replace([Say("hello")])
-    session = agent.chat("hi", session_id=fresh("s"), agent="asks").json()["session_id"]
+    session = agent.chat("hi", session_id=fresh("s"), agent=by).json()["session_id"]
     text = agent.get(f"/sessions/{session}/export").text
     mark = f"{time.time_ns():026d}"
     rows: Rows = [json.loads(line) for line in text.splitlines()]
@@ -96,6 +96,17 @@ def test_a_system_message_is_refused(agent: Runtime) -> None:
     rows = exported(agent)
     rows[1]["data"]["role"] = "system"
     assert_problem(send(agent, rows), 422, "invalid_request", "line 2")
+
+
+def test_what_an_import_says_is_text_from_outside_in_a_fork_and_after_a_restart_too(agent: Runtime) -> None:
+    imported = send(agent, exported(agent, by="default")).json()["session_id"]
+    fork = agent.post(f"/sessions/{imported}/fork", {}).json()["session_id"]
+    agent.process.kill9()
+    agent.start()
+    for session in (imported, fork):
+        agent.provider.script.replace([Call("write", {"path": "AGENTS.md", "content": FORGED_PROMPT}), Say("done")])
+        assert agent.chat("go on", session_id=session).status_code == 202, "a person is asked"
+    assert not (agent.data_dir / "workspace" / "AGENTS.md").exists()
 
 
 def test_another_users_session_is_no_parent(agent: Runtime) -> None:
