@@ -14,7 +14,6 @@ from agent_common.telemetry import logger
 from ...ports import ToolContext
 from ...tools import Output, Tool
 from ..sources.source import Stamp
-from ..workers.pool import WorkerPool
 from .declarations import SkillDeclaration
 from .validator import SkillBuild
 
@@ -51,7 +50,7 @@ class Plugin:
         """Put a build into service and clear earlier faults."""
         self.active, self.version = build, version
         self.error, self.available, self.disabled_before_start = None, True, None
-        self.tools = tuple(_skill_tool(skill, build.pool) for skill in build.skills)
+        self.tools = tuple(_skill_tool(skill, build) for skill in build.skills)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,12 +96,12 @@ def build_skill_set(plugins: Iterable[Plugin]) -> SkillSet:
     )
 
 
-def _skill_tool(skill: SkillDeclaration, pool: WorkerPool) -> Tool:
+def _skill_tool(skill: SkillDeclaration, build: SkillBuild) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        result = await pool.call(skill.spec.name, arguments, context)
+        result = await build.pool.call(skill.spec.name, arguments, context)
         if not result.log:
             return Output(result.value)
         log.info("skill printed", skill=skill.spec.name, call_id=context.call_id, text=result.log)
         return Output(result.value, metadata={"log": result.log})
 
-    return Tool(skill.spec, run, REQUIREMENTS, timeout=skill.timeout)
+    return Tool(skill.spec, run, REQUIREMENTS, timeout=skill.timeout, build=build.source.build_digest)

@@ -117,6 +117,8 @@ class Tool:
     """Where an operator changes the deadline, for the error when it has passed."""
     describe_access: DescribeAccess | None = None
     """None: every call may access all that the tool requires."""
+    build: str = ""
+    """Names the code that a call runs, if that can be replaced: who approves a call approves this code."""
     rule_names: tuple[str, ...] = ()
     """Further names for rules and manifests besides the id, such as `mcp:SERVER:TOOL`."""
     result_doc: str = ""

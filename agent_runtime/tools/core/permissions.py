@@ -37,16 +37,15 @@ class PermissionCheck:
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
         decision = context.authority.decide(build_access(tool, request))
+        touches = (*request.subjects, tool.build) if tool.build else request.subjects
         if decision.action == "allow" and request.asks and not _names(decision, request.subjects):
             always = _allow_rules(tool, request, request.subjects)
-            return Verdict("ask", f"{tool.spec.name} {request.asks}", always=always, touches=request.subjects)
+            return Verdict("ask", f"{tool.spec.name} {request.asks}", always=always, touches=touches)
         if decision.action == "allow":
             always = _allow_rules(tool, request, [subject.replace("*", "?") for subject in request.subjects])
-            return Verdict(always=always, touches=request.subjects, by_person=decision.by_person)
+            return Verdict(always=always, touches=touches, by_person=decision.by_person)
         always = _suggested_rules(tool, request, decision)
-        return Verdict(
-            decision.action, _reason(tool, request, decision, context), always=always, touches=request.subjects
-        )
+        return Verdict(decision.action, _reason(tool, request, decision, context), always=always, touches=touches)
 
 
 def build_access(tool: Tool, request: AccessRequest) -> Access:

@@ -83,3 +83,32 @@ def test_a_rule_that_forbids_beats_a_card(agent: Runtime) -> None:
     assert approve(agent, session, card) in (200, 409)
     eventually(lambda: agent.get(f"/sessions/{session}").json()["status"]["state"] == "idle")
     assert not written(agent, "forbidden.txt")
+
+
+def test_a_card_for_a_skill_is_for_the_code_that_was_there(agent: Runtime) -> None:
+    session = fresh("s")
+    save_report(agent, "first", version=1)
+    agent.provider.script.replace([Say("hello"), Call("report", {}), Say("done")])
+    agent.chat("hi", session_id=session)
+    ask = [{"permission": "skill:report", "pattern": "*", "action": "ask"}]
+    assert agent.http.put(f"/sessions/{session}/permissions", json={"rules": ask}).status_code == 200
+    reply = agent.chat("report", session_id=session)
+    [card] = reply.json()["pending"]
+    save_report(agent, "second", version=2)
+    assert approve(agent, session, card) == 200
+    eventually(lambda: [one["id"] for one in pending(agent, session)] not in ([], [card["id"]]))
+    assert "second" not in agent.get(f"/sessions/{session}/messages").text
+    [again] = pending(agent, session)
+    assert approve(agent, session, again) == 200
+    eventually(lambda: "second" in agent.get(f"/sessions/{session}/messages").text)
+
+
+def save_report(agent: Runtime, says: str, *, version: int) -> None:
+    code = f"@skill\ndef report() -> str:\n    'Say which version runs.'\n    return {says!r}\n"
+    Path(agent.data_dir, "skills", "report.py").write_text(code)
+    wanted = {"name": "report", "version": version, "state": "active"}
+    eventually(lambda: any(wanted.items() <= one.items() for one in agent.get("/capabilities").json()["skills"]))
+
+
+def pending(agent: Runtime, session: str) -> list[dict[str, Any]]:
+    return [one for one in agent.get("/pending").json()["pending"] if one["session_id"] == session]
