@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from ...driver import LaunchRequest
@@ -25,16 +25,18 @@ def run_arguments(
     socket_dir: SocketDir,
     name: str,
     launch: LaunchRequest,
-    operator_env: Mapping[str, str],
+    variables: Iterable[str],
 ) -> tuple[str, ...]:
-    """Return the arguments of `run`: no network, no capabilities, only `/data` and `/tmp` writable, no secrets."""
+    """Return the arguments of `run`: no network, no capabilities, only `/data` and `/tmp` writable, no secrets.
+
+    The engine takes the values of `variables` from its own environment: who lists processes reads arguments, and the
+    URL of an index may hold a password."""
     mounts = {
         str(socket_dir.folder): f"{SOCKETS_MOUNT}:ro",
         str(socket_dir.folder / "secrets"): f"{SECRETS_MOUNT}:ro",
         str(launch.data_dir / "data"): "/data:rw",
         str(socket_dir.agent_api.parent): f"{AGENT_API_MOUNT}:rw",
     }
-    env = guest_environment(launch, operator_env)
     return (
         *("run", "--detach", "--name", name, "--label", f"{WORKSPACE_LABEL}={launch.id}"),
         *("--label", f"{FOLDER_LABEL}={settings.run_dir}"),
@@ -42,7 +44,7 @@ def run_arguments(
         *("--cap-drop", "all", "--security-opt", "no-new-privileges", "--memory", f"{settings.memory}m"),
         *("--tmpfs", "/tmp:rw,nosuid,nodev,size=64m", *settings.limits, *settings.options),  # noqa: S108
         *(part for source, target in mounts.items() for part in ("--volume", f"{source}:{target}")),
-        *(part for key, value in sorted(env.items()) for part in ("--env", f"{key}={value}")),
+        *(part for name in sorted(variables) for part in ("--env", name)),
         settings.image,
     )
 

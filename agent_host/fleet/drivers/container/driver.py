@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...driver import LaunchRequest, StartFailed, ended_on_failure
 from ...machine import EGRESS_PORT, MEDIATION_PORT, MESH_PORT, HostSockets, SocketDir
-from .arguments import FOLDER_LABEL, NO_LABEL, WORKSPACE_LABEL, run_arguments
+from .arguments import FOLDER_LABEL, NO_LABEL, WORKSPACE_LABEL, guest_environment, run_arguments
 from .engine import run_engine
 from .files import make_user_dir, user_ids, write_secrets
 from .runtime import ContainerRuntime
@@ -49,8 +49,9 @@ class ContainerDriver:
             await asyncio.to_thread(make_user_dir, socket_dir.agent_api.parent)
             await asyncio.to_thread(write_secrets, socket_dir.folder / "secrets", launch)
             await self._open_sockets(socket_dir)
-            arguments = run_arguments(settings, socket_dir, runtime.name, launch, self._operator_env)
-            await run_engine(settings.engine, *arguments)
+            env = guest_environment(launch, self._operator_env)
+            arguments = run_arguments(settings, socket_dir, runtime.name, launch, env)
+            await run_engine(settings.engine, *arguments, env=env)
             await runtime.wait_until_ready(settings.start_timeout)
         return runtime
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,13 +20,23 @@ _OUTPUT_SECONDS = 0.5
 
 
 async def run_engine(
-    program: Sequence[str], *arguments: str, seconds: float | None = COMMAND_SECONDS, check: bool = True
+    program: Sequence[str],
+    *arguments: str,
+    seconds: float | None = COMMAND_SECONDS,
+    check: bool = True,
+    env: Mapping[str, str] | None = None,
 ) -> CommandOutcome:
-    """Run a command of the engine. Raises StartFailed if it does not start, or if `check` and it fails."""
+    """Run a command of the engine, with `env` added to its environment. Raises StartFailed if it does not start, or if
+    `check` and it fails."""
     async with _Pipe() as out, _Pipe() as err:
         try:
             made = await asyncio.create_subprocess_exec(
-                *program, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=out.child_end(), stderr=err.child_end()
+                *program,
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out.child_end(),
+                stderr=err.child_end(),
+                env={**os.environ, **(env or {})},
             )
         except OSError as error:
             raise StartFailed(f"{program[0]} does not start: {error}") from error

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from agent_host.fleet.drivers.microagent import MicroagentDriver
 from agent_host.fleet.machine import HostSockets, SocketDir
 
 STAND_IN = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 here = pathlib.Path(__file__).parent
 with (here / "told").open("a") as file:
     file.write(json.dumps(sys.argv[1:]) + "\\n")
+if sys.argv[1] == "run":
+    (here / "environment").write_text(json.dumps(dict(os.environ)))
 answers = json.loads((here / "answers").read_text())
 said = answers.get(sys.argv[1], {"out": ""})
 sys.stdout.write(said.get("out", ""))
@@ -42,6 +45,11 @@ class Program:
         fresh = self.folder / "answers.new"
         fresh.write_text(json.dumps(answers))
         fresh.replace(self.folder / "answers")  # somebody may read them at this moment
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of `run`."""
+        return json.loads((self.folder / "environment").read_text())
 
     @property
     def told(self) -> list[list[str]]:
@@ -84,8 +92,9 @@ async def test_a_container_has_no_network_no_capability_and_no_secret_in_its_arg
     for pair in (("--network", "none"), ("--cap-drop", "all"), ("--user", "10001:10001"), ("--memory", "512m")):
         assert said[said.index(pair[0]) + 1] == pair[1]
     assert "--read-only" in said
-    assert "AGENT_MODEL=m" in said
-    assert "AGENT_MEDIATION_URL=unix:/run/mesh/v.sock_2048" in said
+    given = {name: program.environment[name] for flag, name in pairwise(said) if flag == "--env"}
+    assert given["AGENT_MODEL"] == "m"
+    assert given["AGENT_MEDIATION_URL"] == "unix:/run/mesh/v.sock_2048"
     assert not any("secret-" in part or "OPENAI" in part for part in said)
     assert (await runtime.status()).pid == 42
     assert (await runtime.exec(["ls"])).stdout == "fine"
@@ -160,7 +169,7 @@ async def test_a_container_of_an_earlier_process_is_known_by_its_labels_and_take
     driver = ContainerDriver(settings, HostSockets(), {})
     await driver.create("writer", program.folder / "ws")
     program.answers({"inspect": {"out": "true 42"}, "exec": {"out": "fine"}})
-    said = run_arguments(settings, SocketDir(program.folder / "seat"), "n", launch(program.folder), {})
+    said = run_arguments(settings, SocketDir(program.folder / "seat"), "n", launch(program.folder), ())
     labels = [said[index + 1] for index, part in enumerate(said) if part == "--label"]
     assert labels == ["agent-mesh.workspace=writer", f"agent-mesh.folder={settings.run_dir}"]
     program.answers({"ps": {"out": "0123\n4567\n"}, "container": {"out": "writer\nreader\n"}})
@@ -181,9 +190,22 @@ async def test_a_container_of_another_host_is_left_alone(program: Program) -> No
     assert {told[0] for told in program.told} == {"container"}
 
 
+async def test_no_setting_of_a_container_is_in_the_arguments_of_its_engine(program: Program) -> None:
+    env = {"AGENT_SKILL_INDEX": "https://reader:password@index.example/simple"}
+    driver = ContainerDriver(ContainerSettings(program.command, "i", program.folder / "vm", 5, 1), HostSockets(), env)
+    program.answers({"exec": {"code": 125}, "inspect": {"out": "false 0"}})
+    await driver.create("writer", program.folder / "ws")
+    with pytest.raises(StartFailed):
+        await driver.start(launch(program.folder))
+    [run] = [told for told in program.told if told[0] == "run"]
+    assert "AGENT_SKILL_INDEX" in run
+    assert "password" in program.environment["AGENT_SKILL_INDEX"]
+    assert "password" not in str(program.told)
+
+
 def test_a_containers_data_is_its_own(tmp_path: Path) -> None:
     settings = ContainerSettings(("podman",), "i", tmp_path / "vm", 5, 1)
-    said = run_arguments(settings, SocketDir(tmp_path / "seat"), "n", launch(tmp_path), {})
+    said = run_arguments(settings, SocketDir(tmp_path / "seat"), "n", launch(tmp_path), ())
     assert f"{tmp_path / 'ws' / 'data'}:/data:rw" in said
 
 
