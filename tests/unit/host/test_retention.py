@@ -101,9 +101,11 @@ def result(task_id: str, days: float, state: str | None = None) -> dict[str, Any
     return {**row, "recorded_at": ago(days), "truncated": False, "delivery_state": state, **delivery}
 
 
-def put_session(database: HostDatabase, name: str, days: float | None, envelopes: int = 3) -> None:
+def put_session(
+    database: HostDatabase, name: str, days: float | None, envelopes: int = 3, creator: str = "agt:1"
+) -> None:
     """A session of the hub that was over so many days ago; none: it goes on, and has for a year."""
-    told = {"type": "conversation", "creator_id": "agt:1", "state": "closed", "snapshot": "{}", "fired": "[]"}
+    told = {"type": "conversation", "creator_id": creator, "state": "closed", "snapshot": "{}", "fired": "[]"}
     times = {"created_at": ago(365), "closed_at": None if days is None else ago(days)}
     put(database, hub_sessions, {"session_id": name, "snapshot_sequence": 1, **told, **times})
     rows = [
@@ -224,6 +226,14 @@ async def test_logs_of_the_hub_keep_as_many_rows_as_are_kept(database: HostDatab
     assert values(database, hub_sessions.c.session_id) == ["open", "third"]
     await keeper(database, clock, days=0, rows=1).sweep()
     assert set(values(database, hub_envelopes.c.session_id)) == {"open"}
+
+
+async def test_an_agent_that_says_much_pushes_out_no_log_of_another(database: HostDatabase, clock: ManualClock) -> None:
+    put_session(database, "flood", None, envelopes=20, creator="agt:2")
+    put_session(database, "flooded", 1, envelopes=20, creator="agt:2")
+    put_session(database, "quiet", 3)
+    await keeper(database, clock, days=0, rows=8).sweep()
+    assert values(database, hub_sessions.c.session_id) == ["flood", "quiet"]
 
 
 async def test_nought_is_for_ever(database: HostDatabase, clock: ManualClock) -> None:
