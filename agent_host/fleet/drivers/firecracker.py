@@ -77,7 +77,7 @@ class FirecrackerDriver(MachineDriver):
         socket_dir = runtime.socket_dir
         command = (self._program, "--api-sock", str(socket_dir.monitor), "--id", socket_dir.folder.name)
         monitor = await runtime.spawn("firecracker", command, output=asyncio.subprocess.PIPE)
-        await _wait_for_socket(socket_dir.monitor, monitor)
+        await _wait_for_socket(socket_dir.monitor, monitor, self._settings.start_timeout)
         await send_requests(socket_dir.monitor, boot_requests(image, socket_dir, volume, self._settings.memory))
 
 
@@ -131,8 +131,8 @@ def jailer_command(
     )
 
 
-async def _wait_for_socket(path: Path, monitor: MonitorProcess) -> None:
-    deadline = time.monotonic() + ASK_SECONDS
+async def _wait_for_socket(path: Path, monitor: MonitorProcess, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while not await asyncio.to_thread(path.exists):
         if not monitor.running or time.monotonic() > deadline:
             raise StartFailed("firecracker did not open its API socket")

@@ -80,7 +80,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
 
 
 def test_the_first_hour(agent: Runtime) -> None:
-    assert agent.status()["state"] == "idle"
+    eventually(lambda: agent.status()["state"] == "idle")
     eventually(lambda: agent.status()["mesh"] == "reachable")
     assert agent.chat("say:hello").json()["response"] == "hello"
     assert "the report" in agent.run(input_data={"objective": "say:the report"})["result"]["text"]

@@ -17,6 +17,7 @@ import pytest
 
 from agent_testing import Call, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, assert_problem, catalog
+from tests.integration.host.watching import eventually
 
 ASK = {"questions": [{"question": "Which colour?"}]}
 World = tuple[Host, ScriptedProvider]
@@ -51,9 +52,17 @@ def answer(client: httpx.Client, row: dict[str, Any], path: str, body: dict[str,
     return client.post(f"/workspaces/{row['workspace']}/api/chat/{path}", json=body, headers=headers)
 
 
+def until_idle(host: Host) -> None:
+    """Wait until no turn runs: the agents share the model's script."""
+    for workspace in ("ada", "bea"):
+        status = f"/workspaces/{workspace}/api/status"
+        eventually(lambda at=status: host.operator.get(at).json().get("state") != "working")
+
+
 def ask(world: World, workspace: str, user: str, call_id: str) -> dict[str, Any]:
     """The row of a question that now waits in that agent."""
     host, provider = world
+    until_idle(host)
     provider.script.replace([Call("question", ASK, id=call_id)], otherwise=Say("done"))
     url, body = f"/workspaces/{workspace}/api/chat", {"message": "paint", "session_id": f"of-{call_id}"}
     reply = host.operator.post(url, json=body, headers={"x-agent-user": user})

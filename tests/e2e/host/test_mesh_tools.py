@@ -52,7 +52,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, dict
     with ExitStack() as stack:
         services.write_text(SERVICES.format(url=stack.enter_context(EchoService()).url))
         provider = stack.enter_context(ScriptedProvider())
-        host = stack.enter_context(Host(folder / "mesh", MESH_SERVICES=services, MESH_PORT=free_port()))
+        # The same ports after a restart: agents look for it where it was.
+        at = {"MESH_PORT": free_port(), "MESH_LISTENER_URL": f"tcp://127.0.0.1:{free_port()}"}
+        host = stack.enter_context(Host(folder / "mesh", MESH_SERVICES=services, **at))
         members: dict[str, Member] = {}
         for name, team in TEAMS.items():
             (folder / name).mkdir()

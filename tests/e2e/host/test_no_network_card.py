@@ -188,8 +188,8 @@ def test_the_host_dies_and_comes_back(guest: Guest, host: tuple[Host, ScriptedPr
     up.process.kill9()
     assert (folder / "mesh.sock").is_socket()
     provider.script.replace([Say("back")])
+    up.start()  # before the task, whose model calls wait for a host only for a while
     task = guest.assign()
-    up.start()
     assert guest.result(task)["result"] == {"text": "back"}
     assert "Hello" in guest.ask("web_fetch", url=PAGE)["text"]
     assert guest.ask("web_search", query="anything") == {"results": HITS}

@@ -38,6 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
 
 def use(bob: Runtime, name: str, tool: str, **arguments: object) -> dict[str, Any]:
     """One call of a tool in a conversation: its envelope."""
+    eventually(lambda: bob.status()["state"] == "idle")  # else a delivery of the test before takes this one's step
     bob.provider.script.replace([Call(tool, arguments), Say("done")])
     reply = bob.chat("go", session_id=name)
     assert reply.status_code == 200, reply.text
