@@ -9,6 +9,8 @@ FAILED: Final = "failed"
 """The answer was broken off by a failure."""
 OVERFLOW: Final = "overflow"
 """The window is full."""
+NOT_YET = ("", "null", "none")
+"""What servers write in place of null while the answer goes on."""
 Meaning = StopReason | Literal["failed", "overflow"]
 
 _MEANINGS: dict[Meaning, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.completions import Decompressor, EventSplitter
+from agent_common.completions import CompletionReader, Decompressor, EventSplitter
 from agent_common.errors import ModelError
 from agent_common.protocol import Usage
 from tests.e2e.providers.cases import corpus
@@ -224,6 +224,14 @@ def test_what_is_kept_has_a_limit() -> None:
 )
 def test_finish_reasons_are_read_by_their_meaning(finish: str | None, stop: str) -> None:
     assert read(stream({"content": "4"}, finish=finish)).reader.stop_reason == stop
+
+
+@pytest.mark.parametrize("word", ["", "null", "None"])
+def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
+    """Behind an end little is waited for, so that the answer would be cut at the model's next pause."""
+    reader = CompletionReader(1)
+    list(reader.feed({"choices": [{"delta": {"content": "4"}, "finish_reason": word}]}))
+    assert (reader.complete, reader.stop_reason) == (False, "stop")
 
 
 @pytest.mark.parametrize(
