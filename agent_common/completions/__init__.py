@@ -14,6 +14,7 @@ from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPie
 from .reader import CompletionReader, read_event
 from .usage import cost_of, find_report, read_usage, with_cost
 from .waits import wait_of
+from .whole_object import DocumentEnd
 
 __all__ = [
     "DONE",
@@ -24,6 +25,7 @@ __all__ = [
     "CallStarted",
     "CompletionReader",
     "Decompressor",
+    "DocumentEnd",
     "ErrorReport",
     "EventSplitter",
     "OverflowReport",

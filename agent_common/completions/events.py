@@ -13,7 +13,7 @@ from typing import Literal
 
 from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, read_json
-from .whole_object import WholeObject
+from .whole_object import DocumentEnd, WholeObject
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
@@ -40,6 +40,12 @@ class EventSplitter:
         self._data_size, self._object = 0, WholeObject()
         """Their size, and whether they are one object."""
         self._after_return = False
+        self._document_end = DocumentEnd()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a document that is whole; what comes behind it does not matter."""
+        return self.form == "document" and self._document_end.reached(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the JSON texts that are complete with these bytes."""

@@ -56,7 +56,7 @@ class _AnswerBody:
 
     async def read(self) -> bytes:
         """Return the next bytes; none at the end, or when the answer is complete and enough was waited."""
-        if not self._reader.complete:
+        if not (self._reader.complete or self.splitter.whole):
             return await anext(self._pieces, b"")
         if self._deadline is None or self._reader.progress > self._progress:
             self._progress = self._reader.progress

@@ -79,6 +79,29 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         assert (found.reader.stop_reason, found.reader.usage) == ("tool-calls", Usage(input=7, output=3))
 
 
+@pytest.mark.parametrize(
+    ("body", "whole"),
+    [
+        (json.dumps(WHOLE), True),
+        (f"\ufeff {json.dumps(WHOLE, indent=1)}\n\n", True),
+        ('{"error": {"message": "busy"}}', True),
+        ('{"detail": "busy"}', True),
+        (json.dumps(WHOLE)[:-1], False),
+        ('{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
+        ("{}", False),
+        (HELLO.decode(), False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 500])
+def test_a_document_is_whole_before_its_body_ends(body: str, whole: bool, size: int) -> None:
+    splitter, content = EventSplitter(), body.encode()
+    for at in range(0, len(content), size):
+        list(splitter.feed(content[at : at + size]))
+        assert not splitter.whole or content[at + size :].strip() == b""
+    assert splitter.whole is whole
+
+
 def test_one_document_a_line() -> None:
     lines = [line.removeprefix(b"data: ") for line in HELLO.split(b"\n") if line]
     assert read(b"\n".join(lines)).text == "Hello"

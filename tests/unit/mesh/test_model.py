@@ -195,6 +195,12 @@ def delta(**fields: Any) -> str:
     return json.dumps({"choices": [{"delta": fields}]})
 
 
+WHOLE = json.dumps(
+    {
+        "choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    }
+)
 STOP = '{"choices": [{"delta": {}, "finish_reason": "stop"}]}'
 
 
@@ -211,6 +217,14 @@ async def test_a_connection_that_breaks_behind_the_answer_breaks_nothing() -> No
     found = await events(Garbage(stream(delta(content="whole"), STOP), length=100_000))
     assert found[0] == TextPiece("whole")
     assert completion(found).stop_reason == "stop"
+
+
+@pytest.mark.parametrize("document", [WHOLE, WHOLE + "\n"])
+async def test_a_connection_that_breaks_behind_a_whole_document_breaks_nothing(document: str) -> None:
+    found = await events(Garbage(document, content_type="application/json", length=100_000))
+    assert (found[0], completion(found).usage) == (TextPiece("whole"), Usage(input=3, output=2))
+    with pytest.raises(ModelError, match="cannot be reached"):
+        await events(Garbage(document[:-20], content_type="application/json", length=100_000))
 
 
 async def test_half_an_emoji_is_replaced() -> None:
@@ -348,6 +362,8 @@ async def test_a_finish_reason_ends_an_answer_whose_body_goes_on_for_ever() -> N
     pieces = (stream(delta(content="whole"), STOP, end=""),)
     found = await events(Raw(pieces, heartbeat=": ping\n\n", heartbeat_seconds=0.2))
     assert found[0] == TextPiece("whole")
+    document = await events(Raw((WHOLE,), heartbeat="\n", heartbeat_seconds=0.2))
+    assert document[0] == TextPiece("whole")
     late = Raw((*pieces, stream('{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}')), delay=1.0)
     assert completion(await events(late)).usage == Usage(input=3, output=2)
 
