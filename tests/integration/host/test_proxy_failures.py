@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -114,6 +115,16 @@ def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
     mend = "the operator must set UPSTREAM_KEY to a valid key"
     assert message == f"the provider 'upstream' refused the host's key (HTTP {status}); {mend}"
     assert host.recent(limit=1)[0]["status"] == "failed"
+
+
+def test_a_compressed_refusal_of_the_content_is_no_refusal_of_the_key(
+    agent: httpx.Client, provider: ScriptedProvider
+) -> None:
+    body = '{"error": {"message": "the input was flagged", "code": 403, "metadata": {"reasons": ["violence"]}}}'
+    zipped = gzip.compress(body.encode()).decode("latin-1")
+    provider.script.replace([Raw((zipped,), 403, {**JSON, "content-encoding": "gzip"}, encoding="latin-1")])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.json()) == (403, json.loads(body))
 
 
 def test_a_redirect_is_not_followed_with_the_key(agent: httpx.Client, provider: ScriptedProvider) -> None:

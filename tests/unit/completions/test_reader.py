@@ -295,16 +295,23 @@ def test_usage_counts_where_it_stands_and_nothing_is_none(place: dict[str, Any])
     ("coding", "compress"),
     [
         ("gzip", gzip.compress),
+        ("gzip", lambda body: gzip.compress(body[:99]) + gzip.compress(body[99:]) + b"\n\n"),
         ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
         ("deflate", lambda body: zlib.compress(body, wbits=-15)),
         ("identity", bytes),
+        ("none", bytes),
+        ("UTF-8", bytes),
         ("", bytes),
     ],
 )  # fmt: skip
 def test_a_compressed_body_is_read(coding: str, compress: Any) -> None:
-    body, plain = compress(HELLO * 100), Decompressor(coding)
-    assert b"".join(out for at in range(len(body)) for out in plain.feed(body[at : at + 1])) == HELLO * 100
+    body = compress(HELLO * 100)
+    for size in (1, len(body)):
+        plain = Decompressor(coding)
+        assert (
+            b"".join(out for at in range(0, len(body), size) for out in plain.feed(body[at : at + size])) == HELLO * 100
+        )
 
 
 def test_a_body_that_cannot_be_read_is_refused_in_plain_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import AsyncGenerator
@@ -380,6 +381,32 @@ async def test_a_refusal_that_teaches_costs_no_attempt_and_is_remembered() -> No
             sorted({"max_tokens", "max_completion_tokens"} & asked.fields.keys()) for asked in provider.completions
         ]
     assert names == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
+
+
+OVERFLOW = '{"error": {"message": "too long", "code": "context_length_exceeded"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "coding", "body", "code"),
+    [
+        (400, "gzip", gzip.compress(OVERFLOW.encode()), "context_overflow"),
+        (400, "gzip", gzip.compress(OVERFLOW.encode())[:-8], "context_overflow"),
+        (429, "gzip", b"no gzip", "model_rate_limited"),
+        (429, "br", b"?", "model_rate_limited"),
+    ],
+    ids=["gzip", "gzip without its end", "not gzip", "a coding that cannot be read"],
+)
+async def test_a_compressed_refusal_means_what_it_says(status: int, coding: str, body: bytes, code: str) -> None:
+    sent = Raw((body.decode("latin-1"),), status, {"content-encoding": coding}, encoding="latin-1")
+    with pytest.raises(ModelError) as caught:
+        await events(sent)
+    assert caught.value.code == code
+
+
+@pytest.mark.slow
+async def test_a_refusal_whose_body_goes_on_for_ever_ends() -> None:
+    with pytest.raises(ModelError, match="too long"):
+        await events(Raw((OVERFLOW,), 400, heartbeat="\n", heartbeat_seconds=0.2))
 
 
 async def test_a_refusal_that_does_not_end_is_told() -> None:
