@@ -237,9 +237,13 @@ def test_what_is_kept_has_a_limit() -> None:
         ("max_tokens", "length"),
         ("MAX_TOKENS", "length"),
         ("model_length", "length"),
+        ("max_length", "length"),
+        ("context_length", "length"),
         ("model_context_window_exceeded", "length"),
         ("sensitive", "content-filter"),
         ("safety", "content-filter"),
+        ("ERROR_TOXIC", "content-filter"),
+        ("IMAGE_SAFETY", "content-filter"),
         ("tool_use", "tool-calls"),
         ("banana", "other"),
         (None, "stop"),
@@ -258,7 +262,11 @@ def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "finish", ["error", "network_error", "abort", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL"]
+    "finish",
+    [
+        *("error", "network_error", "abort", "insufficient_system_resource"),
+        *("MALFORMED_FUNCTION_CALL", "malformed_tool_use", "malformed_model_output"),
+    ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])
 def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[str, Any]) -> None:
@@ -267,9 +275,10 @@ def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[st
     assert caught.value.transient
 
 
-def test_a_full_window_without_an_answer_is_an_overflow() -> None:
+@pytest.mark.parametrize("finish", ["model_context_window_exceeded", "context_length"])
+def test_a_full_window_without_an_answer_is_an_overflow(finish: str) -> None:
     with pytest.raises(ModelError) as caught:
-        read(stream(finish="model_context_window_exceeded"))
+        read(stream(finish=finish))
     assert caught.value.code == "context_overflow"
 
 
