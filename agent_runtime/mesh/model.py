@@ -126,7 +126,7 @@ class ModelClient:
                 begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)
-                if reply.status != 200:
+                if not 200 <= reply.status < 300:
                     refusal = await read_refusal(reply)
                     error = from_response(reply.status, reply.headers, refusal)
                     self._learn(request.model, profile, reply.status, refusal, error)

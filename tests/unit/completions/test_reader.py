@@ -162,6 +162,7 @@ def test_what_says_nothing_is_passed_over(event: str) -> None:
         ({"parts": [{"text": "4"}]}, "4", ""),
         ([{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "4"}], "4", ""),
         ([None, 3, {"type": "odd"}, [], "4"], "4", ""),
+        ([{"type": ["text"], "text": "4"}, {"type": {}, "thinking": "hm"}], "4", "hm"),
     ],
 )
 def test_content_in_any_shape(content: Any, text: str, reasoning: str) -> None:

@@ -214,6 +214,11 @@ async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
     assert usage.cost_usd is None
 
 
+async def test_any_status_of_success_is_one() -> None:
+    found = await events(Raw((stream(delta(content="whole"), STOP),), 201))
+    assert found[0] == TextPiece("whole")
+
+
 async def test_a_connection_that_breaks_behind_the_answer_breaks_nothing() -> None:
     found = await events(Garbage(stream(delta(content="whole"), STOP), length=100_000))
     assert found[0] == TextPiece("whole")
