@@ -4,8 +4,9 @@ Guest and host read by this package alone, so that both take an answer for the s
 """
 
 from .arguments import mend_arguments
+from .compression import Decompressor, decompress
 from .error_bodies import ErrorReport, named_fields, read_error_body
-from .events import DONE, MAX_LINE_BYTES, Decompressor, EventSplitter
+from .events import DONE, MAX_LINE_BYTES, EventSplitter
 from .failures import error_in, from_event, from_response, is_loading
 from .finish_reasons import StopReason
 from .kept import MAX_KEPT_BYTES, bounded
@@ -14,6 +15,7 @@ from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPie
 from .reader import CompletionReader, read_event
 from .usage import cost_of, find_report, read_usage, with_cost
 from .waits import wait_of
+from .whole_object import DocumentEnd
 
 __all__ = [
     "DONE",
@@ -24,6 +26,7 @@ __all__ = [
     "CallStarted",
     "CompletionReader",
     "Decompressor",
+    "DocumentEnd",
     "ErrorReport",
     "EventSplitter",
     "OverflowReport",
@@ -34,6 +37,7 @@ __all__ = [
     "ToolCall",
     "bounded",
     "cost_of",
+    "decompress",
     "error_in",
     "find_report",
     "from_event",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -22,19 +23,35 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)  # noqa: TID251  the cost of the text is checked
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return number
+
+
+def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a key occurs twice in one object")
+    return found
+
+
+_DECODER = json.JSONDecoder(  # noqa: TID251  the cost of the text is checked
+    strict=False, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unambiguous
+)
 
 
 def mend_arguments(text: str) -> dict[str, Any] | None:
     """Return the arguments that a text means, though it is not one JSON object; None if that is not certain.
 
-    Mended are: an object that was encoded twice, `null` or nothing for no arguments, control characters and wrong
-    escapes inside strings, and a fence of Markdown around the object.
+    Mended are: an object that was encoded twice, `null`, an empty list or nothing for no arguments, control characters
+    and wrong escapes inside strings, and a fence of Markdown around the object.
     """
     if len(text) > MAX_MENDED:
         return None
     stripped = _without_fence(text.strip())
-    if stripped in ("", "null", "None", '""'):
+    if stripped in ("", "null", "None", '""', "[]"):
         return {}
     for candidate in (stripped, _STRING.sub(_mended_string, stripped)):
         try:

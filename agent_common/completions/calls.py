@@ -46,18 +46,14 @@ class _Call:
     _object: WholeObject = field(default_factory=WholeObject)
     """What the first `_looked_at` pieces say of the end of the arguments."""
     _looked_at: int = 0
-    _parsed: bool | None = None
-    """Whether the closed object is valid JSON; None: it has not been parsed yet."""
 
     @property
     def complete(self) -> bool:
-        """Whether the arguments so far are a whole JSON object."""
+        """Whether the arguments so far are a whole object, valid or to be mended."""
         for piece in self.pieces[self._looked_at :]:
             self._object.feed(piece)
         self._looked_at = len(self.pieces)
-        if self._object.closed and self._parsed is None:
-            self._parsed = _parses("".join(self.pieces).strip())
-        return self._object.closed and self._parsed is True
+        return self._object.closed
 
     @property
     def broken_off(self) -> bool:
@@ -122,11 +118,13 @@ class CallAssembler:
         last = self._calls[-1] if self._calls else None
         by_id = self._by_id.get(given) if given else None
         if index is None:
-            call = by_id or (last if not name or _continues(last, name) else None)
+            call = by_id or (last if not name or _continues(last, given, name, piece) else None)
         elif index in self._by_index:
             call = self._by_index[index]
             if by_id is not None and by_id is not call and not name:
                 call = by_id
+            elif last is not None and not last.pieces and not (name or given) and piece.strip() and call.complete:
+                call = last
         else:
             waiting = last if not name and last is not None and not last.pieces else None
             call = (by_id if not name else None) or (waiting if not given else None)
@@ -156,14 +154,20 @@ class CallAssembler:
         return unique
 
 
-def _continues(last: _Call | None, name: str) -> bool:
+def _continues(last: _Call | None, given: str, name: str, piece: str) -> bool:
     """Whether a named piece without an index goes on with the last call: it names it, or repeats its name."""
-    return last is not None and (not last.name or (last.broken_off and clean_name(name) == last.name))
+    if last is None or not last.name:
+        return last is not None
+    begins = bool(piece) and not given and not last.pieces
+    return clean_name(name) == last.name and (begins or last.broken_off)
 
 
 def _is_another(call: _Call, given: str, name: str, piece: str) -> bool:
     """Whether a named piece begins another call than the one that its index or its id means."""
     same_name = clean_name(name) == call.name
+    other_id = bool(given and call.id and given != call.id)
+    if other_id and not same_name:
+        return True
     if (given == call.id and given and same_name) or not call.complete:
         return False
     return bool(given and given != call.id) or bool(piece) or not same_name

@@ -29,7 +29,8 @@ def flatten(value: Any, channel: Channel = "text", depth: int = 0) -> Iterator[t
         for part in cast("list[Any]", value):
             yield from flatten(part, channel, depth + 1)
     elif is_object(value):
-        thought = value.get("type") in _REASONING_PARTS or value.get("thought") is True
+        kind = value.get("type")
+        thought = (isinstance(kind, str) and kind in _REASONING_PARTS) or value.get("thought") is True
         inner: Channel = "reasoning" if thought else channel
         members = _REASONING_PART_MEMBERS if inner == "reasoning" else (*_TEXT_MEMBERS, "parts")
         for name in members:

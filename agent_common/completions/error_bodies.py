@@ -66,7 +66,8 @@ def read_error(value: Any) -> ErrorReport:
         return ErrorReport(text, words=text.lower())
     found = tuple(_objects(value))
     messages = list(dict.fromkeys(text for one in found if (text := _message(one))))
-    codes = {str(one[name]).lower() for one in found for name in _CODE_MEMBERS if isinstance(one.get(name), str | int)}
+    named = (one[name] for one in found for name in _CODE_MEMBERS if isinstance(one.get(name), str | int))
+    codes = dict.fromkeys(str(code).lower() for code in named)  # in their order: the outer status counts
     statuses = [int(code) for code in codes if code.isdigit() and 400 <= int(code) < 600]
     param = next((one["param"] for one in found if isinstance(one.get("param"), str)), "")
     return ErrorReport(

@@ -7,19 +7,16 @@ is given as soon as its line is complete, because many providers leave out the b
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import Literal
 
 from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, read_json
-from .whole_object import WholeObject
+from .whole_object import DocumentEnd, WholeObject
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
 _DOCUMENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
-MAX_PIECE = 1024 * 1024
-"""Bytes that are decompressed at a time."""
 _QUOTED = 300
 _BOM = b"\xef\xbb\xbf"
 DONE = b"[DONE]"
@@ -40,6 +37,12 @@ class EventSplitter:
         self._data_size, self._object = 0, WholeObject()
         """Their size, and whether they are one object."""
         self._after_return = False
+        self._document_end = DocumentEnd()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a document that is whole; what comes behind it does not matter."""
+        return self.form == "document" and self._document_end.reached(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the JSON texts that are complete with these bytes."""
@@ -144,32 +147,3 @@ def _is_json(text: bytes) -> bool:
     except JsonRefused as refused:
         return refused.code not in ("invalid_json", "invalid_utf8")
     return True
-
-
-class Decompressor:
-    """Undoes the `content-encoding` of a body. Raises ModelError, which no other attempt mends."""
-
-    def __init__(self, coding: str) -> None:
-        self._coding = coding.strip().lower()
-        if self._coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise ModelError(
-                f"the model endpoint compresses its answer as {coding}, which was not asked for and cannot be read",
-                code="model_config",
-            )
-        self._inflater = None if self._coding in ("", "identity") else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        self._begun = False
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes behind these, in pieces of at most MAX_PIECE."""
-        if self._inflater is None:
-            yield data
-            return
-        try:
-            if not self._begun and self._coding == "deflate" and data[:1] and (data[0] & 0x0F) != zlib.DEFLATED:
-                self._inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)  # many servers leave out zlib's frame
-            self._begun = True
-            while data:
-                yield self._inflater.decompress(data, MAX_PIECE)
-                data = self._inflater.unconsumed_tail
-        except zlib.error as error:
-            raise ModelError(f"the model endpoint's {self._coding} answer cannot be read: {error}") from None

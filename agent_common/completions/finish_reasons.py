@@ -9,24 +9,31 @@ FAILED: Final = "failed"
 """The answer was broken off by a failure."""
 OVERFLOW: Final = "overflow"
 """The window is full."""
+NOT_YET = ("", "null", "none")
+"""What servers write in place of null while the answer goes on."""
 Meaning = StopReason | Literal["failed", "overflow"]
 
 _MEANINGS: dict[Meaning, tuple[str, ...]] = {
     "stop": ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete", "completed", "finish", "finished"),
-    "length": ("length", "max_tokens", "max_output_tokens", "max_new_tokens", "max_completion_tokens", "model_length"),
+    "length": (
+        *("length", "max_tokens", "max_output_tokens", "max_new_tokens", "max_completion_tokens"),
+        *("model_length", "max_length"),
+    ),
     "content-filter": (
         *("content_filter", "content_filtered", "content-filter", "sensitive", "safety", "refusal", "recitation"),
         *("blocklist", "prohibited_content", "spii", "guardrail_intervened", "blocked", "flagged", "moderation"),
+        *("error_toxic", "image_safety", "image_prohibited_content", "image_recitation"),
     ),
     "tool-calls": ("tool_calls", "tool_call", "tool_use", "tool-calls", "function_call"),
     FAILED: (
         *("error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled", "canceled"),
         *("failed", "failure", "timeout", "internal_error", "server_error", "engine_error", "interrupted"),
         *("malformed_function_call", "malformed_response", "unexpected_tool_call", "invalid_tool_call"),
+        *("malformed_tool_use", "malformed_model_output"),
     ),
     OVERFLOW: (
         *("model_context_window_exceeded", "context_window_exceeded", "context_length_exceeded"),
-        *("context_overflow", "max_context_length", "input_too_long"),
+        *("context_overflow", "max_context_length", "input_too_long", "context_length"),
     ),
 }
 _BY_REASON: dict[str, Meaning] = {reason: meaning for meaning, reasons in _MEANINGS.items() for reason in reasons}

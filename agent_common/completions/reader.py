@@ -16,7 +16,7 @@ from . import failures
 from .calls import CallAssembler
 from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_of
 from .events import DONE, MAX_LINE_BYTES
-from .finish_reasons import FAILED, OVERFLOW, StopReason, stop_reason
+from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
@@ -174,7 +174,7 @@ class CompletionReader:
             self._streamed = True
         self._spoken = True
         reason = choice.get("finish_reason")
-        if reason and isinstance(reason, str):
+        if isinstance(reason, str) and reason.lower() not in NOT_YET:
             self.finish_reason = reason
         content = delta.get("content", "")
         if content != "" or not delta.keys() <= _COMMON:

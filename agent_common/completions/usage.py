@@ -47,7 +47,8 @@ _COMPLETION = ("completion_tokens", "output_tokens", "reasoning_tokens")
 
 def read_usage(report: Mapping[str, Any]) -> Usage:
     """Convert a report to disjoint buckets. OpenAI's counts include cached tokens in the prompt and reasoning in the
-    completion; counts that contradict this stand beside each other. No number of a report is trusted to be one."""
+    completion; counts that contradict this stand beside each other. What only the total counts is reasoning too: Gemini
+    thinks so. No number of a report is trusted to be one."""
     prompt, details = _first(report, "prompt_tokens", "input_tokens"), _details(report, "prompt", "input")
     read = (
         _first(details, "cached_tokens", "cache_read_tokens")
@@ -67,6 +68,9 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
     cache_beside = cached > prompt or (bool(cached) and total - prompt - cached in generated)
     sent = prompt + cached if cache_beside else prompt
     reasoning_beside = reasoning > completion or (bool(reasoning) and total == sent + completion + reasoning)
+    hidden = total - sent - completion
+    if prompt and hidden > 0 and not reasoning and hidden not in (read, written, cached):
+        reasoning, reasoning_beside = hidden, True
     return Usage(
         input=prompt if cache_beside else prompt - cached,
         output=completion if reasoning_beside else completion - reasoning,

@@ -9,6 +9,10 @@ import re
 
 _TOKEN = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
+_SAYS = re.compile(rb'"(?:message|error|errors|detail|msg|base_resp)"\s*+:')
+"""A member by which an answer or an error is known."""
+_MOST_LOOKED_AT = 256 * 1024
+"""Bytes of a document. The end of a longer one is the end of its body."""
 
 
 class WholeObject:
@@ -59,3 +63,20 @@ class WholeObject:
             return len(piece)
         self._escaped, self._in_string = found[0] == "\\", found[0] != '"'
         return found.end()
+
+
+class DocumentEnd:
+    """Tells when a body is one whole answer or error, so that its own end, which may never come, is not waited for."""
+
+    def __init__(self) -> None:
+        self._object = WholeObject()
+        self._looked_at = 0
+
+    def reached(self, body: bytearray) -> bool:
+        """Return whether this body, which may only have grown since, is whole. A part of a stream with one document a
+        line is not."""
+        if len(body) > _MOST_LOOKED_AT:
+            return False
+        self._object.feed(body[self._looked_at :].decode("latin-1"))
+        self._looked_at = len(body)
+        return self._object.closed and b'"delta"' not in body and _SAYS.search(body) is not None

@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
-from agent_common.completions import AnswerPiece, CompletionReader, Decompressor, EventSplitter, read_event
+from agent_common.completions import (
+    AnswerPiece,
+    CompletionReader,
+    Decompressor,
+    DocumentEnd,
+    EventSplitter,
+    decompress,
+    read_event,
+)
 from agent_common.json_reader import INLINE_BYTES, run_by_size
 from agent_common.net import HttpResponse, TransportFault
 
@@ -18,6 +26,8 @@ END_SECONDS = 2.0
 """Maximum seconds for which a usage report or the mark of the end is waited for once the answer is complete."""
 DRAIN_SECONDS = 0.5
 """Maximum seconds to read the rest of a body so that its connection can be reused."""
+MAX_REFUSAL_BYTES = 1024 * 1024
+"""Most bytes of a refusal that are read, compressed or not."""
 _QUOTED = 300
 
 
@@ -43,6 +53,26 @@ async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIte
         await body.drain()
 
 
+async def read_refusal(reply: HttpResponse) -> bytes:
+    """Return the body of a refusal, decompressed; of a long one the beginning. Raises TransportFault if the connection
+    fails before its end."""
+    body, end, deadline = bytearray(), DocumentEnd(), None
+    while len(body) < MAX_REFUSAL_BYTES:
+        if deadline is None and end.reached(body):
+            deadline = asyncio.get_running_loop().time() + END_SECONDS
+        try:
+            async with asyncio.timeout_at(deadline):
+                data = await anext(reply.pieces, b"")
+        except (TimeoutError, TransportFault):
+            if deadline is None:
+                raise
+            break  # a failure after the end does not matter
+        if not data:
+            break
+        body += data
+    return decompress(bytes(body), reply.headers.get("content-encoding", ""), MAX_REFUSAL_BYTES)
+
+
 class _AnswerBody:
     """The body of an answer, for as long as it is worth reading."""
 
@@ -56,7 +86,7 @@ class _AnswerBody:
 
     async def read(self) -> bytes:
         """Return the next bytes; none at the end, or when the answer is complete and enough was waited."""
-        if not self._reader.complete:
+        if not (self._reader.complete or self.splitter.whole):
             return await anext(self._pieces, b"")
         if self._deadline is None or self._reader.progress > self._progress:
             self._progress = self._reader.progress

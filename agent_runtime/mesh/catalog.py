@@ -7,13 +7,14 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from agent_common.completions import decompress
 from agent_common.net import HttpPool, TransportFault
 from agent_common.protocol import ModelCard, Pricing
 
 from ..errors import InvalidRequest, MeshUnavailable
 from ..ports import Clock, Fallback
 from .caching import CacheWatch
-from .model_list import read_model_list
+from .model_list import MAX_LIST_BYTES, read_model_list
 
 HTTP_OK, REFUSED_STATUSES = 200, (401, 403)
 TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
@@ -132,7 +133,8 @@ class ModelCatalog:
     async def _fetch(self) -> None:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS), self._http.request("GET", "/models") as reply:
-                status, body = reply.status, await reply.body()
+                status, coding = reply.status, reply.headers.get("content-encoding", "")
+                body = decompress(await reply.body(), coding, MAX_LIST_BYTES + 1)
         except (TransportFault, TimeoutError) as error:
             self.reachable = False
             raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'no answer'}") from error

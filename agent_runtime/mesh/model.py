@@ -20,7 +20,7 @@ from agent_common.protocol import Profile, Usage
 
 from ..errors import ModelError
 from ..ports import Completion, Fallback, ModelEvent, ModelRequest, Retrying
-from .answer_stream import read_answer
+from .answer_stream import read_answer, read_refusal
 from .attempt_log import AttemptLog
 from .catalog import ModelCatalog
 from .model_profiles import ModelProfiles
@@ -126,8 +126,8 @@ class ModelClient:
                 begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)
-                if reply.status != 200:
-                    refusal = await reply.body()
+                if not 200 <= reply.status < 300:
+                    refusal = await read_refusal(reply)
                     error = from_response(reply.status, reply.headers, refusal)
                     self._learn(request.model, profile, reply.status, refusal, error)
                     raise await self._explain_unknown_model(error, request.model)

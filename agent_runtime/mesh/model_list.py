@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from agent_common.json_reader import JsonLimits, read_json
 from agent_common.protocol import ModelCard, is_object
 
-_LIMITS = JsonLimits(max_bytes=4 * 1024 * 1024, refuse_ambiguous=False)
+MAX_LIST_BYTES = 4 * 1024 * 1024
+_LIMITS = JsonLimits(max_bytes=MAX_LIST_BYTES, refuse_ambiguous=False)
 _WINDOWS = (
     "context_limit",
     "context_length",

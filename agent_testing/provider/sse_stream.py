@@ -118,10 +118,10 @@ def _finish_reason(say: Say) -> str:
 
 
 def _usage(say: Say, request: Recorded, pieces: int) -> dict[str, Any]:
-    prompt = -(-len(request.body) // 4)
-    counted = {"prompt_tokens": prompt, "completion_tokens": pieces, "total_tokens": prompt + pieces}
     thought = {"completion_tokens_details": {"reasoning_tokens": len(PIECE.findall(say.reasoning))}}
-    return {**counted, **(thought if say.reasoning else {}), **(say.usage or {})}
+    counted = {"prompt_tokens": -(-len(request.body) // 4), "completion_tokens": pieces}
+    reported = {**counted, **(thought if say.reasoning else {}), **(say.usage or {})}
+    return {"total_tokens": sum(reported[name] for name in counted if type(reported[name]) is int), **reported}
 
 
 def _new_id(kind: str) -> str:

@@ -42,7 +42,7 @@ class Say:
     """The pieces of a stream, in place of `text`. None: each word with the spaces around it is a piece."""
     reasoning: str = ""
     usage: dict[str, Any] | None = None
-    """Members that replace those of the counted OpenAI `usage` object."""
+    """Members that replace those of the counted OpenAI `usage` object, whose total stays their sum."""
     finish_reason: str | None = None
     """None: `tool_calls` if there are calls, else `stop`."""
     wait: float = 0.0

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import httpx2
+
 from agent_common.completions import Decompressor
 
 from ...errors import ModelError, ProviderFailed
@@ -49,7 +51,8 @@ class AnswerBody:
             return await anext(self._pieces, b"")
         if answered > self._answered:
             self._answered, self._deadline = answered, asyncio.get_running_loop().time() + END_SECONDS
-        with contextlib.suppress(TimeoutError, ProviderFailed):  # a failure after the end does not matter
+        # A failure after the end does not matter. Providers give it a meaning only outside of the body.
+        with contextlib.suppress(TimeoutError, ProviderFailed, httpx2.TransportError):
             async with asyncio.timeout_at(self._deadline):
                 return await anext(self._pieces, b"")
         return b""

@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json  # noqa: TID251  reads at most INLI
 from starlette.types import Message, Send
 
 from agent_common.completions import (
+    DocumentEnd,
     ErrorReport,
     EventSplitter,
     error_in,
@@ -219,8 +220,8 @@ class Relay:
         declared = answer.headers.get("content-length", "")
         counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
         self._held.reserve(counted)  # all at once, so that some of many concurrent answers succeed
-        content = bytearray()
-        while data := await body.read():
+        content, end = bytearray(), DocumentEnd()
+        while data := await body.read(end.reached(content)):
             content += data
             if len(content) > _MOST_ANSWERED:
                 raise ProviderFailed(f"the provider's answer is longer than {_MOST_ANSWERED} bytes")

@@ -20,7 +20,7 @@ LONGEST_LINE = 8 * 1024 * 1024
 EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 """A larger event is passed on without being parsed."""
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
-_FINISH = re.compile(rb'"finish_reason"\s*:\s*"|data:\s*\[DONE\]')
+_FINISH = re.compile(rb'"finish_reason"\s*:\s*"(?!(?i:null|none)?")|data:\s*\[DONE\]')
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|"object"\s*:\s*"error"', re.MULTILINE)
 
 

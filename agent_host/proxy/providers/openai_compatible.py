@@ -7,6 +7,8 @@ from contextlib import aclosing, asynccontextmanager
 
 import httpx2
 
+from agent_common.completions import decompress
+
 from ..catalog.catalog import ProviderSpec
 from .base import ProviderAnswer, ProviderCall
 from .http import key_refused, open_client, refuses_key, transport_failed
@@ -76,6 +78,7 @@ class OpenAICompatible:
             content += data
             if len(content) > _MOST_OF_A_REFUSAL:
                 break
-        if refuses_key(status, headers, bytes(content)):
+        plain = decompress(bytes(content), headers.get("content-encoding", ""), _MOST_OF_A_REFUSAL)
+        if refuses_key(status, headers, plain):
             raise key_refused(self._spec, status)
         return body_parts([bytes(content)])

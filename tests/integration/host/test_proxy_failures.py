@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -12,13 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_testing import Drop, Fail, Garbage, Hang, Say, ScriptedProvider
+from agent_testing import Drop, Fail, Garbage, Hang, Raw, Say, ScriptedProvider
 from tests.e2e.live import eventually
 
 from .live import Host, assert_openai_error, said
 
 CHAT = "/v1/chat/completions"
 STREAMED = [False, True]
+JSON = {"content-type": "application/json"}
 
 
 def test_no_token_and_a_wrong_one(host: Host, provider: ScriptedProvider) -> None:
@@ -115,6 +117,16 @@ def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
     assert host.recent(limit=1)[0]["status"] == "failed"
 
 
+def test_a_compressed_refusal_of_the_content_is_no_refusal_of_the_key(
+    agent: httpx.Client, provider: ScriptedProvider
+) -> None:
+    body = '{"error": {"message": "the input was flagged", "code": 403, "metadata": {"reasons": ["violence"]}}}'
+    zipped = gzip.compress(body.encode()).decode("latin-1")
+    provider.script.replace([Raw((zipped,), 403, {**JSON, "content-encoding": "gzip"}, encoding="latin-1")])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.json()) == (403, json.loads(body))
+
+
 def test_a_redirect_is_not_followed_with_the_key(agent: httpx.Client, provider: ScriptedProvider) -> None:
     provider.script.replace([Fail(307, "elsewhere")])
     assert "redirect (307)" in assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_error")
@@ -155,6 +167,34 @@ def test_an_answer_that_is_no_json(agent: httpx.Client, provider: ScriptedProvid
 def test_an_answer_that_is_shorter_than_it_claims(agent: httpx.Client, provider: ScriptedProvider) -> None:
     provider.script.replace([Garbage("{}", content_type="application/json", length=500)])
     assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_dropped")
+
+
+ANSWER = '{"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]}'
+
+
+STREAM = f"data: {ANSWER.replace('message', 'delta')}\n\n"
+
+
+def test_a_connection_that_breaks_behind_a_whole_answer_breaks_nothing(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host
+) -> None:
+    provider.script.replace([Garbage(ANSWER, content_type="application/json", length=500), Garbage(STREAM, length=500)])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.json()) == (200, json.loads(ANSWER))
+    streamed = agent.post(CHAT, json=said("hi", stream=True))
+    assert (streamed.status_code, streamed.text) == (200, STREAM)
+    assert [row["status"] for row in host.recent(limit=2)] == ["complete", "complete"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [200, 429])
+def test_an_answer_whose_body_goes_on_for_ever_ends(
+    agent: httpx.Client, provider: ScriptedProvider, status: int
+) -> None:
+    body = ANSWER if status == 200 else '{"error": {"message": "busy"}}'
+    provider.script.replace([Raw((body,), status, JSON, heartbeat="\n", heartbeat_seconds=0.2)])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.json()) == (status, json.loads(body))
 
 
 def test_usage_that_an_answer_lacks_is_estimated(agent: httpx.Client, provider: ScriptedProvider, host: Host) -> None:

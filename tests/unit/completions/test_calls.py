@@ -11,6 +11,7 @@ from agent_common.errors import ModelError
 from .support import call, read, stream
 
 A, B = '{"path": "a"}', '{"path": "b"}'
+RAW = '{"path": "a\n"}'
 BOTH = [("read", A), ("read", B)]
 ONE = [("read", A)]
 
@@ -36,8 +37,18 @@ ONE = [("read", A)]
             ],
             BOTH,
         ),
+        ([call(index=0, id="x", name="ls", arguments=""), call(index=0, id="y", name="read", arguments=A)],
+         [("ls", ""), *ONE]),
+        ([call(index=0, id="x", name="ls", arguments="{"), call(index=0, id="y", name="read", arguments=A)],
+         [("ls", "{"), *ONE]),
+        ([call(index=1, id="x", name="read"), call(index=0, arguments=A), call(index=2, id="y", name="read"),
+          call(index=1, arguments=B[:5]), call(index=1, arguments=B[5:])], BOTH),
+        ([call(id="x", name="read", arguments=RAW), call(id="y", name="read", arguments=B)], [("read", RAW), BOTH[1]]),
+        ([call(index=0, id="x", name="read", arguments=RAW), call(index=0, id="y", name="read", arguments=B)],
+         [("read", RAW), BOTH[1]]),
     ],
-    ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved"],
+    ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved",
+         "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break"],
 )  # fmt: skip
 def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
     found = read(stream(*deltas))
@@ -52,7 +63,9 @@ def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
         [call(index=0, id=f"x{n}", arguments=piece, **({} if n else {"name": "read"})) for n, piece in enumerate(A)],
         [call(id="x", name="read", arguments=piece) for piece in A],
         [call(name="read", arguments=piece) for piece in (A[:5], A[5:])],
+        [call(name="read", arguments=piece) for piece in ("", A[:5], A[5:])],
         [call(index=0, id="x", name="read", arguments=piece) for piece in A],
+        [call(index=0, id=f"x{n}", name="read", arguments=piece) for n, piece in enumerate(("", A[:5], A[5:]))],
         [call(index=0, id="x", name=None, arguments=""), call(index=0, name="read"), call(index=0, arguments=A)],
         [call(index=0, id="x", name="", arguments=A), call(index=0, name="read")],
         [call(index=0, name="read"), call(index=0, arguments=A), call(index=0, id="x")],

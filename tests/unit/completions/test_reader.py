@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.completions import Decompressor, EventSplitter
+from agent_common.completions import CompletionReader, Decompressor, EventSplitter
 from agent_common.errors import ModelError
 from agent_common.protocol import Usage
 from tests.e2e.providers.cases import corpus
@@ -79,6 +79,29 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         assert (found.reader.stop_reason, found.reader.usage) == ("tool-calls", Usage(input=7, output=3))
 
 
+@pytest.mark.parametrize(
+    ("body", "whole"),
+    [
+        (json.dumps(WHOLE), True),
+        (f"\ufeff {json.dumps(WHOLE, indent=1)}\n\n", True),
+        ('{"error": {"message": "busy"}}', True),
+        ('{"detail": "busy"}', True),
+        (json.dumps(WHOLE)[:-1], False),
+        ('{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
+        ("{}", False),
+        (HELLO.decode(), False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 500])
+def test_a_document_is_whole_before_its_body_ends(body: str, whole: bool, size: int) -> None:
+    splitter, content = EventSplitter(), body.encode()
+    for at in range(0, len(content), size):
+        list(splitter.feed(content[at : at + size]))
+        assert not splitter.whole or content[at + size :].strip() == b""
+    assert splitter.whole is whole
+
+
 def test_one_document_a_line() -> None:
     lines = [line.removeprefix(b"data: ") for line in HELLO.split(b"\n") if line]
     assert read(b"\n".join(lines)).text == "Hello"
@@ -139,6 +162,7 @@ def test_what_says_nothing_is_passed_over(event: str) -> None:
         ({"parts": [{"text": "4"}]}, "4", ""),
         ([{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "4"}], "4", ""),
         ([None, 3, {"type": "odd"}, [], "4"], "4", ""),
+        ([{"type": ["text"], "text": "4"}, {"type": {}, "thinking": "hm"}], "4", "hm"),
     ],
 )
 def test_content_in_any_shape(content: Any, text: str, reasoning: str) -> None:
@@ -214,9 +238,13 @@ def test_what_is_kept_has_a_limit() -> None:
         ("max_tokens", "length"),
         ("MAX_TOKENS", "length"),
         ("model_length", "length"),
+        ("max_length", "length"),
+        ("context_length", "length"),
         ("model_context_window_exceeded", "length"),
         ("sensitive", "content-filter"),
         ("safety", "content-filter"),
+        ("ERROR_TOXIC", "content-filter"),
+        ("IMAGE_SAFETY", "content-filter"),
         ("tool_use", "tool-calls"),
         ("banana", "other"),
         (None, "stop"),
@@ -226,8 +254,20 @@ def test_finish_reasons_are_read_by_their_meaning(finish: str | None, stop: str)
     assert read(stream({"content": "4"}, finish=finish)).reader.stop_reason == stop
 
 
+@pytest.mark.parametrize("word", ["", "null", "None"])
+def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
+    """Behind an end little is waited for, so that the answer would be cut at the model's next pause."""
+    reader = CompletionReader(1)
+    list(reader.feed({"choices": [{"delta": {"content": "4"}, "finish_reason": word}]}))
+    assert (reader.complete, reader.stop_reason) == (False, "stop")
+
+
 @pytest.mark.parametrize(
-    "finish", ["error", "network_error", "abort", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL"]
+    "finish",
+    [
+        *("error", "network_error", "abort", "insufficient_system_resource"),
+        *("MALFORMED_FUNCTION_CALL", "malformed_tool_use", "malformed_model_output"),
+    ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])
 def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[str, Any]) -> None:
@@ -236,9 +276,10 @@ def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[st
     assert caught.value.transient
 
 
-def test_a_full_window_without_an_answer_is_an_overflow() -> None:
+@pytest.mark.parametrize("finish", ["model_context_window_exceeded", "context_length"])
+def test_a_full_window_without_an_answer_is_an_overflow(finish: str) -> None:
     with pytest.raises(ModelError) as caught:
-        read(stream(finish="model_context_window_exceeded"))
+        read(stream(finish=finish))
     assert caught.value.code == "context_overflow"
 
 
@@ -264,16 +305,23 @@ def test_usage_counts_where_it_stands_and_nothing_is_none(place: dict[str, Any])
     ("coding", "compress"),
     [
         ("gzip", gzip.compress),
+        ("gzip", lambda body: gzip.compress(body[:99]) + gzip.compress(body[99:]) + b"\n\n"),
         ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
         ("deflate", lambda body: zlib.compress(body, wbits=-15)),
         ("identity", bytes),
+        ("none", bytes),
+        ("UTF-8", bytes),
         ("", bytes),
     ],
 )  # fmt: skip
 def test_a_compressed_body_is_read(coding: str, compress: Any) -> None:
-    body, plain = compress(HELLO * 100), Decompressor(coding)
-    assert b"".join(out for at in range(len(body)) for out in plain.feed(body[at : at + 1])) == HELLO * 100
+    body = compress(HELLO * 100)
+    for size in (1, len(body)):
+        plain = Decompressor(coding)
+        assert (
+            b"".join(out for at in range(0, len(body), size) for out in plain.feed(body[at : at + size])) == HELLO * 100
+        )
 
 
 def test_a_body_that_cannot_be_read_is_refused_in_plain_words() -> None:

@@ -131,6 +131,10 @@ def test_a_written_call_that_was_cut_off_is_not_run() -> None:
     [
         ('"{\\"path\\": \\"a\\"}"', {"path": "a"}),
         ("null", {}),
+        ("[]", {}),
+        ('{"a": 1e400}', None),
+        ('{"a": {"b": 1, "b": 2}}', None),
+        ('{"a": 1.5}', {"a": 1.5}),
         ('""', {}),
         ('{"a": "one\ntwo\t\\d \\u12"}', {"a": "one\ntwo\t\\d \\u12"}),
         ('{"a": "C:\\\\x \\" \\n"}', {"a": 'C:\\x " \n'}),

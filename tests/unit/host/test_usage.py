@@ -44,6 +44,28 @@ def buckets(usage: Usage) -> tuple[int, int, int, int, int]:
             (9, 2, 0, 4, 0),
         ),
         ({"input_tokens": 7, "output_tokens": 3, "cached_tokens": 2}, (5, 3, 0, 2, 0)),
+        ({"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 530}, (20, 10, 500, 0, 0)),
+        (
+            {
+                "prompt_tokens": 20,
+                "completion_tokens": 10,
+                "total_tokens": 530,
+                "prompt_tokens_details": {"cached_tokens": 8},
+            },
+            (12, 10, 500, 8, 0),
+        ),
+        ({"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30}, (20, 10, 0, 0, 0)),
+        ({"completion_tokens": 10, "total_tokens": 30}, (0, 10, 0, 0, 0)),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cache_read_input_tokens": 4,
+                "cache_creation_input_tokens": 3,
+                "total_tokens": 15,
+            },
+            (2, 2, 0, 4, 3),
+        ),
         ({"prompt_tokens": "12", "completion_tokens": -3, "prompt_tokens_details": None}, (0, 0, 0, 0, 0)),
         ({"prompt_tokens": True, "completion_tokens_details": []}, (0, 0, 0, 0, 0)),
         ({"prompt_tokens": 10**20, "completion_tokens": 2**40 + 1}, (2**40, 2**40, 0, 0, 0)),

@@ -97,3 +97,20 @@ def test_what_only_looks_like_usage_passes(line: bytes) -> None:
 def test_crlf_is_a_line_break_too() -> None:
     stream: Any = LAST.replace(b"\n", b"\r\n")
     assert run(stream, 8) == (stream, Usage(input=3, output=2))
+
+
+@pytest.mark.parametrize(
+    ("line", "complete"),
+    [
+        (b'data: {"choices":[{"finish_reason":"stop"}]}\n', True),
+        (b"data: [DONE]\n", True),
+        (b'data: {"choices":[{"finish_reason":null}]}\n', False),
+        (b'data: {"choices":[{"finish_reason":""}]}\n', False),
+        (b'data: {"choices":[{"finish_reason": "null"}]}\n', False),
+        (b'data: {"choices":[{"finish_reason": "None"}]}\n', False),
+    ],
+)
+def test_an_answer_ends_with_a_finish_reason_and_not_with_a_word_for_none(line: bytes, complete: bool) -> None:
+    tap = UsageFilter(None, hidden=False)
+    tap.feed(line)
+    assert tap.complete is complete

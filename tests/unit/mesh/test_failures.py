@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_core import to_json
 
-from agent_common.completions import from_event, from_response, read_usage
+from agent_common.completions import from_event, from_response, read_error_body, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from tests.unit.context.tokens.test_overflow import SAID
@@ -42,6 +42,12 @@ def test_statuses(status: int, body: bytes, code: str, transient: bool) -> None:
     error = from_response(status, {}, body)
     assert (error.code, error.transient) == (code, transient)
     assert str(status) in error.message
+
+
+def test_of_several_statuses_in_an_error_the_outer_one_counts() -> None:
+    for status in range(400, 440):
+        body = {"error": {"message": "no", "code": status, "error": {"message": "never", "code": str(status + 100)}}}
+        assert read_error_body(to_json(body)).status == status
 
 
 @pytest.mark.parametrize("text", [text for text, _, _ in SAID])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import AsyncGenerator
@@ -195,6 +196,12 @@ def delta(**fields: Any) -> str:
     return json.dumps({"choices": [{"delta": fields}]})
 
 
+WHOLE = json.dumps(
+    {
+        "choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    }
+)
 STOP = '{"choices": [{"delta": {}, "finish_reason": "stop"}]}'
 
 
@@ -207,10 +214,23 @@ async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
     assert usage.cost_usd is None
 
 
+async def test_any_status_of_success_is_one() -> None:
+    found = await events(Raw((stream(delta(content="whole"), STOP),), 201))
+    assert found[0] == TextPiece("whole")
+
+
 async def test_a_connection_that_breaks_behind_the_answer_breaks_nothing() -> None:
     found = await events(Garbage(stream(delta(content="whole"), STOP), length=100_000))
     assert found[0] == TextPiece("whole")
     assert completion(found).stop_reason == "stop"
+
+
+@pytest.mark.parametrize("document", [WHOLE, WHOLE + "\n"])
+async def test_a_connection_that_breaks_behind_a_whole_document_breaks_nothing(document: str) -> None:
+    found = await events(Garbage(document, content_type="application/json", length=100_000))
+    assert (found[0], completion(found).usage) == (TextPiece("whole"), Usage(input=3, output=2))
+    with pytest.raises(ModelError, match="cannot be reached"):
+        await events(Garbage(document[:-20], content_type="application/json", length=100_000))
 
 
 async def test_half_an_emoji_is_replaced() -> None:
@@ -348,6 +368,8 @@ async def test_a_finish_reason_ends_an_answer_whose_body_goes_on_for_ever() -> N
     pieces = (stream(delta(content="whole"), STOP, end=""),)
     found = await events(Raw(pieces, heartbeat=": ping\n\n", heartbeat_seconds=0.2))
     assert found[0] == TextPiece("whole")
+    document = await events(Raw((WHOLE,), heartbeat="\n", heartbeat_seconds=0.2))
+    assert document[0] == TextPiece("whole")
     late = Raw((*pieces, stream('{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}')), delay=1.0)
     assert completion(await events(late)).usage == Usage(input=3, output=2)
 
@@ -364,6 +386,32 @@ async def test_a_refusal_that_teaches_costs_no_attempt_and_is_remembered() -> No
             sorted({"max_tokens", "max_completion_tokens"} & asked.fields.keys()) for asked in provider.completions
         ]
     assert names == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
+
+
+OVERFLOW = '{"error": {"message": "too long", "code": "context_length_exceeded"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "coding", "body", "code"),
+    [
+        (400, "gzip", gzip.compress(OVERFLOW.encode()), "context_overflow"),
+        (400, "gzip", gzip.compress(OVERFLOW.encode())[:-8], "context_overflow"),
+        (429, "gzip", b"no gzip", "model_rate_limited"),
+        (429, "br", b"?", "model_rate_limited"),
+    ],
+    ids=["gzip", "gzip without its end", "not gzip", "a coding that cannot be read"],
+)
+async def test_a_compressed_refusal_means_what_it_says(status: int, coding: str, body: bytes, code: str) -> None:
+    sent = Raw((body.decode("latin-1"),), status, {"content-encoding": coding}, encoding="latin-1")
+    with pytest.raises(ModelError) as caught:
+        await events(sent)
+    assert caught.value.code == code
+
+
+@pytest.mark.slow
+async def test_a_refusal_whose_body_goes_on_for_ever_ends() -> None:
+    with pytest.raises(ModelError, match="too long"):
+        await events(Raw((OVERFLOW,), 400, heartbeat="\n", heartbeat_seconds=0.2))
 
 
 async def test_a_refusal_that_does_not_end_is_told() -> None:

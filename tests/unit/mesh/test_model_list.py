@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -28,6 +29,12 @@ PRICED = {"id": "a", "context_limit": 9000, "pricing": {"input": 1, "output": 2}
 )
 async def test_a_list_in_any_shape(body: Any, cards: list[ModelCard]) -> None:
     assert await cards_of(Raw((json.dumps(body),), headers={"content-type": "application/json"})) == cards
+
+
+async def test_a_list_that_is_compressed() -> None:
+    body = gzip.compress(b'{"data": [{"id": "a"}]}').decode("latin-1")
+    sent = Raw((body,), headers={"content-encoding": "gzip"}, encoding="latin-1")
+    assert await cards_of(sent) == [ModelCard(id="a")]
 
 
 async def test_the_case_of_the_corpus() -> None:
