@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_core import to_json
 
-from agent_common.completions import from_event, from_response, read_usage
+from agent_common.completions import error_in, from_event, from_response, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from tests.unit.context.tokens.test_overflow import SAID
@@ -124,6 +124,10 @@ def too_long(param: str) -> dict[str, object]:
     return told("string too long", param=param, code="string_above_max_length")
 
 
+NO_CREDITS = "Your newly created team doesn't have any credits or licenses yet."
+ALL_CREDITS = "Your team has either used all available credits or reached its monthly spending limit."
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code", "transient"),
     [
@@ -140,6 +144,11 @@ def too_long(param: str) -> dict[str, object]:
         (400, told("The response was filtered", code="content_filter"), "content_refused", False),
         (400, {"code": "data_inspection_failed", "message": "inappropriate"}, "content_refused", False),
         (403, told("no access to this model"), "model_auth", False),
+        (403, told("Project `p` does not have access to model `m`", code="model_not_found"), "unknown_model", False),
+        (403, {"code": "The caller does not have permission", "error": NO_CREDITS}, "model_quota", False),
+        (429, told("please check your balance", type="exceeded_current_quota_error"), "model_quota", False),
+        (429, {"code": "Some resource has been exhausted", "error": ALL_CREDITS}, "model_quota", False),
+        (400, told("ThrottlingException: Too many tokens, please wait."), "model_rate_limited", True),
         (429, [told("Quota", details=[{"violations": [{"quotaId": "RequestsPerDayFree"}]}])], "model_quota", False),
         (429, told("Rate limit reached. Please try again in 1m2s."), "model_rate_limited", True),
         (400, told("the engine is currently overloaded, try again later"), "model_unavailable", True),
@@ -166,12 +175,36 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"base_resp": {"status_code": 1039, "status_msg": "token limit per minute"}}, "model_rate_limited", True),
         ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "model_auth", False),
         ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "model_quota", False),
+        ({"base_resp": {"status_code": 2056, "status_msg": "usage limit exceeded"}}, "model_quota", False),
+        ({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, "content_refused", False),
+        ({"base_resp": {"status_code": 1027, "status_msg": "output new_sensitive"}}, "content_refused", False),
+        ({"base_resp": {"status_code": 1041, "status_msg": "conn limit"}}, "model_rate_limited", True),
+        ({"base_resp": {"status_code": 2013, "status_msg": "invalid params"}}, "model_config", False),
+        ({"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}}, "context_overflow", False),
+        ({"base_resp": {"status_code": 1024, "status_msg": "internal error"}}, "model_unavailable", True),
+        ({"type": "throttlingException", "message": "Too many tokens, please wait."}, "model_rate_limited", True),
+        ({"type": "permission_error", "message": "no permission for this"}, "model_auth", False),
+        ({"status": "PERMISSION_DENIED", "message": "no"}, "model_auth", False),
+        ({"type": "invalid_authentication_error", "message": "Invalid Authentication"}, "model_auth", False),
+        ({"code": "InvalidApiKey", "message": "Invalid API-key provided."}, "model_auth", False),
+        ({"type": "not_found_error", "message": "model: claude-9"}, "model_config", False),
+        ({"type": "not_found_error", "message": "The model `x` does not exist."}, "unknown_model", False),
+        ({"errorMessage": "Task timed out after 30 seconds"}, "model_unavailable", True),
         ("engine dead", "model_unavailable", True),
     ],
 )
 def test_an_error_with_status_200_means_what_it_would_with_its_own(error: object, code: str, transient: bool) -> None:
     found = from_event(error)
     assert (found.code, found.transient) == (code, transient), found.message
+
+
+@pytest.mark.parametrize(
+    "member", ["message", "detail", "msg", "error_msg", "error_message", "errorMessage", "Message"]
+)
+def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> None:
+    found = error_in({member: "Task timed out after 30 seconds", "requestId": "r"})
+    assert "Task timed out" in from_event(found).message
+    assert error_in({member: "", "choices": []}) is None
 
 
 @pytest.mark.parametrize(
