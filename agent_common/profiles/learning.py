@@ -30,6 +30,13 @@ _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "reasoning": lambda _: {"reasoning": "never"},
 }
 """Member of a request -> what its refusal says of the model."""
+_OF_A_MESSAGE = re.compile(r"\bmessages(?:\[\d+\]|\.\d+)((?:\.\w+|\[\d+\])+)")
+"""The path of a member within a message."""
+_ALWAYS_SENT = frozenset((
+    *("role", "content", "name", "tool_calls", "tool_call_id", "function", "arguments", "id", "type"),
+    *("system", "user", "assistant", "tool"),
+))  # fmt: skip
+"""Members of messages and of calls that every model takes, and roles, which some put into the path."""
 _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
     (re.compile(wording, re.IGNORECASE | re.DOTALL), changes)
     for wording, changes in (
@@ -75,8 +82,10 @@ def _changes(report: ErrorReport) -> dict[str, Any]:
             return changes
     if _REFUSAL.search(words) is None and not report.codes & _REFUSED_CODES:
         return {}  # it is about a value
-    named = named_fields(report)
+    paths = [re.findall(r"[A-Za-z_]\w*", path) for path in _OF_A_MESSAGE.findall(f"{report.param} {words}")]
+    named = named_fields(report).union(*paths)
     for name, changes_of in _PARAMETERS.items():
         if name in named or re.search(rf"(?<![\w.]){name}\b", words) is not None:
             return changes_of(words)
-    return {}
+    kept = any("content" not in path and path[-1] not in _ALWAYS_SENT for path in paths if path)
+    return {"kept_fields": False} if kept else {}

@@ -60,6 +60,15 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"reasoning": "always", "reasoning_required": True}),
         (openai("Extra inputs are not permitted: messages.1.reasoning_content", "messages.1.reasoning_content"),
          {"reasoning": "never", "reasoning_required": False}),
+        (openai("messages.9.assistant.reasoning_content: property 'messages.9.assistant.reasoning_content' is"
+                " unsupported"), {"reasoning": "never", "reasoning_required": False}),
+        (openai("Extra inputs are not permitted, field: 'messages[2].reasoning'"), {"reasoning": "never"}),
+        (openai("messages.1.reasoning_details: Extra inputs are not permitted"), {"reasoning": "never"}),
+        (openai("messages.1.reasoning_details.0.signature: Extra inputs are not permitted"), {"reasoning": "never"}),
+        (openai("messages.1.provider_specific_fields: Extra inputs are not permitted"), {"kept_fields": False}),
+        (openai("Unknown parameter: 'messages[1].tool_calls[0].extra_content'."), {"kept_fields": False}),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 2, "marks"], "msg": "Extra inputs"}]},
+         {"kept_fields": False}),
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
@@ -93,6 +102,9 @@ def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], less
         "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
         "Incorrect API key provided",
         "The model `x` does not exist",
+        "Invalid value for messages.1.provider_specific_fields",
+        "Unknown parameter: 'messages[1].name'.",
+        "messages.2.content.0.image_url: images are not supported",
     ],
 )
 def test_other_refusals_teach_nothing(message: str) -> None:
