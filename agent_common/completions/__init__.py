@@ -7,7 +7,7 @@ from .arguments import mend_arguments
 from .error_bodies import ErrorReport, named_fields, read_error_body
 from .events import DONE, MAX_LINE_BYTES, Decompressor, EventSplitter
 from .failures import error_in, from_event, from_response, is_loading
-from .finish_reasons import StopReason
+from .finish_reasons import FAILED, StopReason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .overflow import OverflowReport, overflow_of
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
@@ -17,6 +17,7 @@ from .waits import wait_of
 
 __all__ = [
     "DONE",
+    "FAILED",
     "MAX_KEPT_BYTES",
     "MAX_LINE_BYTES",
     "AnswerPiece",
@@ -45,6 +46,7 @@ __all__ = [
     "read_error_body",
     "read_event",
     "read_usage",
+    "stop_reason",
     "wait_of",
     "with_cost",
 ]
