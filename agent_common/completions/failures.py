@@ -78,7 +78,7 @@ _FINAL_CODES = (
     "not_found",
 )
 _LOADING = re.compile(
-    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,40}\b(?:is |being |still )*loading|warming up|cold start", re.I
+    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*loading|warming up|cold start", re.I
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_core import to_json
 
-from agent_common.completions import error_in, from_event, from_response, read_usage
+from agent_common.completions import error_in, from_event, from_response, is_loading, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from tests.unit.context.tokens.test_overflow import SAID
@@ -93,6 +93,19 @@ def test_retry_after_as_a_date(zone: str) -> None:
 @pytest.mark.parametrize("header", [None, "", "soon", "Wed, 99 Foo 2015"])
 def test_a_retry_after_that_says_nothing(header: str | None) -> None:
     assert from_response(429, {"retry-after": header} if header is not None else {}, b"").retry_after is None
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ({"error": "Model mistralai/Mistral-7B-Instruct-v0.2 is currently loading", "estimated_time": 20.5}, 20.5),
+        ({"error": {"message": "Loading model", "code": 503}}, None),
+        ({"error": "the model is overloaded"}, None),
+    ],
+)
+def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
+    error = from_response(503, {}, to_json(body))
+    assert (is_loading(error), error.retry_after) == ("oading" in str(body), seconds)
 
 
 def test_an_error_is_what_it_is() -> None:
@@ -218,6 +231,19 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({}, {"error": {"message": "Please retry in 17.42s."}}, 17.42),
         ({}, {"error": {"message": "Try again after 250ms"}}, 0.25),
         ({}, {"error": {"message": "Retry after 30 seconds"}}, 30),
+        ({}, {"error": {"message": "Please retry after 1 second."}}, 1),
+        ({}, {"error": {"message": "Please try again in 1 minute."}}, 60),
+        ({}, {"error": {"message": "try again in 2 mins"}}, 120),
+        ({}, {"error": {"message": "wait 1 hr"}}, 3600),
+        ({}, {"error": {"message": "Please try again in 1h2m3s."}}, 3723),
+        ({}, {"error": {"message": "Please try again in 1m2.5s. Limit 5"}}, 62.5),
+        ({}, {"error": {"message": "try again in 5 months"}}, None),
+        ({}, {"error": {"message": "m", "retryAfter": 12}}, 12),
+        ({}, {"error": {"message": "m", "retry-after": "8"}}, 8),
+        ({}, {"error": {"message": "m", "retry_after": "30 seconds"}}, 30),
+        ({}, {"error": {"message": "m", "retryAfterMs": 2500}}, 2.5),
+        ({}, {"error": {"message": "m", "resets_in_seconds": 40}}, 40),
+        ({}, {"error": {"message": "m", "retry_after": "soon"}}, None),
         ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"}, {}, 360),
         ({"retry-after": "2"}, {"error": {"message": "try again in 9s"}}, 2),
         ({}, {"error": {"message": "slow down"}}, None),
