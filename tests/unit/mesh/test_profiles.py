@@ -75,6 +75,18 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."), {"call_ids": "nine"}),
         (openai("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
                 "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
+        (openai("messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"),
+         {"call_ids": "short"}),
+        (openai("Value 'a.b' at 'messages.2.member.content.1.member.toolUse.toolUseId' failed to satisfy constraint:"
+                " Member must satisfy regular expression pattern: [a-zA-Z0-9_-]+"), {"call_ids": "short"}),
+        (openai("Invalid value: 'none'. Supported values are: 'auto' and 'required'.", "tool_choice", "invalid_value"),
+         {"tool_choice_none": False}),
+        ({"detail": [{"type": "enum", "loc": ["body", "tool_choice"], "msg": "Input should be 'auto' or 'any'"}]},
+         {"tool_choice_none": False}),
+        (openai("invalid temperature: only 1 is allowed for this model"), {"temperature": False}),
+        (openai("`temperature` may only be set to 1 when thinking is enabled."), {"temperature": False}),
+        (openai("litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified."
+                " Pass `tools=` param OR set `litellm.modify_params = True`."), {"tools_with_calls": True}),
         (openai('litellm.BadRequestError: BedrockException - {"message":"The toolConfig field must be defined when'
                 ' using toolUse and toolResult content blocks."}'), {"tools_with_calls": True}),
         (openai("Invalid schema for function 'x': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/"
@@ -99,6 +111,10 @@ def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], less
         "This model's maximum context length is 8192 tokens, and max_tokens is 4096.",
         "tools[1].function.description: string too long",
         "max_tokens must be at least 1",
+        "max_tokens cannot be greater than 8192",
+        "max_tokens can't be more than 8192",
+        "temperature cannot be larger than 1",
+        "temperature: only values between 0 and 1 make sense",
         "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
         "Incorrect API key provided",
         "The model `x` does not exist",
