@@ -8,7 +8,7 @@ from .compression import Decompressor, decompress
 from .error_bodies import ErrorReport, named_fields, read_error_body
 from .events import DONE, MAX_LINE_BYTES, EventSplitter
 from .failures import error_in, from_event, from_response, is_loading
-from .finish_reasons import StopReason
+from .finish_reasons import FAILED, StopReason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .overflow import OverflowReport, overflow_of
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
@@ -19,6 +19,7 @@ from .whole_object import DocumentEnd
 
 __all__ = [
     "DONE",
+    "FAILED",
     "MAX_KEPT_BYTES",
     "MAX_LINE_BYTES",
     "AnswerPiece",
@@ -49,6 +50,7 @@ __all__ = [
     "read_error_body",
     "read_event",
     "read_usage",
+    "stop_reason",
     "wait_of",
     "with_cost",
 ]

@@ -34,20 +34,29 @@ _TOO_LONG_A_TEXT = "string_above_max_length"
 _OF_A_MESSAGE = re.compile(r"messages?(?:\[\d+\]|\.\d+)?\.content|\bcontent\b", re.IGNORECASE)
 _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
-_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "throttl")
-_QUOTA_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "billing_error", "1008", "arrearage"))
+_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute")
+_THROTTLED = "throttl"
+_QUOTA_CODES = frozenset((
+    *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
+    *("1008", "2056"),
+))  # fmt: skip
 BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
 """The mesh's own code, with the status 402."""
 _QUOTA_WORDS = (
     *("credit balance", "insufficient balance", "insufficient credits", "insufficient credit", "more credits"),
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
+    *("any credits", "used all available credits", "spending limit"),
 )
 _DAILY = re.compile(r"per[ _-]?day|daily (?:limit|quota)|perday", re.IGNORECASE)
-_AUTH_CODES = frozenset(("provider_auth", "invalid_api_key", "authentication_error", "unauthenticated", "1004"))
-_REFUSED_CODES = frozenset(
-    ("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "1301", "sensitive")
-)
+_AUTH_CODES = frozenset((
+    *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
+    *("unauthenticated", "permission_error", "permission_denied", "1004"),
+))  # fmt: skip
+_REFUSED_CODES = frozenset((
+    *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
+    *("1301", "1026", "1027"),
+))  # fmt: skip
 _REFUSED_WORDS = (
     *("was flagged", "content policy", "content management policy", "content filter", "moderation", "usage polic"),
     *("inappropriate content", "unsafe content", "safety system", "data_inspection_failed", "content_policy"),
@@ -64,10 +73,14 @@ _TRANSIENT = frozenset((408, 409, 425, 429, 499))
 _FINAL_OUTAGES = frozenset((501, 505))
 _OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engine", "timeout", "529")
 _OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
-_FINAL_CODES = ("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param")
-_LOADING = re.compile(
-    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,40}\b(?:is |being |still )*loading|warming up|cold start", re.I
+_FINAL_CODES = (
+    *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
+    "not_found",
 )
+_LOADING = re.compile(
+    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*loading|warming up|cold start", re.I
+)
+_UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
     re.IGNORECASE | re.DOTALL,
@@ -76,7 +89,9 @@ _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
 )
-_BASE_RESP_CODES = {1002: 429, 1039: 429, 1004: 401, 1008: 402, 2049: 401}
+_WORDED = ("message", "Message", "detail", "msg", "error_msg", "error_message", "errorMessage")
+"""Members of an answer that is nothing but the words of an error."""
+_BASE_RESP_CODES = {1002: 429, 1039: 429, 1041: 429, 1004: 401, 1008: 402, 2056: 402, 2049: 401, 2013: 400, 1042: 400}
 """MiniMax's."""
 
 
@@ -110,7 +125,7 @@ def error_in(event: Mapping[str, Any], name: str = "") -> Any:
         return dict(event)
     if "choices" in event or "usage" in event:
         return None
-    worded = any(isinstance(event.get(member), str) for member in ("message", "detail", "msg", "error_msg"))
+    worded = any(isinstance(event.get(member), str) for member in _WORDED)
     return dict(event) if worded else None
 
 
@@ -127,7 +142,7 @@ def _base_resp_code(event: Mapping[str, Any]) -> int | None:
 
 def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
     words, codes = report.words, report.codes
-    limited = status == 429 or bool(codes & _RATE_CODES) or (status in (413, None) and _has(words, _RATE_WORDS))
+    limited = _is_limited(status, codes, words)
     wait = wait_of(headers, report, limited=limited)
     code = _final_code(status, report, limited=limited)
     if code is not None:
@@ -135,6 +150,8 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code=code, retry_after=wait if code == "model_quota" else None, limit=limit)
     if limited:
         return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
+    if status == 403 and _UNKNOWN_CODE in codes:  # of an account that may not use the model
+        return ModelError(text, code="unknown_model")
     if status in (401, 403) or codes & _AUTH_CODES:
         return ModelError(text, code="model_auth")
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
@@ -170,13 +187,19 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
 
 
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
-    if "model_not_found" in codes or (status in (400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
+    if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
         return ModelError(text, code="unknown_model")
     if status in (404, 405):
         return ModelError(f"{text}; {_BASE_URL}", code="model_config")
     if status is None or 400 <= status < 500:
         return ModelError(text, code="model_config")
     return ModelError(text)
+
+
+def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
+    if status == 429 or codes & _RATE_CODES or _THROTTLED in words or any(_THROTTLED in code for code in codes):
+        return True
+    return status in (413, None) and _has(words, _RATE_WORDS)
 
 
 def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:

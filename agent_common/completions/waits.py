@@ -12,14 +12,21 @@ from typing import Any
 
 from .error_bodies import ErrorReport
 
+_SPAN = (
+    r"(\d{1,12}+(?:\.\d{1,12}+)?)\s*(milliseconds?|ms|minutes?|mins?|m|hours?|hrs?|h|seconds?|secs?|s)(?![A-Za-z])\s*"
+)
+_DURATION = re.compile(_SPAN, re.IGNORECASE)
 _WORDS = re.compile(
-    r"(?:try again|retry|wait|available)\b[^.\d]{0,40}?(?:in|after|for|within)?\s*(\d+(?:\.\d+)?)\s*"
-    r"(milliseconds|ms|minutes|min|m|hours|h|seconds|secs|sec|s)(?![A-Za-z])(?:\s*(\d+(?:\.\d+)?)\s*s\b)?",
+    rf"(?:try again|retry|wait|available)\b[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
     re.IGNORECASE,
 )
-_DURATION = re.compile(r"(\d{1,12}+(?:\.\d{1,12}+)?)(ms|h|m|s)")
-_SECONDS = {"ms": 0.001, "milliseconds": 0.001, "m": 60, "min": 60, "minutes": 60, "h": 3600, "hours": 3600}
-_MEMBERS = {"retrydelay": 1.0, "retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
+_UNITS = (("ms", 0.001), ("milli", 0.001), ("m", 60), ("h", 3600), ("s", 1))
+"""What a unit begins with -> its seconds; the first that fits counts."""
+_MEMBERS = {
+    **dict.fromkeys(("retrydelay", "retry_after", "retry-after", "retryafter", "retry_after_seconds"), 1.0),
+    **dict.fromkeys(("retry_after_ms", "retry-after-ms", "retryafterms"), 0.001),
+    **dict.fromkeys(("estimated_time", "resets_in_seconds"), 1.0),  # Hugging Face, while it loads a model; OpenAI
+}
 _RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
 _EPOCH_MS = 1e11
 
@@ -37,8 +44,7 @@ def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -
         if isinstance(inner, dict) and (seconds := _from_headers(inner)) is not None:  # pyright: ignore[reportUnknownArgumentType]
             return seconds
     if (worded := _WORDS.search(report.message)) is not None:
-        number, unit, rest = worded.groups()
-        return float(number) * _SECONDS.get(unit.lower(), 1) + float(rest or 0)
+        return _seconds_in(worded[1])
     if not limited:
         return None
     resets = [seconds for name in _RESETS if (seconds := _duration(headers.get(name), 1.0)) is not None]
@@ -87,7 +93,14 @@ def _duration(value: Any, unit: float) -> float | None:
         return max(0.0, value * unit) if math.isfinite(value) else None
     if not isinstance(value, str):
         return None
-    parts = _DURATION.findall(value)
-    if parts and "".join(number + name for number, name in parts) == value.strip():
-        return sum(float(number) * _SECONDS.get(name, 1) for number, name in parts)
+    if value.strip() and not _DURATION.sub("", value.strip()):
+        return _seconds_in(value)
     return _duration(float(value), unit) if re.fullmatch(r"\d+(\.\d+)?", value.strip()) else None
+
+
+def _seconds_in(words: str) -> float:
+    """Return the sum of the times in a text such as `1h2m3s` or `2 minutes`."""
+    return sum(
+        float(number) * next(seconds for begin, seconds in _UNITS if unit.lower().startswith(begin))
+        for number, unit in _DURATION.findall(words)
+    )

@@ -12,9 +12,11 @@ from ..protocol import Profile
 _REFUSED_STATUSES = (400, 404, 422)
 _REFUSAL = re.compile(
     r"unsupported|not supported|not permitted|not allowed|unrecognized|unknown|unexpected|extra|unavailable"
-    r"|does not support|doesn't support|must either|deprecated|cannot be|can't be|no longer",
+    r"|does not support|doesn't support|must either|deprecated|no longer"
+    r"|(?:cannot|can't) be (?!(?:greater|more|larger|longer|higher|above|less|smaller|lower|below|negative|zero)\b)",
     re.IGNORECASE,
 )
+"""Words about a member itself, and not about its value."""
 _REFUSED_CODES = frozenset(("unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"))
 _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "stream_options": lambda _: {"stream_options": False},
@@ -30,6 +32,13 @@ _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "reasoning": lambda _: {"reasoning": "never"},
 }
 """Member of a request -> what its refusal says of the model."""
+_OF_A_MESSAGE = re.compile(r"\bmessages(?:\[\d+\]|\.\d+)((?:\.\w+|\[\d+\])+)")
+"""The path of a member within a message."""
+_ALWAYS_SENT = frozenset((
+    *("role", "content", "name", "tool_calls", "tool_call_id", "function", "arguments", "id", "type"),
+    *("system", "user", "assistant", "tool"),
+))  # fmt: skip
+"""Members of messages and of calls that every model takes, and roles, which some put into the path."""
 _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
     (re.compile(wording, re.IGNORECASE | re.DOTALL), changes)
     for wording, changes in (
@@ -46,10 +55,14 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
             "two_users": False, "user_after_tool": False,
         }),
         (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9", {"call_ids": "nine"}),
-        (r"(?:tool_calls?\S*\.id|tool_call_id|call_id)\b.{0,120}(?:too long|maximum length|pattern|at most)", {
+        (r"(?:tool_calls?\S*\.id|tool_call_id|call_id|tool_use\.id|tool_?use_?id)\b.{0,120}"
+         r"(?:too long|maximum length|pattern|at most)", {
             "call_ids": "short",
         }),
-        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools", {
+        (r"tool_choice\W.{0,80}(?:'none'|should be|supported values)", {"tool_choice_none": False}),
+        (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)", {"temperature": False}),
+        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools"
+         r"|tool calling without .{0,3}tools", {
             "tools_with_calls": True,
         }),
         (r"(?:one|any|all)Of.{0,100}top level", {"tool_schemas": "object"}),
@@ -71,12 +84,14 @@ def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None
 def _changes(report: ErrorReport) -> dict[str, Any]:
     words = report.message
     for pattern, changes in _WORDINGS:
-        if pattern.search(words):
+        if pattern.search(f"{report.param}: {words}"):
             return changes
     if _REFUSAL.search(words) is None and not report.codes & _REFUSED_CODES:
         return {}  # it is about a value
-    named = named_fields(report)
+    paths = [re.findall(r"[A-Za-z_]\w*", path) for path in _OF_A_MESSAGE.findall(f"{report.param} {words}")]
+    named = named_fields(report).union(*paths)
     for name, changes_of in _PARAMETERS.items():
         if name in named or re.search(rf"(?<![\w.]){name}\b", words) is not None:
             return changes_of(words)
-    return {}
+    kept = any("content" not in path and path[-1] not in _ALWAYS_SENT for path in paths if path)
+    return {"kept_fields": False} if kept else {}

@@ -41,7 +41,7 @@ def _restored(request: ModelRequest, own: dict[int, ProviderFields], profile: Pr
     messages = list(request.messages)
     for at, fields in own.items():
         reasoned = profile.reasoning in (None, "always") or (profile.reasoning == "turn" and at > request.turn_start)
-        messages[at] = _message_with(messages[at], fields, reasoned)
+        messages[at] = _message_with(messages[at], fields, reasoned, profile.kept_fields is not False)
         after = at + 1
         while fields.ids and after < len(messages) and messages[after].startswith(_TOOL):
             messages[after] = _result_with(messages[after], fields)
@@ -49,19 +49,23 @@ def _restored(request: ModelRequest, own: dict[int, ProviderFields], profile: Pr
     return messages
 
 
-def _message_with(message: bytes, fields: ProviderFields, reasoned: bool) -> bytes:
-    """Return a message with what its model gave. The result is kept, because each later request has it too."""
-    known = fields.rendered.get((message, reasoned))
+def _message_with(message: bytes, fields: ProviderFields, reasoned: bool, kept: bool) -> bytes:
+    """Return a message with what its model gave: the reasoning, and what else is kept, if it takes them. The result
+    is remembered, because each later request has it too."""
+    known = fields.rendered.get((message, reasoned, kept))
     if known is not None:
         return known
     content: dict[str, Any] = from_json(message)
     for call, members in zip(content.get("tool_calls") or (), fields.calls, strict=False):
         call["id"] = fields.ids.get(call["id"], call["id"])
+        if not kept:
+            continue
         inner = members.get("function")
         call |= {name: value for name, value in members.items() if name != "function"}
         if isinstance(inner, dict):
             call["function"] |= inner
-    content |= {name: value for name, value in fields.members.items() if reasoned or not name.startswith(_REASONING)}
+    taken = {name: reasoned if name.startswith(_REASONING) else kept for name in fields.members}
+    content |= {name: value for name, value in fields.members.items() if taken[name]}
     if reasoned and fields.reasoning is not None:
         member, text = fields.reasoning
         if member == "content":
@@ -70,16 +74,16 @@ def _message_with(message: bytes, fields: ProviderFields, reasoned: bool) -> byt
             content["content"] = [thought, *spoken]
         else:
             content[member] = text
-    fields.rendered[message, reasoned] = rendered = to_json(content)
+    fields.rendered[message, reasoned, kept] = rendered = to_json(content)
     return rendered
 
 
 def _result_with(message: bytes, fields: ProviderFields) -> bytes:
-    known = fields.rendered.get((message, False))
+    known = fields.rendered.get((message, False, False))
     if known is None:
         content: dict[str, Any] = from_json(message)
         content["tool_call_id"] = fields.ids.get(content["tool_call_id"], content["tool_call_id"])
-        fields.rendered[message, False] = known = to_json(content)
+        fields.rendered[message, False, False] = known = to_json(content)
     return known
 
 

@@ -211,11 +211,12 @@ class _Retries:
     def delay(self, error: ModelError) -> float | None:
         """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: there is
         none."""
-        if not error.transient or (error.retry_after or 0) > MAX_RETRY_SECONDS:
-            return None
-        if is_loading(error) and time.monotonic() - self._began < LOADING_SECONDS:
+        asked = error.retry_after or 0
+        if is_loading(error) and asked <= LOADING_SECONDS and time.monotonic() - self._began < LOADING_SECONDS:
             self._loading += 1
-            return error.retry_after or _LOADING_BACKOFF.pause(self._loading)
+            return min(asked, MAX_RETRY_SECONDS) or _LOADING_BACKOFF.pause(self._loading)
+        if not error.transient or asked > MAX_RETRY_SECONDS:
+            return None
         counted = self.attempt - self._loading - min(self._empty, 1)
         if counted >= min(self._attempts, error.attempts or self._attempts):
             return None

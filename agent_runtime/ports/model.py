@@ -24,8 +24,10 @@ class ProviderFields:
     """Members of each of its calls."""
     ids: Mapping[str, str] = field(default_factory=dict[str, str])
     """Ids of calls that are recorded under another one -> as they came."""
-    rendered: dict[tuple[bytes, bool], bytes] = field(default_factory=dict[tuple[bytes, bool], bytes], compare=False)
-    """Messages with these fields, as they were sent."""
+    rendered: dict[tuple[bytes, bool, bool], bytes] = field(
+        default_factory=dict[tuple[bytes, bool, bool], bytes], compare=False
+    )
+    """Messages as they were sent: with or without the reasoning, and the other fields."""
 
 
 @dataclass(frozen=True, slots=True)

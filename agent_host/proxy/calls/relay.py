@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json  # noqa: TID251  reads at most INLI
 from starlette.types import Message, Send
 
 from agent_common.completions import (
+    FAILED,
     DocumentEnd,
     ErrorReport,
     EventSplitter,
@@ -19,13 +20,14 @@ from agent_common.completions import (
     from_event,
     from_response,
     read_error_body,
+    stop_reason,
 )
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
 from agent_common.protocol import Usage
 
 from ...errors import ModelError, ProviderFailed
 from ...http import openai_error
-from ..json_access import as_object
+from ..json_access import as_object, object_list
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
 from .answer_body import AnswerBody
@@ -50,6 +52,7 @@ _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_time
 _TOKEN = re.compile(
     rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
 )
+"""What a stream has once it says something."""
 _MOST_HELD_BACK = 256 * 1024
 _REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
@@ -146,7 +149,7 @@ class Relay:
         seen = self._usage_filter
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
-            if not self._streaming and not _has_token(passed):
+            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not _TOKEN.search(passed)):
                 held_back = passed
                 continue
             await self._open(start)
@@ -155,8 +158,10 @@ class Relay:
                 await self._send({"type": "http.response.body", "body": passed, "more_body": True})
         rest = held_back + seen.finish()
         self._note(seen.error)
-        if not self._streaming and seen.error is None and not seen.complete:
-            raise ProviderFailed("the provider's stream ended before its first token", code="provider_dropped")
+        if not self._streaming and seen.error is None:
+            if seen.reason is None and not _TOKEN.search(rest):
+                raise ProviderFailed("the provider's stream ended before its first token", code="provider_dropped")
+            _check_end(seen.reason)
         end: Message = {"type": "http.response.body", "body": rest}
         return [end] if self._streaming else [start, end]
 
@@ -201,10 +206,14 @@ class Relay:
             raise _not_json(status, body) from error
         error = error_in(as_object(reply))
         self._note(from_event(error) if error is not None else None)
-        if reported := find_report(as_object(reply)):
+        reported = find_report(as_object(reply))
+        if reported:
             self.outcome.usage = priced_usage(reported, self._pricing)
-            if set_cost(reported, self.outcome.usage.cost_usd):
-                return to_json(reply)
+        if self._replaceable:
+            for choice in object_list(as_object(reply).get("choices")):
+                _check_end(choice.get("finish_reason"))
+        if reported and self.outcome.usage and set_cost(reported, self.outcome.usage.cost_usd):
+            return to_json(reply)
         return texts[0] if len(texts) == 1 else body
 
     def _add_cost_unparsed(self, body: bytes) -> bytes:
@@ -275,9 +284,10 @@ class Relay:
         return {"type": "http.response.start", "status": status, "headers": pairs}
 
 
-def _has_token(lines: bytes) -> bool:
-    """Whether a stream has begun to say something, or is too long to be held back."""
-    return len(lines) > _MOST_HELD_BACK or _TOKEN.search(lines) is not None
+def _check_end(reason: object) -> None:
+    """Raise ProviderFailed if an answer that nobody has seen was broken off by a failure."""
+    if isinstance(reason, str) and stop_reason(reason) == FAILED:
+        raise ProviderFailed(f"the provider broke off its answer: {reason[:_QUOTED]}", code="provider_dropped")
 
 
 def _header(text: str) -> str:

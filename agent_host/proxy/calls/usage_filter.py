@@ -22,6 +22,9 @@ EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"(?!(?i:null|none)?")|data:\s*\[DONE\]')
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|"object"\s*:\s*"error"', re.MULTILINE)
+_ERROR_STATUS = re.compile(rb'"base_resp"\s*:\s*\{[^}]{0,200}"status_code"\s*:\s*[1-9]')
+"""MiniMax's."""
+_REASON = re.compile(rb'"finish_reason"\s*:\s*"(?!null"|none")([^"]{1,100})"')
 
 
 class UsageFilter:
@@ -40,6 +43,8 @@ class UsageFilter:
         """The last usage seen; providers that report it more than once report running totals."""
         self.error: ModelError | None = None
         """The error that the stream holds."""
+        self.reason: str | None = None
+        """The finish reason that came last."""
         self.complete = False
         """Whether the answer's end is certain; its usage may still follow."""
         self.answered = 0
@@ -81,7 +86,9 @@ class UsageFilter:
             self.answered += 1
         if not self.complete and (b"finish" in lines or b"DONE" in lines):
             self.complete = _FINISH.search(lines) is not None
-        if b"error" in lines and _ERROR.search(lines):
+        if b"finish" in lines and (reasons := _REASON.findall(lines)):
+            self.reason = reasons[-1].decode("utf-8", "replace")
+        if (b"error" in lines and _ERROR.search(lines)) or (b"base_resp" in lines and _ERROR_STATUS.search(lines)):
             self._read_errors(lines)
         if b'"usage"' not in lines or not _USAGE.search(lines):
             return lines

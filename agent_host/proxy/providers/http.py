@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import httpx2
 
 from agent_common.completions import from_response
+from agent_common.json_reader import JsonLimits, read_json_async
 from agent_common.net import trusting_tls
 
 from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
+from ..json_access import as_object
+
+_ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
+_EVENT_FIELDS = (b"data:", b"event:", b":")
+_QUOTED = 200  # bytes of an answer that our error quotes
 
 
 def open_client(*, in_process: bool = False) -> httpx2.AsyncClient:
@@ -31,6 +38,31 @@ def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool)
     # An error about our own request may quote it with the key, so its text is not passed on.
     why = "" if isinstance(error, httpx2.LocalProtocolError) else str(error)
     return ProviderFailed(f"{name} {what}: {why or type(error).__name__} ({spec.shown_url})", code=code)
+
+
+async def is_stream(response: httpx2.Response) -> bool:
+    """Whether an answer is a stream of events: by its label, else by how it begins. It is then read as a whole."""
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        return True
+    return (await response.aread()).lstrip().startswith(_EVENT_FIELDS)
+
+
+async def read_answer(
+    response: httpx2.Response, member: str, failure: Callable[[dict[str, Any]], ProviderFailed]
+) -> dict[str, Any]:
+    """Return an answer that is one document with a list under `member`. Raises the `failure` for one that holds an
+    error, and ProviderFailed for anything else, such as the page of a gateway."""
+    content = await response.aread()
+    quoted = f"{content[:_QUOTED].decode('utf-8', 'replace')!r}"
+    try:
+        answer = as_object(await read_json_async(content, _ANSWER_LIMITS))
+    except ValueError as error:
+        raise ProviderFailed(f"the provider answered {response.status_code} without JSON: {quoted}") from error
+    if as_object(answer.get("error")):
+        raise failure(answer)
+    if not isinstance(answer.get(member), list):
+        raise ProviderFailed(f"the provider answered {response.status_code} without {member!r}: {quoted}")
+    return answer
 
 
 def refuses_key(status: int, headers: Mapping[str, str], body: bytes) -> bool:

@@ -179,6 +179,23 @@ def test_a_turn_that_was_killed_at_its_call_goes_on_with_the_signature(
     assert strict.last_calls(provider) == ["sig1"]
 
 
+def test_a_model_that_refuses_what_it_gave_itself_is_asked_without(agent: Runtime, provider: ScriptedProvider) -> None:
+    def refusing(request: Recorded) -> Any:
+        if b"marks" in request.body:
+            fault = "messages.1.marks: Extra inputs are not permitted"
+            return Raw((json.dumps({"error": {"message": fault}}),), 400)
+        call = {"index": 0, "id": "c1", "function": {"name": "read", "arguments": '{"path": "a.txt"}'}}
+        event = {"choices": [{"index": 0, "delta": {"marks": ["m"], "tool_calls": [call]}, "finish_reason": "stop"}]}
+        return Say("done") if request.messages[-1]["role"] == "tool" else Raw((f"data: {json.dumps(event)}\n\n",))
+
+    provider.script.replace(refusing)
+    provider.clear()
+    session = fresh("s")
+    turn(agent, session, "other")
+    turn(agent, session, "other")
+    assert sum(b"marks" in request.body for request in provider.completions) == 1
+
+
 def test_through_the_api_it_is_where_the_ai_sdk_has_a_place(agent: Runtime, strict: Strict) -> None:
     session = fresh("s")
     turn(agent, session)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_testing import Call, Drop, Fail, FakeAnthropic, Garbage, Hang, Say, ScriptedProvider, Step
+from agent_testing import Call, Drop, Fail, FakeAnthropic, Garbage, Hang, Raw, Say, ScriptedProvider, Step
 
 from .live import Host, said
 
@@ -35,6 +35,7 @@ models:
 """
 FAULT = 'data: {"error": {"message": "the model is overloaded", "code": 503}}\n\ndata: [DONE]\n\n'
 OPENED = 'data: {"id": "1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
+BROKEN_OFF = 'data: {"id": "1", "choices": [{"index": 0, "delta": {}, "finish_reason": "network_error"}]}\n\n'
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,11 @@ FAILURES: list[tuple[Step, str, bool]] = [
     )),
     (Garbage(OPENED + FAULT), "overloaded", True),
     (Garbage(OPENED), "before its first token", True),
+    (Garbage(OPENED + "data: [DONE]\n\n"), "before its first token", True),
+    (Garbage(OPENED + BROKEN_OFF), "network_error", True),
+    (Garbage('data: {"error": {"name": "AI_APICallError", "message": "Bad gateway"}}\n\n'), "Bad gateway", True),
+    (Garbage('data: {"choices": null, "base_resp": {"status_code": 1002, "status_msg": "rate"}}\n\n'), "rate", True),
+    (Raw((BROKEN_OFF.removeprefix("data: "),), headers={"content-type": "application/json"}), "network_error", False),
 ]  # fmt: skip
 
 
@@ -138,6 +144,14 @@ def test_what_is_wrong_with_the_request_stays(agent: httpx.Client, models: Any, 
     first.script.replace([step])
     reply = agent.post(CHAT, json=said("hi", stream=True))
     assert "error" in reply.text
+    assert second.completions == []
+
+
+def test_an_answer_without_a_word_is_one_if_it_ended_well(agent: httpx.Client, models: Any) -> None:
+    first, second, _ = models
+    for end in ("stop", "length", "content_filter"):
+        first.script.replace([Garbage(OPENED + BROKEN_OFF.replace("network_error", end) + "data: [DONE]\n\n")])
+        assert f'"finish_reason": "{end}"' in agent.post(CHAT, json=said("hi", stream=True)).text
     assert second.completions == []
 
 

@@ -72,6 +72,16 @@ def test_reasoning_goes_back_as_the_profile_says(policy: Any, with_reasoning: li
     assert all(message["tool_calls"][0]["extra_content"] for message in messages)
 
 
+def test_what_it_gave_does_not_go_back_where_it_is_refused() -> None:
+    kept = {"model": "g/gemini", "id": LONG_ID, "reasoning": "reasoning_content", "message": {"marks": [1]}}
+    view = view_of(called(kept=kept | {"call": SIGNED}, reasoning="hm"))
+    for refused in (False, True, False):
+        _, _, message, result = sent(view, kept_fields=False) if refused else sent(view)
+        assert ("marks" in message, "extra_content" in message["tool_calls"][0]) == (not refused, not refused)
+        assert message["reasoning_content"] == "hm"
+        assert message["tool_calls"][0]["id"] == result["tool_call_id"] == LONG_ID
+
+
 def test_each_message_has_reasoning_for_a_model_that_gave_some_and_none_for_others() -> None:
     plain, thought = (
         called("call_1"),

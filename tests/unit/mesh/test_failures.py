@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_core import to_json
 
-from agent_common.completions import from_event, from_response, read_error_body, read_usage
+from agent_common.completions import error_in, from_event, from_response, is_loading, read_error_body, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from tests.unit.context.tokens.test_overflow import SAID
@@ -101,6 +101,19 @@ def test_a_retry_after_that_says_nothing(header: str | None) -> None:
     assert from_response(429, {"retry-after": header} if header is not None else {}, b"").retry_after is None
 
 
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ({"error": "Model mistralai/Mistral-7B-Instruct-v0.2 is currently loading", "estimated_time": 20.5}, 20.5),
+        ({"error": {"message": "Loading model", "code": 503}}, None),
+        ({"error": "the model is overloaded"}, None),
+    ],
+)
+def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
+    error = from_response(503, {}, to_json(body))
+    assert (is_loading(error), error.retry_after) == ("oading" in str(body), seconds)
+
+
 def test_an_error_is_what_it_is() -> None:
     assert isinstance(from_event({}), ModelError)
     assert "out of memory" in from_event({"message": "out of memory"}).message
@@ -130,6 +143,10 @@ def too_long(param: str) -> dict[str, object]:
     return told("string too long", param=param, code="string_above_max_length")
 
 
+NO_CREDITS = "Your newly created team doesn't have any credits or licenses yet."
+ALL_CREDITS = "Your team has either used all available credits or reached its monthly spending limit."
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code", "transient"),
     [
@@ -146,6 +163,11 @@ def too_long(param: str) -> dict[str, object]:
         (400, told("The response was filtered", code="content_filter"), "content_refused", False),
         (400, {"code": "data_inspection_failed", "message": "inappropriate"}, "content_refused", False),
         (403, told("no access to this model"), "model_auth", False),
+        (403, told("Project `p` does not have access to model `m`", code="model_not_found"), "unknown_model", False),
+        (403, {"code": "The caller does not have permission", "error": NO_CREDITS}, "model_quota", False),
+        (429, told("please check your balance", type="exceeded_current_quota_error"), "model_quota", False),
+        (429, {"code": "Some resource has been exhausted", "error": ALL_CREDITS}, "model_quota", False),
+        (400, told("ThrottlingException: Too many tokens, please wait."), "model_rate_limited", True),
         (429, [told("Quota", details=[{"violations": [{"quotaId": "RequestsPerDayFree"}]}])], "model_quota", False),
         (429, told("Rate limit reached. Please try again in 1m2s."), "model_rate_limited", True),
         (400, told("the engine is currently overloaded, try again later"), "model_unavailable", True),
@@ -172,12 +194,36 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"base_resp": {"status_code": 1039, "status_msg": "token limit per minute"}}, "model_rate_limited", True),
         ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "model_auth", False),
         ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "model_quota", False),
+        ({"base_resp": {"status_code": 2056, "status_msg": "usage limit exceeded"}}, "model_quota", False),
+        ({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, "content_refused", False),
+        ({"base_resp": {"status_code": 1027, "status_msg": "output new_sensitive"}}, "content_refused", False),
+        ({"base_resp": {"status_code": 1041, "status_msg": "conn limit"}}, "model_rate_limited", True),
+        ({"base_resp": {"status_code": 2013, "status_msg": "invalid params"}}, "model_config", False),
+        ({"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}}, "context_overflow", False),
+        ({"base_resp": {"status_code": 1024, "status_msg": "internal error"}}, "model_unavailable", True),
+        ({"type": "throttlingException", "message": "Too many tokens, please wait."}, "model_rate_limited", True),
+        ({"type": "permission_error", "message": "no permission for this"}, "model_auth", False),
+        ({"status": "PERMISSION_DENIED", "message": "no"}, "model_auth", False),
+        ({"type": "invalid_authentication_error", "message": "Invalid Authentication"}, "model_auth", False),
+        ({"code": "InvalidApiKey", "message": "Invalid API-key provided."}, "model_auth", False),
+        ({"type": "not_found_error", "message": "model: claude-9"}, "model_config", False),
+        ({"type": "not_found_error", "message": "The model `x` does not exist."}, "unknown_model", False),
+        ({"errorMessage": "Task timed out after 30 seconds"}, "model_unavailable", True),
         ("engine dead", "model_unavailable", True),
     ],
 )
 def test_an_error_with_status_200_means_what_it_would_with_its_own(error: object, code: str, transient: bool) -> None:
     found = from_event(error)
     assert (found.code, found.transient) == (code, transient), found.message
+
+
+@pytest.mark.parametrize(
+    "member", ["message", "detail", "msg", "error_msg", "error_message", "errorMessage", "Message"]
+)
+def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> None:
+    found = error_in({member: "Task timed out after 30 seconds", "requestId": "r"})
+    assert "Task timed out" in from_event(found).message
+    assert error_in({member: "", "choices": []}) is None
 
 
 @pytest.mark.parametrize(
@@ -191,6 +237,19 @@ def test_an_error_with_status_200_means_what_it_would_with_its_own(error: object
         ({}, {"error": {"message": "Please retry in 17.42s."}}, 17.42),
         ({}, {"error": {"message": "Try again after 250ms"}}, 0.25),
         ({}, {"error": {"message": "Retry after 30 seconds"}}, 30),
+        ({}, {"error": {"message": "Please retry after 1 second."}}, 1),
+        ({}, {"error": {"message": "Please try again in 1 minute."}}, 60),
+        ({}, {"error": {"message": "try again in 2 mins"}}, 120),
+        ({}, {"error": {"message": "wait 1 hr"}}, 3600),
+        ({}, {"error": {"message": "Please try again in 1h2m3s."}}, 3723),
+        ({}, {"error": {"message": "Please try again in 1m2.5s. Limit 5"}}, 62.5),
+        ({}, {"error": {"message": "try again in 5 months"}}, None),
+        ({}, {"error": {"message": "m", "retryAfter": 12}}, 12),
+        ({}, {"error": {"message": "m", "retry-after": "8"}}, 8),
+        ({}, {"error": {"message": "m", "retry_after": "30 seconds"}}, 30),
+        ({}, {"error": {"message": "m", "retryAfterMs": 2500}}, 2.5),
+        ({}, {"error": {"message": "m", "resets_in_seconds": 40}}, 40),
+        ({}, {"error": {"message": "m", "retry_after": "soon"}}, None),
         ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"}, {}, 360),
         ({"retry-after": "2"}, {"error": {"message": "try again in 9s"}}, 2),
         ({}, {"error": {"message": "slow down"}}, None),

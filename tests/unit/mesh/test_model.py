@@ -345,6 +345,14 @@ async def test_a_model_that_is_being_loaded_is_waited_for_whatever_the_attempts(
     assert completion(found).stop_reason == "stop"
 
 
+@pytest.mark.parametrize(("wait", "delay"), [(20, 20), (150, 60)])
+async def test_the_time_that_a_model_takes_to_load_is_waited_for_in_parts(wait: int, delay: float) -> None:
+    with ScriptedProvider([Fail(503, "Loading model", retry_after=wait)]) as provider:
+        async with client_of(provider.url) as (client, _):
+            stream = client.stream(REQUEST)
+            assert await anext(stream) == Retrying(1, "the model endpoint answered 503: Loading model", delay)
+
+
 async def test_what_is_broken_on_its_way_is_tried_a_second_time_and_no_third() -> None:
     with ScriptedProvider(otherwise=Garbage(stream('{"choices": [{"delta": {"conte'))) as provider:
         async with client_of(provider.url, attempts=4) as (client, _):

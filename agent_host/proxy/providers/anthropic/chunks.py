@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ....errors import ProviderFailed
 from ...json_access import as_object
 from .assistant import ENCRYPTED, FORMAT, TEXT
+from .errors import failure
 from .usage import finish_reason, openai_usage
 
 DONE = b"data: [DONE]\n\n"
@@ -55,8 +55,7 @@ class ChunkWriter:
             case "message_stop":
                 return self.finish()
             case "error":
-                error = as_object(event.get("error"))
-                raise ProviderFailed(str(error.get("message")), code=str(error.get("type") or "provider_error"))
+                raise failure(event)
             case _:
                 return b""  # a ping, or an event that is newer than this code
 

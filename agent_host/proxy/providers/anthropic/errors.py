@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from agent_common.json_reader import JsonLimits, read_json
 
+from ....errors import ProviderFailed
 from ...json_access import as_object
 
 _OVERFLOW = re.compile(r"prompt is too long|exceed context limit|input is too long", re.IGNORECASE)
@@ -28,6 +29,12 @@ def openai_error_body(status: int, body: bytes) -> bytes:
     return to_json(
         {"error": {"message": message, "type": kind, "param": _param(message), "code": _code(kind, message)}}
     )
+
+
+def failure(event: dict[str, Any]) -> ProviderFailed:
+    """Return the error that an event, or an answer with status 200, holds."""
+    error = as_object(event.get("error"))
+    return ProviderFailed(str(error.get("message")), code=str(error.get("type") or "provider_error"))
 
 
 def _code(kind: str, message: str) -> str:

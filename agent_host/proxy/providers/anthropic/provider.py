@@ -18,23 +18,22 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 from pydantic_core import to_json
 
-from agent_common.json_reader import JsonLimits, read_json, read_json_async, run_by_size
+from agent_common.json_reader import JsonLimits, read_json, run_by_size
 
 from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import key_refused, open_client, transport_failed
+from ..http import is_stream, key_refused, open_client, read_answer, transport_failed
 from .chunks import ChunkWriter
 from .completion import to_completion
-from .errors import openai_error_body
+from .errors import failure, openai_error_body
 from .request import build_request
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 _PATH = "/v1/messages"
-_ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
 _EVENT_LIMITS = JsonLimits(max_bytes=8 * 1024 * 1024, max_values=100_000, refuse_ambiguous=False)
 _NO_KEY = "none"
 """Sent where the catalog names no key, because the package would else take one from the environment."""
@@ -57,7 +56,7 @@ class AnthropicProvider:
         response = await self._send(body)
         try:
             yield await self._answer(response, call.streamed)
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise transport_failed(self._spec, error, reached=True) from error
         finally:
             await response.aclose()
@@ -100,10 +99,9 @@ class AnthropicProvider:
             raise key_refused(self._spec, status)
         if status >= 400:
             return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, response.content)))
-        if streamed and response.headers.get("content-type", "").startswith("text/event-stream"):
+        if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
-        answer: Any = await read_json_async(await response.aread(), _ANSWER_LIMITS)
-        completion = to_completion(as_object(answer), _now())
+        completion = to_completion(await read_answer(response, "content", failure), _now())
         return ProviderAnswer(status, {"content-type": "application/json"}, _once(to_json(completion)))
 
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
@@ -117,7 +115,7 @@ class AnthropicProvider:
                     yield chunk
             if not writer.stopped:
                 raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
-        except (httpx2.TransportError, ProviderFailed):
+        except (httpx2.TransportError, httpx2.DecodingError, ProviderFailed):
             yield writer.usage_event()
             raise
         if not writer.complete:

@@ -20,23 +20,22 @@ import structlog
 from pydantic_core import to_json
 
 from agent_common.completions import DONE, EventSplitter, read_error_body
-from agent_common.json_reader import JsonLimits, read_json, read_json_async, run_by_size
+from agent_common.json_reader import JsonLimits, read_json, run_by_size
 
 from ....errors import ModelError, ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import key_refused, open_client, refuses_key, transport_failed
+from ..http import is_stream, key_refused, open_client, read_answer, refuses_key, transport_failed
 from .chunks import ChunkWriter
 from .completion import to_completion
-from .errors import refused_member
+from .errors import failure, refused_member
 from .request import build_request
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _PATH = "/responses"
-_ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
 _EVENT_LIMITS = JsonLimits(max_bytes=8 * 1024 * 1024, max_values=100_000, refuse_ambiguous=False)
 _NO_KEY = "none"
 """Sent where the catalog names no key, because the package would else take one from the environment."""
@@ -62,7 +61,7 @@ class ResponsesProvider:
         response = await self._ask(call)
         try:
             yield await self._answer(response, call.streamed)
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise transport_failed(self._spec, error, reached=True) from error
         finally:
             await response.aclose()
@@ -133,10 +132,9 @@ class ResponsesProvider:
                 raise key_refused(self._spec, status)
             passed = {name: value for name, value in response.headers.items() if name in _PASSED or _is_limit(name)}
             return ProviderAnswer(status, passed, _once(response.content))
-        if streamed and response.headers.get("content-type", "").startswith("text/event-stream"):
+        if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
-        answer: Any = await read_json_async(await response.aread(), _ANSWER_LIMITS)
-        completion = to_completion(as_object(answer), _now())
+        completion = to_completion(await read_answer(response, "output", failure), _now())
         return ProviderAnswer(status, {"content-type": "application/json"}, _once(to_json(completion)))
 
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.anthropic import AnthropicProvider
-from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Say
+from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Raw, Say
 
 NEW, OLD = "claude-sonnet-5-5", "claude-sonnet-4-5"
 TOOLS = [
@@ -312,6 +312,44 @@ async def test_what_breaks_off_is_reported(
     with pytest.raises(ProviderFailed) as caught:
         await ask(provider, USER, stream=True)
     assert caught.value.code == code
+
+
+JSON, HTML = {"content-type": "application/json"}, {"content-type": "text/html"}
+NO_ANSWERS = [
+    (Raw(("<html>Log in.</html>",), headers=HTML), "provider_error", "<html>Log in"),
+    (Raw(("",), headers=JSON), "provider_error", "without JSON"),
+    (Raw(('["odd"]',), headers=JSON), "provider_error", "odd"),
+    (Raw(('{"error": "Service is down."}',), headers=JSON), "provider_error", "Service is down"),
+    (Raw(("no gzip",), headers={**JSON, "content-encoding": "gzip"}), "provider_dropped", "decompress"),
+]  # with the status 200
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("step", "code", "words"),
+    [*NO_ANSWERS, (Raw((json.dumps(OVERLOADED),), headers=JSON), "overloaded_error", "Overloaded")],
+)
+async def test_a_success_without_a_message_is_a_failure(
+    api: FakeAnthropic, provider: AnthropicProvider, step: Raw, code: str, words: str, stream: bool
+) -> None:
+    api.script.append(step)
+    with pytest.raises(ProviderFailed, match=words) as caught:
+        await ask(provider, USER, stream=stream)
+    assert caught.value.code == code
+
+
+async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider: AnthropicProvider) -> None:
+    text = {"type": "text_delta", "text": "Hello."}
+    events = (
+        {"type": "message_start", "message": {}},
+        {"type": "content_block_delta", "index": 0, "delta": text},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    )
+    api.script.append(Raw(tuple(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events), headers=JSON))
+    _, message, last = await ask(provider, USER, stream=True)
+    assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 
 
 @pytest.mark.parametrize(

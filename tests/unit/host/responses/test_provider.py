@@ -14,7 +14,7 @@ from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.responses import ResponsesProvider
 from agent_testing import Call, Drop, Fail, FakeResponses, Garbage, Items, Raw, Say
-from tests.unit.host.anthropic.test_provider import put_together, results
+from tests.unit.host.anthropic.test_provider import JSON, NO_ANSWERS, put_together, results
 
 MODEL = "gpt-5.4"
 TOOLS = [
@@ -273,6 +273,31 @@ async def test_a_stream_that_breaks_off_is_no_answer(
     with pytest.raises(ProviderFailed) as failed:
         await ask(provider, USER, stream=True)
     assert failed.value.code == code
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("step", "code", "words"),
+    [*NO_ANSWERS, (Raw((json.dumps({"error": BROKEN}),), headers=JSON), "server_error", "oh")],
+)
+async def test_a_success_without_a_response_is_a_failure(
+    api: FakeResponses, provider: ResponsesProvider, step: Raw, code: str, words: str, stream: bool
+) -> None:
+    api.script.append(step)
+    with pytest.raises(ProviderFailed, match=words) as failed:
+        await ask(provider, USER, stream=stream)
+    assert failed.value.code == code
+
+
+async def test_a_stream_under_a_wrong_label_is_read(api: FakeResponses, provider: ResponsesProvider) -> None:
+    events = (
+        {"type": "response.created", "response": {}},
+        {"type": "response.output_text.delta", "output_index": 0, "delta": "Hello."},
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    )
+    api.script.append(Raw(tuple(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events), headers=JSON))
+    _, message, last = await ask(provider, USER, stream=True)
+    assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 
 
 async def test_a_wrong_key_is_the_operators(api: FakeResponses) -> None:
