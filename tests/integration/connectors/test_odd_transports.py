@@ -97,6 +97,11 @@ async def test_a_server_that_knows_no_session_is_not_asked_for_ever(grow: Grow, 
 
 REFUSED = {
     "of its arguments": (Reply(400, told("text: is too long", -32602)), "text: is too long"),
+    "of arguments, in JSON": (Reply(400, b'{"error": "amount is missing"}'), "amount is missing"),
+    "of arguments, in detail": (Reply(400, b'{"detail": "text: is too long"}'), "text: is too long"),
+    "of arguments, in text": (Reply(400, b"card declined"), "card declined"),
+    "of an argument of that name": (Reply(400, told("session_date: must be a date", -32602)), "session_date: must be"),
+    "of what it could not do": (Reply(400, told("could not initialize the browser")), "could not initialize the b"),
     "of an unknown tool": (Reply(404, told("no such tool", -32601)), "no such tool"),
     "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
     "by a gateway": (Reply(502, b"no backend"), "it answered 502 Bad Gateway: no backend"),
@@ -106,11 +111,12 @@ REFUSED = {
 
 @pytest.mark.parametrize(("reply", "words"), REFUSED.values(), ids=REFUSED.keys())
 async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Reply, words: str) -> None:
-    sessions = 0
+    sessions = calls = 0
 
     async def answers(sent: Sent) -> Reply:
-        nonlocal sessions
+        nonlocal sessions, calls
         sessions += sent.asks == "initialize"
+        calls += sent.asks == "tools/call"
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         return reply if sent.asks == "tools/call" else usual(sent)
@@ -119,7 +125,7 @@ async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Re
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
         assert words in await plant.error("it_ok")
-        assert (plant.state("it").state, sessions) == ("ready", 1)
+        assert (plant.state("it").state, sessions, calls) == ("ready", 1, 1)
         await plant.connectors.close()
 
 
