@@ -129,6 +129,36 @@ async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Re
         await plant.connectors.close()
 
 
+@pytest.mark.parametrize("answer", [Reply(404), Reply(400)])
+async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(grow: Grow, answer: Reply) -> None:
+    sessions = 0
+    noted: list[str] = []
+    calls: list[Sent] = []
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal sessions
+        if sent.asks == "initialize":
+            sessions += 1
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": f"s{sessions}"})
+        if sent.asks.startswith("notifications/"):
+            noted.append(sent.asks)
+            return answer
+        if sent.asks == "tools/call":
+            calls.append(sent)
+            if len(calls) == 1:
+                await asyncio.sleep(60)
+        return usual(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url, "timeout_ms": 300})
+        await plant.prepare()
+        assert "deadline of 0.3 s" in await plant.error("it_ok")
+        await until(lambda: noted == ["notifications/initialized", "notifications/cancelled"])
+        assert await plant.value("it_ok") == "fine"
+        assert (plant.state("it").state, sessions, len(calls)) == ("ready", 1, 2)
+        await plant.connectors.close()
+
+
 PING = """
 seen = []
 AT_CALL = '''
