@@ -8,6 +8,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ import anyio
 import httpcore2
 import httpx2
 
-from agent_common.json_reader import JsonRefused, read_json
+from agent_common.json_reader import JsonRefused, read_json, run_by_size
 from agent_common.net import (
     ANY_ADDRESS,
     ByteStream,
@@ -33,6 +34,7 @@ from ...errors import ToolFailure
 from ..rate_limit import JSON_LIMITS, MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 from .event_limits import EventCheck
 from .incoming import count_requests
+from .mended_messages import LineBuffer, mend_events, mend_message
 from .refusals import (
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
@@ -285,7 +287,7 @@ class _WholeBody(httpx2.AsyncByteStream):
             check_nodes(bytes(body))
         except LimitExceeded as overrun:
             raise httpx2.StreamError(str(overrun)) from None
-        yield bytes(body)
+        yield await run_by_size(len(body), partial(mend_message, bytes(body)))
 
     async def aclose(self) -> None:
         await self._answer.aclose()
@@ -299,11 +301,14 @@ class _StreamedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         check = EventCheck()
+        lines = LineBuffer()
         try:
             async for piece in self._answer:
                 await self._limiter.throttle(check.feed(piece))
-                yield piece
+                if whole := lines.feed(piece):
+                    yield await run_by_size(len(whole), partial(mend_events, whole))
             check.end()
+            yield mend_events(lines.rest)
         except LimitExceeded as overrun:
             raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
 
