@@ -150,6 +150,11 @@ BRACKETS = [
     ("lib/[cd]/*", ["lib/d/page.tsx"]),
     ("src/[a]*/[id]/*", ["src/app/[id]/page.tsx"]),
     ("src/app/[[]id]/*", ["src/app/[id]/page.tsx"]),
+    (r"src/app/\[id\]/*", ["src/app/[id]/page.tsx"]),
+    (r"src/app/\[[.]..slug]/*", ["src/app/[...slug]/page.tsx"]),
+    (r"src/app/\*/*", []),
+    ("data/[^a]1.csv", ["data/b1.csv"]),
+    ("src/pages/[^d]*", ["src/pages/[id].tsx"]),
 ]
 
 
