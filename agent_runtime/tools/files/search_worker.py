@@ -258,7 +258,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def matching_lines(walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
     """Yield matches in the order of the walk, at most `max_matches` of a file. Raises SearchFault."""
-    argv = ("rg", "--json", "--no-config", "--no-messages", "--threads=1", "--regexp", pattern, "--")
+    options = ("--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
+    argv = ("rg", *options, "--regexp", pattern, "--")
     files = walk.searchable_files()
     # With no file at all ripgrep still has to check the pattern.
     batch = list(itertools.islice(files, FILES_PER_RUN)) or [os.devnull]
