@@ -4,6 +4,7 @@ named."""
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -159,6 +160,10 @@ READ = {
     "structuredContent a list": ({"content": [], "structuredContent": ["read me"]}, ["read me"]),
     "structuredContent a text": ({"content": [], "structuredContent": "read me"}, ["read me"]),
     "structuredContent null": ({"content": [TEXT], "structuredContent": None}, ["read me"]),
+    "numbers that are none": (
+        {"content": [TEXT], "structuredContent": {"mean": math.nan, "all": [[-math.inf, 1]]}},
+        ["read me", "'mean': 'NaN'", "'all': [['-Infinity', 1]]"],
+    ),
     "content null": ({"content": None, "structuredContent": {"a": "read me"}}, ["read me"]),
     "no content": ({"structuredContent": {"a": "read me"}}, ["read me"]),
     "content an object": ({"content": TEXT}, ["read me"]),
