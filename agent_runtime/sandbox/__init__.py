@@ -4,7 +4,7 @@ from .backends.backend import COMMAND_PATH, READERS_ID, LaunchPlan, SandboxBacke
 from .confinement import CommandResult, Confinement, ConfinementName
 from .kernel.priority import raise_priority
 from .probe.select import ConfinementMode, choose_confinement
-from .run.capture import OUTPUT_LIMIT, SPILL_LIMIT
+from .run.capture import OUTPUT_LIMIT, SPILL_LIMIT, spill_fault
 from .run.process import SandboxProcess
 from .spec.spec import Quota, SandboxLimits, SandboxSpec
 
@@ -25,4 +25,5 @@ __all__ = [
     "SandboxSpec",
     "choose_confinement",
     "raise_priority",
+    "spill_fault",
 ]

@@ -39,7 +39,7 @@ class CommandResult:
     stopped: str | None = None
     """Why a guard ended it, as a sentence for the model; None if none did."""
     notice: str | None = None
-    """A further message for the model: a folder was full before the command began."""
+    """A further message for the model: a folder was full before the command began, or there is no file."""
     truncated: bool = False
     output_path: str | None = None
     """The file with the whole output, if it was truncated and a file was provided."""
@@ -92,13 +92,14 @@ class Confinement:
                 capture.close()
         stdout, stderr = capture.texts()
         stopped = child.stopped
+        notice = child.notice if child.notice or stopped else await self._quotas.overrun_message(spec.quotas)
         return CommandResult(
             stdout=stdout,
             stderr=stderr,
             exit_code=None if stopped else exit_code,
             timed_out=exit_code is None and not stopped,
             stopped=stopped,
-            notice=child.notice if child.notice or stopped else await self._quotas.overrun_message(spec.quotas),
+            notice="; ".join(one for one in (notice, capture.fault) if one) or None,
             truncated=capture.truncated,
             output_path=capture.output_path,
         )

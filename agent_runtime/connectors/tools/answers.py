@@ -6,6 +6,7 @@ A call has run once its answer is here: an answer that is refused for its form l
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -33,7 +34,8 @@ def mend_call_result(result: Mapping[str, Any]) -> Fields:
     }
     if structured is not None:
         # Servers wrap what is no object, which older revisions do not allow.
-        found["structuredContent"] = structured if isinstance(structured, dict) else {"result": structured}
+        finite = _finite(structured)
+        found["structuredContent"] = finite if isinstance(finite, dict) else {"result": finite}
     rest = {key: one for key, one in result.items() if key not in _CALL_FIELDS}
     if content is None and structured is None and rest:
         found["content"] = [_text(_as_json(rest))]
@@ -112,6 +114,16 @@ def _describe(kind: Any, given: Fields) -> str:
 def _as_json(value: Any) -> str:
     whole = json.dumps(value, ensure_ascii=False)
     return whole if len(whole) <= UNREAD_LIMIT else f"{whole[:UNREAD_LIMIT]}... ({len(whole)} characters)"
+
+
+def _finite(value: Any) -> Any:
+    """Return a value of JSON with NaN and infinite numbers as texts: no JSON that we write has them. How deep it may
+    be, the package has checked."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in cast("Fields", value).items()}
+    return [_finite(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _text(text: str) -> Fields:

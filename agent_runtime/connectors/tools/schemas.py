@@ -96,11 +96,16 @@ class _Reduction:
         found = top if isinstance(top, dict) else {}
         properties: Schema = dict(found.get("properties", {}))
         required: list[str] = list(found.get("required", []))
-        for word in ("allOf", "anyOf"):
-            for branch in found.get(word, []):
-                inner = cast("Schema", branch if isinstance(branch, dict) else {})
-                properties = {**inner.get("properties", {}), **properties}
-                required += inner.get("required", []) if word == "allOf" else []
+        for branch in _objects(found.get("allOf")):
+            properties = {**branch.get("properties", {}), **properties}
+            required += branch.get("required", [])
+        choices: dict[str, dict[str, Any]] = {}  # the schemas of a name in the alternatives, by their JSON
+        for branch in _objects(found.get("anyOf")):
+            for name, one in branch.get("properties", {}).items():
+                choices.setdefault(name, {})[json.dumps(one)] = one
+        for name, known in choices.items():
+            ones = list(known.values())
+            properties.setdefault(name, ones[0] if len(ones) == 1 else {"anyOf": ones})
         kept = {word: found[word] for word in ("additionalProperties", *_OBJECT_KEYWORDS) if word in found}
         if found.get("allOf") or found.get("anyOf"):
             kept.pop("additionalProperties", None)
@@ -207,6 +212,10 @@ class _Reduction:
             inner.clear()
         some = inner.get("anyOf") or inner.get("oneOf")
         return {**({"anyOf": some} if some else {}), **({"allOf": every} if every else {})}
+
+
+def _objects(branches: Any) -> list[Schema]:
+    return [cast("Schema", one) for one in cast("list[Any]", branches or []) if isinstance(one, dict)]
 
 
 def _text(value: Any) -> str:

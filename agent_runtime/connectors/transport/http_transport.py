@@ -8,13 +8,15 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import httpcore2
 import httpx2
 
+from agent_common.json_reader import JsonRefused, read_json, run_by_size
 from agent_common.net import (
     ANY_ADDRESS,
     ByteStream,
@@ -29,9 +31,10 @@ from agent_common.net import (
 )
 
 from ...errors import ToolFailure
-from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
+from ..rate_limit import JSON_LIMITS, MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 from .event_limits import EventCheck
 from .incoming import count_requests
+from .mended_messages import LineBuffer, mend_events, mend_message
 from .refusals import (
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
@@ -119,7 +122,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def _explained(
         self, request: httpx2.Request, answer: httpx2.Response, connection_state: ConnectionState
     ) -> httpx2.Response:
-        """Return an answer with an error status as a JSON-RPC error."""
+        """Return an answer with an error status as a JSON-RPC error. One to a message that wants no answer says nothing
+        about the session: some servers know no notifications."""
+        if not _wants_answer(request.content):
+            await answer.aclose()
+            return httpx2.Response(202)
         sent = b""
         try:
             if answer.headers.get("content-type") != EVENT_STREAM:
@@ -164,6 +171,15 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._pool.aclose()
+
+
+def _wants_answer(message: bytes) -> bool:
+    """Return whether a message of ours is a request, neither a notification nor an answer."""
+    try:
+        sent: Any = read_json(message, JSON_LIMITS)
+    except JsonRefused:  # only the arguments of a call are that large
+        return True
+    return isinstance(sent, dict) and {"method", "id"} <= cast("dict[str, Any]", sent).keys()
 
 
 async def _with_reason(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
@@ -271,7 +287,7 @@ class _WholeBody(httpx2.AsyncByteStream):
             check_nodes(bytes(body))
         except LimitExceeded as overrun:
             raise httpx2.StreamError(str(overrun)) from None
-        yield bytes(body)
+        yield await run_by_size(len(body), partial(mend_message, bytes(body)))
 
     async def aclose(self) -> None:
         await self._answer.aclose()
@@ -285,11 +301,14 @@ class _StreamedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         check = EventCheck()
+        lines = LineBuffer()
         try:
             async for piece in self._answer:
                 await self._limiter.throttle(check.feed(piece))
-                yield piece
+                if whole := lines.feed(piece):
+                    yield await run_by_size(len(whole), partial(mend_events, whole))
             check.end()
+            yield mend_events(lines.rest)
         except LimitExceeded as overrun:
             raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
 

@@ -22,9 +22,10 @@ REFUSED_CODE = -31401
 """The code of the error, outside the range that JSON-RPC reserves."""
 UNKNOWN_SESSION_CODE = -31404
 UNKNOWN_SESSION = "it does not know our session any more"
-_METHOD_NOT_FOUND, _INTERNAL_ERROR = -32601, -32603
+_METHOD_NOT_FOUND, _INVALID_PARAMS, _INTERNAL_ERROR = -32601, -32602, -32603
 _BAD_REQUEST, _NOT_FOUND = 400, 404
-_ABOUT_SESSION = re.compile(r"session|initiali[sz]", re.IGNORECASE)
+_ABOUT_SESSION = re.compile(r"\bsession(?:[ -]?id)?\b|not (?:yet |been )?initiali[sz]ed", re.IGNORECASE)
+_SAYS_NOTHING = re.compile(r"(?:400 )?(?:(?:bad|invalid) request\.?)?", re.IGNORECASE)
 WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
 NO_CREDENTIALS = (
     'it wants credentials, and none are configured: add "headers": {"Authorization": "Bearer ${NAME}"}, or "oauth"'
@@ -52,14 +53,18 @@ def error_body(reason: str, code: int = REFUSED_CODE) -> bytes:
 def is_session_unknown(status: int, body: bytes) -> bool:
     """Return whether a server that was shown our session answers so because it does not know it.
 
-    The protocol asks for 404, and many servers answer 400, with or without words.
+    The protocol asks for 404, and many servers answer 400, with words about the session or without words. Other words
+    are about the request.
     """
     if status not in (_BAD_REQUEST, _NOT_FOUND):
         return False
     error = _rpc_error(body)
-    if error is None or _ABOUT_SESSION.search(str(error.get("message"))):
-        return True
-    return status == _NOT_FOUND and error.get("code") != _METHOD_NOT_FOUND
+    if error is None:
+        words = _excerpt(body)
+        return bool(status == _NOT_FOUND or _ABOUT_SESSION.search(words) or _SAYS_NOTHING.fullmatch(words))
+    if error.get("code") in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
+        return False
+    return bool(status == _NOT_FOUND or _ABOUT_SESSION.search(str(error.get("message"))))
 
 
 def explain_status(status: int, body: bytes) -> bytes:
@@ -67,9 +72,14 @@ def explain_status(status: int, body: bytes) -> bytes:
     one that names the status."""
     if _rpc_error(body) is not None:
         return body
-    excerpt = plain_text(body.decode(errors="replace")) if b"<" not in body[:200] else ""
+    excerpt = _excerpt(body)
     text = f"it answered {status} {phrases.get(status, '')}".rstrip() + (f": {excerpt}" if excerpt else "")
     return error_body(text, _METHOD_NOT_FOUND if status == _NOT_FOUND else _INTERNAL_ERROR)
+
+
+def _excerpt(body: bytes) -> str:
+    """Return the first words of a body, or nothing if it is a page."""
+    return "" if b"<" in body[:200] else plain_text(body.decode(errors="replace"))
 
 
 def _rpc_error(body: bytes) -> Mapping[str, Any] | None:

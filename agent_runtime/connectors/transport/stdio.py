@@ -17,6 +17,7 @@ from agent_common.json_reader import JsonRefused, read_json, run_by_size
 from ...sandbox import SandboxProcess
 from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter, refusal_error
 from .incoming import count_requests
+from .mended_messages import mend_message
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -88,7 +89,8 @@ class _StdioPipes:
         from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
         def understood() -> JSONRPCMessage:
-            return jsonrpc_message_adapter.validate_python(read_json(line, JSON_LIMITS), by_name=False)
+            found = read_json(mend_message(line), JSON_LIMITS)
+            return jsonrpc_message_adapter.validate_python(found, by_name=False)
 
         await self._limiter.throttle(len(line))
         try:

@@ -17,6 +17,11 @@ SPILL_LIMIT = 10 * 1024 * 1024
 OpenSpill = Callable[[], BinaryIO]
 
 
+def spill_fault(error: OSError) -> str:
+    """Return the message for a model whose output could not be kept whole."""
+    return f"the whole output could not be kept in a file: {error.strerror or error}"
+
+
 @dataclass(slots=True)
 class CapturedStream:
     """The first and the last `limit` bytes of one stream."""
@@ -58,6 +63,8 @@ class Capture:
         self._file: BinaryIO | None = None
         self._spilled = 0
         self.output_path: str | None = None
+        self.fault: str | None = None
+        """Why there is no file, although one was wanted."""
 
     @property
     def total(self) -> int:
@@ -73,24 +80,30 @@ class Capture:
         return self.total >= SPILL_LIMIT
 
     def feed(self, stream: CapturedStream, chunk: bytes) -> None:
+        """Take a piece of output. A disk that is full or cannot be written costs the file, and not the command."""
         stream.feed(chunk)
         if self._open_spill is None:
             return
+        self._before_spill.append(chunk)
         if not self.truncated:
-            self._before_spill.append(chunk)
             return
-        if self._file is None:
-            self._file = self._open_spill()
-            self.output_path = self._file.name
-            self._spill(b"".join(self._before_spill))
-            self._before_spill.clear()
-        self._spill(chunk)
+        try:
+            if self._file is None:
+                self._file = self._open_spill()
+                self.output_path = self._file.name
+            self._spill(self._file, b"".join(self._before_spill))
+        except OSError as error:
+            self._give_up_file(error)
+        self._before_spill.clear()
 
-    def _spill(self, data: bytes) -> None:
-        if self._file is not None:
-            kept = data[: SPILL_LIMIT - self._spilled]
-            self._spilled += len(kept)
-            self._file.write(kept)
+    def _spill(self, file: BinaryIO, data: bytes) -> None:
+        kept = data[: SPILL_LIMIT - self._spilled]
+        self._spilled += len(kept)
+        file.write(kept)
+
+    def _give_up_file(self, error: OSError) -> None:
+        self._open_spill = self.output_path = None
+        self.fault = spill_fault(error)
 
     def texts(self) -> tuple[str, str]:
         """Return stdout and stderr, within the limit together: a short one is complete, the other one gets the rest."""
@@ -103,4 +116,7 @@ class Capture:
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:  # its last bytes are written only now
+                self._give_up_file(error)

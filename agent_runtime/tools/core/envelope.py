@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...errors import ToolFailure
-from ...sandbox import OUTPUT_LIMIT, SPILL_LIMIT
+from ...sandbox import OUTPUT_LIMIT, SPILL_LIMIT, spill_fault
 from ...workspace import create_output_file
 from .contract import Output
 
@@ -32,10 +33,12 @@ async def fit_output(result: Any, limit: int, scratch: Path) -> Output:
     size = len(text.encode(errors="replace"))
     if size <= limit or output.already_bounded:
         return output if text.isascii() else replace(output, data=_clean_data(output.data, text))
-    path = await asyncio.to_thread(_spill_data, output.data, scratch)
+    spill = await asyncio.to_thread(_spill_data, output.data, scratch)
     whole = output.data if isinstance(output.data, str) else text
-    data = {"head": _replace_surrogates(whole[:SPILLED_HEAD_LENGTH]), "total_bytes": size}
-    return Output(data, truncated=True, output_path=path, metadata=output.metadata, added_tools=output.added_tools)
+    data = {"head": _replace_surrogates(whole[:SPILLED_HEAD_LENGTH]), "total_bytes": size, **spill.note}
+    return Output(
+        data, truncated=True, output_path=spill.path, metadata=output.metadata, added_tools=output.added_tools
+    )
 
 
 def _serialize(data: Any) -> str:
@@ -73,17 +76,39 @@ def _replace_surrogates(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def spill_text(text: str, scratch: Path) -> str:
-    """Write a text to a file for the `read` tool, up to a limit. Returns its path."""
-    with create_output_file(scratch, ".txt") as file:
-        file.write(text.encode(errors="replace")[:SPILL_LIMIT])
-        return file.name
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """Where the whole of a result is kept."""
+
+    path: str | None
+    """The file for the `read` tool; None if it could not be written."""
+    fault: str | None = None
+    """Why not."""
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The fault as a field of a result, if there is one."""
+        return {"note": self.fault} if self.fault else {}
 
 
-def _spill_data(data: Any, scratch: Path) -> str:
+def spill_text(text: str, scratch: Path, suffix: str = ".txt") -> Spill:
+    """Write a text to a file for the `read` tool, up to a limit. The call has run: a disk that is full or cannot be
+    written does not cost its result."""
+    name: str | None = None
+    try:
+        with create_output_file(scratch, suffix) as file:
+            name = file.name
+            file.write(text.encode(errors="replace")[:SPILL_LIMIT])
+        return Spill(name)
+    except OSError as error:
+        if name is not None:
+            with suppress(OSError):
+                Path(name).unlink()
+        return Spill(None, spill_fault(error))
+
+
+def _spill_data(data: Any, scratch: Path) -> Spill:
     """Write the whole result to a file for the `read` tool: text as it is, anything else as indented JSON."""
-    is_text = isinstance(data, str)
-    whole = data if is_text else json.dumps(data, ensure_ascii=False, indent=1)
-    with create_output_file(scratch, ".txt" if is_text else ".json") as file:
-        file.write(whole.encode(errors="replace")[:SPILL_LIMIT])
-        return file.name
+    if isinstance(data, str):
+        return spill_text(data, scratch)
+    return spill_text(json.dumps(data, ensure_ascii=False, indent=1), scratch, ".json")

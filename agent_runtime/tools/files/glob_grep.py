@@ -177,10 +177,9 @@ async def _output(data: dict[str, Any], lines: Sequence[str], limit: int, contex
     data["truncated"] = data["truncated"] or len(lines) > limit
     if not data["truncated"]:
         return Output(data)
-    path = await asyncio.to_thread(spill_text, "\n".join(lines), context.scratch)
-    return Output(
-        {**data, "head": "\n".join(lines)[:HEAD_LENGTH]}, truncated=True, output_path=path, already_bounded=True
-    )
+    spill = await asyncio.to_thread(spill_text, "\n".join(lines), context.scratch)
+    data |= {"head": "\n".join(lines)[:HEAD_LENGTH], **spill.note}
+    return Output(data, truncated=True, output_path=spill.path, already_bounded=True)
 
 
 def _visible_names(tool: str, names: Sequence[str], context: ToolContext) -> set[str]:

@@ -43,6 +43,11 @@ WIDE_MARK = b"\xff\xfe\0\0"
 """Of UTF-32, which it does not read."""
 
 
+_ESCAPED = re.compile(r"\\([][*?])")
+_NEGATED = re.compile(r"(?<!\[)\[\^(?=[^]])")
+"""A choice of all but some characters as shells and ripgrep write it; `fnmatch` knows `[!` only."""
+
+
 class SearchFault(Exception):
     """The request cannot be carried out: it is `invalid`, or what it needs is `unavailable`."""
 
@@ -81,10 +86,10 @@ def split_pattern(pattern: str) -> list[str]:
 
 def name_test(part: str, literal: bool | None) -> Test:
     """Return the test of one name. Brackets are a choice of characters, or stand for themselves if `literal`; None:
-    either of them."""
-    patterns = (
-        [part] if literal is False else [part.replace("[", "[[]")] if literal else [part, part.replace("[", "[[]")]
-    )
+    either of them. A sign after a backslash stands for itself, and then brackets without one are a choice."""
+    plain = _ESCAPED.sub(lambda found: "]" if found[1] == "]" else f"[{found[1]}]", part)
+    name, choice = plain.replace("[", "[[]"), _NEGATED.sub("[!", plain)
+    patterns = [choice] if literal is False or plain != part else [name] if literal else [choice, name]
     return re.compile("|".join(map(fnmatch.translate, patterns))).match
 
 
@@ -253,7 +258,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def matching_lines(walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
     """Yield matches in the order of the walk, at most `max_matches` of a file. Raises SearchFault."""
-    argv = ("rg", "--json", "--no-config", "--no-messages", "--threads=1", "--regexp", pattern, "--")
+    options = ("--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
+    argv = ("rg", *options, "--regexp", pattern, "--")
     files = walk.searchable_files()
     # With no file at all ripgrep still has to check the pattern.
     batch = list(itertools.islice(files, FILES_PER_RUN)) or [os.devnull]

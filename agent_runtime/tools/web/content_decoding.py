@@ -22,6 +22,7 @@ _LOOKS_LIKE_HTML = re.compile(
 )
 # No two quantifiers of these share a run of blanks, and a tag ends where the next one begins: pages choose the text.
 _META = re.compile(rb"<meta[^<>]{0,500}?charset\s{0,20}+=\s{0,20}+(?:[\"']\s{0,20}+)?([A-Za-z0-9_:.-]{1,40})", re.I)
+_XML = re.compile(rb"\s{0,20}<\?xml\b[^<>]{0,200}?\bencoding\s{0,20}=\s{0,20}[\"']([A-Za-z0-9_:.-]{1,40})")
 _PARAMETER = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_:.-]{1,40})", re.I)
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 # Only character sets: Python also calls compression and other things encodings, and some of those take forever.
@@ -66,9 +67,10 @@ def looks_binary(body: bytes) -> bool:
 
 
 def decode_body(content_type: str, body: bytes, *, html: bool) -> str:
-    """Decode by byte order mark, header or meta tag, in this order; else as UTF-8, and if that fails as Latin."""
+    """Decode by byte order mark, header, XML declaration or meta tag, in this order; else as UTF-8, and if that fails
+    as Latin."""
     mark = next((charset for start, charset in _BYTE_ORDER_MARKS if body.startswith(start)), None)
-    charset = mark or _supported_charset(_named_charset(content_type, body[:SAMPLE_SIZE] if html else b""))
+    charset = mark or _supported_charset(_named_charset(content_type, body[:SAMPLE_SIZE], html=html))
     if charset is not None:
         return body.decode(charset, "replace")
     try:
@@ -78,11 +80,12 @@ def decode_body(content_type: str, body: bytes, *, html: bool) -> str:
         return body.decode("utf-8" if cut_short else "cp1252", "replace")
 
 
-def _named_charset(content_type: str, page: bytes) -> str:
+def _named_charset(content_type: str, sample: bytes, *, html: bool) -> str:
     if parameter := _PARAMETER.search(content_type):
         return parameter[1]
-    meta = _META.search(page)
-    return meta[1].decode("ascii") if meta else ""
+    declared = _XML.match(sample) or (_META.search(sample) if html else None)
+    name = declared[1].decode("ascii") if declared else ""
+    return "utf-8" if name.lower().startswith("utf-16") else name  # what could be read as ASCII is not in UTF-16
 
 
 def _supported_charset(name: str) -> str | None:

@@ -17,7 +17,7 @@ from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...sandbox import SPILL_LIMIT, Confinement, SandboxLimits, SandboxSpec
 from ..core.contract import AccessRequest, Output, Tool
-from ..core.envelope import HEAD_LENGTH, spill_text
+from ..core.envelope import HEAD_LENGTH, Spill, spill_text
 from .content_decoding import ContentKind, decode_body, detect_kind
 
 if TYPE_CHECKING:
@@ -146,14 +146,17 @@ async def _page_text(found: FetchedPage, kind: ContentKind, reader: PageReader, 
 async def _output(found: FetchedPage, kind: ContentKind, text: str, max_bytes: int, context: ToolContext) -> Output:
     data: dict[str, Any] = {"url": found.url, "status": found.status, "content_type": kind.type, "text": text}
     whole = text.encode(errors="replace")
-    path = None
+    spill = Spill(None)
     if len(whole) > max_bytes:
         data["head"] = text[: min(HEAD_LENGTH, max_bytes)]
         data["text"] = whole[:max_bytes].decode(errors="ignore")
         data["total_bytes"] = len(whole)
-        path = await asyncio.to_thread(spill_text, text, context.scratch)
+        spill = await asyncio.to_thread(spill_text, text, context.scratch)
     if found.truncated:
         data["note"] = f"the answer is longer; only its first {len(found.body)} bytes were read"
     elif kind.is_html and found.body and not text.strip():
         data["note"] = "the page holds no text; it may be made by a script, which web_fetch does not run"
-    return Output(data, truncated=path is not None or found.truncated, output_path=path, already_bounded=True)
+    if spill.fault:
+        data["note"] = "; ".join(one for one in (data.get("note"), spill.fault) if one)
+    truncated = "total_bytes" in data or found.truncated
+    return Output(data, truncated=truncated, output_path=spill.path, already_bounded=True)

@@ -3,6 +3,8 @@ named."""
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from agent_runtime.connectors import Timeouts
 
 from .conftest import Grow
 from .odd_http import INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
+from .test_hostile import hostile
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 SCHEMA: dict[str, Any] = {"type": "object"}
@@ -47,6 +50,7 @@ MENDED = {
     "a hint in words": tool(annotations={"readOnlyHint": "yes", "title": 7}),
     "icons a text": tool(icons="odd.png"),
     "execution a text": tool(execution="never"),
+    "half an emoji": tool(description="Odd. \ud83d"),
     "meta null": tool(_meta=None),
     "meta a list": tool(_meta=[]),
 }
@@ -156,6 +160,10 @@ READ = {
     "structuredContent a list": ({"content": [], "structuredContent": ["read me"]}, ["read me"]),
     "structuredContent a text": ({"content": [], "structuredContent": "read me"}, ["read me"]),
     "structuredContent null": ({"content": [TEXT], "structuredContent": None}, ["read me"]),
+    "numbers that are none": (
+        {"content": [TEXT], "structuredContent": {"mean": math.nan, "all": [[-math.inf, 1]]}},
+        ["read me", "'mean': 'NaN'", "'all': [['-Infinity', 1]]"],
+    ),
     "content null": ({"content": None, "structuredContent": {"a": "read me"}}, ["read me"]),
     "no content": ({"structuredContent": {"a": "read me"}}, ["read me"]),
     "content an object": ({"content": TEXT}, ["read me"]),
@@ -169,6 +177,7 @@ READ = {
         {"content": [{"type": "resource", "resource": {"text": "read me"}}]},
         ["read me", "resource"],
     ),
+    "half an emoji": ({"content": [{"type": "text", "text": "read me \ude00"}]}, ["read me \ufffd"]),
     "annotations odd": ({"content": [{**TEXT, "annotations": {"audience": "everyone"}}]}, ["read me"]),
     "meta a list": ({"content": [TEXT], "_meta": []}, ["read me"]),
     "an older form": ({"toolResult": {"a": "read me"}}, ["read me"]),
@@ -185,6 +194,37 @@ async def test_what_is_readable_of_a_result_is_read(grow: Grow, result: Any, wor
         await plant.prepare()
         found = str(await plant.value("it_ok"))
         assert all(word in found for word in words), found
+        await plant.connectors.close()
+
+
+LOOSE = {
+    "a code in words": ({"error": {"code": "ENOENT", "message": "no such file"}}, "no such file"),
+    "no message": ({"error": {"code": -1, "reason": "no luck"}}, "no luck"),
+    "a text": ({"error": "boom", "result": None}, "boom"),
+    "half an emoji": ({"error": {"code": -1, "message": "boom \ud83d"}}, "boom \ufffd"),
+    "no result": ({"result": None}, ""),
+    "a list": ({"result": [TEXT], "error": None}, "read me"),
+}
+
+
+@pytest.mark.parametrize(("answer", "words"), LOOSE.values(), ids=LOOSE.keys())
+@pytest.mark.parametrize("by", ["body", "events", "pipes"])
+async def test_an_answer_of_another_form_is_understood(grow: Grow, answer: Any, words: str, by: str) -> None:
+    async def answers(sent: Sent) -> Reply:
+        if sent.asks != "tools/call":
+            return usual(sent)
+        body = json.dumps({"jsonrpc": "2.0", "id": sent.message["id"], **answer}).encode()
+        if by == "events":
+            return Reply(200, b"event: message\ndata: " + body + b"\n\n", {"content-type": "text/event-stream"})
+        return Reply(200, body)
+
+    at_call = f"send({{'jsonrpc': '2.0', 'id': asked['id'], **{answer!r}}})"
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it=hostile(f"AT_CALL = {at_call!r}") if by == "pipes" else {"url": url})
+        await plant.prepare()
+        found = await plant.call("it_ok")
+        assert words in (found.error_text or "" if answer.get("error") else str(found.data)), found
+        assert plant.state("it").state == "ready"
         await plant.connectors.close()
 
 

@@ -97,6 +97,11 @@ async def test_a_server_that_knows_no_session_is_not_asked_for_ever(grow: Grow, 
 
 REFUSED = {
     "of its arguments": (Reply(400, told("text: is too long", -32602)), "text: is too long"),
+    "of arguments, in JSON": (Reply(400, b'{"error": "amount is missing"}'), "amount is missing"),
+    "of arguments, in detail": (Reply(400, b'{"detail": "text: is too long"}'), "text: is too long"),
+    "of arguments, in text": (Reply(400, b"card declined"), "card declined"),
+    "of an argument of that name": (Reply(400, told("session_date: must be a date", -32602)), "session_date: must be"),
+    "of what it could not do": (Reply(400, told("could not initialize the browser")), "could not initialize the b"),
     "of an unknown tool": (Reply(404, told("no such tool", -32601)), "no such tool"),
     "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
     "by a gateway": (Reply(502, b"no backend"), "it answered 502 Bad Gateway: no backend"),
@@ -106,11 +111,12 @@ REFUSED = {
 
 @pytest.mark.parametrize(("reply", "words"), REFUSED.values(), ids=REFUSED.keys())
 async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Reply, words: str) -> None:
-    sessions = 0
+    sessions = calls = 0
 
     async def answers(sent: Sent) -> Reply:
-        nonlocal sessions
+        nonlocal sessions, calls
         sessions += sent.asks == "initialize"
+        calls += sent.asks == "tools/call"
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         return reply if sent.asks == "tools/call" else usual(sent)
@@ -119,7 +125,37 @@ async def test_a_refused_call_says_why_and_ends_no_session(grow: Grow, reply: Re
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
         assert words in await plant.error("it_ok")
-        assert (plant.state("it").state, sessions) == ("ready", 1)
+        assert (plant.state("it").state, sessions, calls) == ("ready", 1, 1)
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize("answer", [Reply(404), Reply(400)])
+async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(grow: Grow, answer: Reply) -> None:
+    sessions = 0
+    noted: list[str] = []
+    calls: list[Sent] = []
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal sessions
+        if sent.asks == "initialize":
+            sessions += 1
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": f"s{sessions}"})
+        if sent.asks.startswith("notifications/"):
+            noted.append(sent.asks)
+            return answer
+        if sent.asks == "tools/call":
+            calls.append(sent)
+            if len(calls) == 1:
+                await asyncio.sleep(60)
+        return usual(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url, "timeout_ms": 300})
+        await plant.prepare()
+        assert "deadline of 0.3 s" in await plant.error("it_ok")
+        await until(lambda: noted == ["notifications/initialized", "notifications/cancelled"])
+        assert await plant.value("it_ok") == "fine"
+        assert (plant.state("it").state, sessions, len(calls)) == ("ready", 1, 2)
         await plant.connectors.close()
 
 

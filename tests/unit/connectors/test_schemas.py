@@ -13,6 +13,7 @@ from referencing import Registry
 
 from agent_runtime.connectors.tools.schemas import MAX_SCHEMA_LENGTH, plain_text, simplify_schema
 from agent_runtime.tools import schema_fault
+from agent_runtime.tools.core.schema import argument_faults
 
 
 def properties(**named: Any) -> dict[str, Any]:
@@ -45,6 +46,19 @@ def of(schema: dict[str, Any]) -> Any:
 )
 def test_what_is_left(before: Any, after: Any) -> None:
     assert of(before) == after
+
+
+FILE = {**properties(kind={"const": "file"}, id={"type": "integer"}, path={"type": "string"}), "required": ["path"]}
+URL = {**properties(kind={"const": "url"}, id={"type": "string"}, url={"type": "string"}), "required": ["url"]}
+
+
+@pytest.mark.parametrize("word", ["oneOf", "anyOf"])
+@pytest.mark.parametrize("given", [{"kind": "url", "id": "a", "url": "x"}, {"kind": "file", "id": 1, "path": "x"}])
+def test_alternatives_at_the_top_accept_what_one_of_them_does(word: str, given: dict[str, Any]) -> None:
+    found = simplify_schema({"type": "object", word: [FILE, URL]})
+    assert argument_faults(found, given) == []
+    assert argument_faults(found, given | {"kind": "page"}) != []
+    assert found["properties"]["path"] == {"type": "string"}
 
 
 def test_references_are_filled_in() -> None:

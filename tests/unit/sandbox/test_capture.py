@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import BinaryIO
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.sandbox import SPILL_LIMIT
-from agent_runtime.sandbox.run.capture import Capture
+from agent_runtime.sandbox.run.capture import Capture, OpenSpill
 
 LIMIT = 64
 chunks = st.lists(st.tuples(st.booleans(), st.binary(max_size=50)), max_size=30)
@@ -76,6 +79,21 @@ def test_the_whole_goes_to_a_file_in_the_order_in_which_it_came(tmp_path: Path) 
     capture.close()
     assert path.read_bytes() == b"a" * 30 + b"b" * 30 + b"c" * 30 + b"d" * 30
     assert capture.output_path == str(path)
+
+
+def refuse() -> BinaryIO:
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+@pytest.mark.parametrize("spill", [refuse, lambda: open("/dev/full", "wb")])  # noqa: SIM115  the capture closes it
+def test_a_disk_that_cannot_be_written_costs_the_file_alone(spill: OpenSpill) -> None:
+    capture = Capture(LIMIT, spill)
+    for _ in range(3):
+        capture.feed(capture.stdout, b"x" * 2**20)
+    capture.close()
+    assert capture.texts()[0].startswith("x" * 32 + "\n[... ")
+    assert capture.output_path is None
+    assert (capture.fault or "").startswith("the whole output could not be kept in a file: ")
 
 
 def test_the_file_has_a_cap(tmp_path: Path) -> None:

@@ -49,6 +49,14 @@ async def test_long_text_spills_as_text_so_that_it_has_lines(tmp_path: Path) -> 
     assert text_of(output.output_path or "").count("\n") == 100_000
 
 
+@pytest.mark.parametrize("data", ["x" * 300, ["x" * 300]])
+async def test_a_scratch_folder_that_cannot_be_written_costs_no_result(data: Any) -> None:
+    output = await fit_output(data, 200, Path("/proc/nowhere"))
+    assert (output.truncated, output.output_path) == (True, None)
+    assert "x" * 300 in output.data["head"]
+    assert output.data["note"] == "the whole output could not be kept in a file: No such file or directory"
+
+
 async def test_the_file_is_never_larger_than_what_read_takes(tmp_path: Path) -> None:
     output = await fit_output("x" * (SPILL_LIMIT + 5), 1000, tmp_path)
     assert len(text_of(output.output_path or "")) == SPILL_LIMIT

@@ -150,6 +150,11 @@ BRACKETS = [
     ("lib/[cd]/*", ["lib/d/page.tsx"]),
     ("src/[a]*/[id]/*", ["src/app/[id]/page.tsx"]),
     ("src/app/[[]id]/*", ["src/app/[id]/page.tsx"]),
+    (r"src/app/\[id\]/*", ["src/app/[id]/page.tsx"]),
+    (r"src/app/\[[.]..slug]/*", ["src/app/[...slug]/page.tsx"]),
+    (r"src/app/\*/*", []),
+    ("data/[^a]1.csv", ["data/b1.csv"]),
+    ("src/pages/[^d]*", ["src/pages/[id].tsx"]),
 ]
 
 
@@ -302,14 +307,15 @@ def test_a_long_line_that_is_no_utf_8_is_shown_where_it_matches(tmp_path: Path) 
     assert "heron" in match["text"]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
-def test_text_with_a_byte_order_mark_is_searched(tmp_path: Path, encoding: str) -> None:
-    mark = "" if encoding in ("utf-16", "utf-8-sig") else "\ufeff"
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_text_of_other_systems_is_searched(tmp_path: Path, encoding: str) -> None:
+    mark = "" if encoding in ("utf-8", "utf-16", "utf-8-sig") else "\ufeff"
     (tmp_path / "it.txt").write_bytes(f"{mark}first\r\nheron § é\r\n".encode(encoding))
     found = grep(tmp_path, "^heron")
     assert found["matches"] == [{"path": "it.txt", "line": 2, "text": "heron § é"}]
     assert found["left_out"] == []
     assert grep(tmp_path, "^first")["matches"][0]["line"] == 1
+    assert [match["line"] for match in grep(tmp_path, "(first| é)$")["matches"]] == [1, 2]
 
 
 UNSEARCHED = {

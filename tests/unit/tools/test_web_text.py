@@ -38,6 +38,7 @@ def test_kinds(content_type: str, body: bytes, kind: ContentKind) -> None:
     assert detect_kind(content_type, body) == kind
 
 
+FEED = '<?xml version="1.0" encoding="windows-1251"?><rss>дом</rss>'
 META = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">дом'
 
 
@@ -54,6 +55,10 @@ META = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251
         ("text/plain; charset=iso-8859-1", "hi".encode("utf-16"), "hi"),
         ("text/html", META.encode("cp1251"), META),
         ("text/html; charset=utf-8", META.encode(), META),
+        ("text/html", b'<meta charset="utf-16">heron', '<meta charset="utf-16">heron'),
+        ("application/rss+xml", FEED.encode("windows-1251"), FEED),
+        ("text/xml", FEED.replace("windows-1251", "utf-16").encode(), FEED.replace("windows-1251", "utf-16")),
+        ("text/xml; charset=utf-8", FEED.encode(), FEED),
         ("text/plain; charset=zlib", b"abc", "abc"),
         ("text/plain; charset=punycode", b"abc-", "abc-"),
         ("text/plain; charset=unicode_escape", b"\\x41", "\\x41"),
