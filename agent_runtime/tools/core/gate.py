@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
-from ...workspace import PromptFileAuthors, Writer
+from ...workspace import PromptFileAuthors, Writer, is_instructions
 from . import schema
 from .coercion import coerce_arguments
 from .contract import NeedsHuman, Output, Tool
@@ -128,12 +129,15 @@ class ToolGate:
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:
-    """Return who has made a call. A tool that names its file has asked for it where a person had to agree."""
+    """Return who has made a call. Before a tool names a file with instructions a person has agreed, where one has to;
+    nobody was asked about another file, which links may make one of a package."""
     outside = context.outside_text.seen or (context.egress is not None and context.egress.sent_bytes > 0)
+    unreviewed = outside and not context.approved
     if tool.spec.name in NAMING_TOOLS:
         files = frozenset(str(context.workspace / name) for name in touches)
-        return Writer(context.principal, context.agent, unreviewed=False, only=files)
-    return Writer(context.principal, context.agent, unreviewed=outside and not context.approved)
+        asked = all(is_instructions(PurePath(name).parts) for name in touches)
+        return Writer(context.principal, context.agent, unreviewed=unreviewed and not asked, only=files)
+    return Writer(context.principal, context.agent, unreviewed=unreviewed)
 
 
 def error_result(text: str, kind: str, started: float) -> ToolResult:

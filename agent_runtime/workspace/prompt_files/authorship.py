@@ -11,7 +11,7 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,14 +23,8 @@ from agent_common.telemetry import logger
 
 from ...ports import Clock
 from ..home import Home
-from .package_walk import package_files
+from .watched_files import NOTES, watched_files
 
-INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
-"""Names of files with instructions for a folder, in the order in which one folder's files are shown."""
-PACKAGE_FOLDERS = (".agents/skills", ".claude/skills")
-"""Where a workspace has its skill packages."""
-NOTES = ("learnings/corrections.md", "learnings/errors.md")
-_TOP = (*INSTRUCTION_NAMES, "SOUL.md", "USER.md", "MEMORY.md")
 MAX_RECORDS = 2000
 """Files on record; the oldest are dropped beyond it."""
 
@@ -38,14 +32,6 @@ State = tuple[int, int, int, int]
 """Inode, size, and times of last change: different after every write."""
 
 log = logger(__name__)
-
-
-def is_instructions(parts: tuple[str, ...]) -> bool:
-    """Return whether a path below the workspace is a file that becomes instructions, or a part of a package."""
-    if not parts:
-        return False
-    path = "/".join(parts)
-    return parts[-1] in INSTRUCTION_NAMES or path in (*_TOP, *NOTES) or "/".join(parts[:2]) in PACKAGE_FOLDERS
 
 
 class FileWrite(BaseModel):
@@ -95,7 +81,11 @@ class PromptFileAuthors:
 
     def states(self) -> dict[str, State]:
         """Return the state of each file that is there."""
-        return {str(path): state for path in self._paths() if (state := _state_of(path)) is not None}
+        return {str(path): state for path in watched_files(self._home) if (state := _state_of(path)) is not None}
+
+    def watched(self) -> frozenset[Path]:
+        """Return the files whose authors are kept. Of another one nobody knows who wrote it."""
+        return frozenset(watched_files(self._home))
 
     def begin(self) -> Mapping[str, State]:
         """A call begins that can write. Return the states before it."""
@@ -163,12 +153,6 @@ class PromptFileAuthors:
         """Return whether a tool or a command has ever written the file, however it was changed since."""
         return str(path) in self._records
 
-    def _paths(self) -> Iterator[Path]:
-        for folder in dict.fromkeys((self._home.workspace, self._home.records)):
-            yield from (folder / name for name in (*_TOP, *NOTES))
-        for name in PACKAGE_FOLDERS:
-            yield from _package_files(self._home.workspace / name)
-
     def _load(self) -> dict[str, FileWrite]:
         try:
             return _RECORDS.validate_json(self._file.read_bytes())
@@ -191,14 +175,6 @@ class PromptFileAuthors:
 
 def _own(home: Home) -> frozenset[str]:
     return frozenset(str(home.records / name) for name in NOTES)
-
-
-def _package_files(folder: Path) -> Iterator[Path]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    yield from (folder / at / name for at, name in package_files(folder, iter(names)))
 
 
 def _state_of(path: Path) -> State | None:
