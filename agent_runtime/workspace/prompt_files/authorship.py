@@ -26,7 +26,7 @@ from ..home import Home
 from .watched_files import NOTES, watched_files
 
 MAX_RECORDS = 2000
-"""Files on record; the oldest are dropped beyond it."""
+"""Files on record: more than are watched at one time."""
 
 State = tuple[int, int, int, int]
 """Inode, size, and times of last change: different after every write."""
@@ -129,10 +129,22 @@ class PromptFileAuthors:
                 at=self._clock.now_ms(),
                 unreviewed=writer.unreviewed,
             )
-        for path in list(self._records)[:-MAX_RECORDS]:
-            del self._records[path]
+        if len(self._records) > MAX_RECORDS:
+            self._drop_records()
         if states:
             self._save()
+
+    def _drop_records(self) -> None:
+        """Drop those of files that are gone, then those of files that no prompt has, the reviewed and the oldest first:
+        commands can make any number of files, so that another one would be taken for a person's."""
+        watched = {str(path) for path in self.watched()}
+
+        def importance(path: str) -> tuple[bool, bool, bool]:
+            there = _state_of(Path(path)) is not None
+            return there and path in watched, there, self._records[path].unreviewed
+
+        dropped = frozenset(sorted(self._records, key=importance)[:-MAX_RECORDS])
+        self._records = {path: write for path, write in self._records.items() if path not in dropped}
 
     def forget(self, path: Path) -> None:
         """Take note that a person has written the file."""
