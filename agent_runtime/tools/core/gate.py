@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Protocol
 
@@ -120,12 +121,12 @@ class ToolGate:
         """Run the tool, and keep which files with instructions it has changed."""
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
-        before = self.authors.begin()  # without an await: the calls of one step reach their files in their order
+        # without an await: the calls of one step reach their files in their order
+        call = self.authors.begin(partial(_writer, tool, context, touches or ()))
         try:
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         finally:
-            writer = _writer(tool, context, touches or ())
-            await asyncio.shield(asyncio.to_thread(self.authors.end, before, writer))
+            await asyncio.shield(asyncio.to_thread(self.authors.end, call))
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:
