@@ -130,10 +130,11 @@ class ToolGate:
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:
-    """Return who has made a call. Before a tool names a file with instructions a person has agreed, where one has to;
-    nobody was asked about another file, which links may make one of a package."""
-    outside = context.outside_text.seen or (context.egress is not None and context.egress.sent_bytes > 0)
-    unreviewed = outside and not context.approved
+    """Return who makes a call. Before a tool names a file with instructions a person has agreed, where one has to;
+    nobody was asked about another file, which links may make one of a package. A skill or a server may write what it
+    has just read from outside."""
+    reads_outside = tool.spec.source != "builtin" or (context.egress is not None and context.egress.sent_bytes > 0)
+    unreviewed = (context.outside_text.seen or reads_outside) and not context.approved
     if tool.spec.name in NAMING_TOOLS:
         files = frozenset(str(context.workspace / name) for name in touches)
         asked = all(is_instructions(PurePath(name).parts) for name in touches)
