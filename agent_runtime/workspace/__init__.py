@@ -19,7 +19,7 @@ from .principal_paths import (
 )
 from .prompt_files.authorship import PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
-from .prompt_files.bootstrap import BootstrapFile, read_bootstrap_files
+from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
 from .prompt_files.package_walk import PACKAGE_FILE, package_files
 from .prompt_files.watched_files import PACKAGE_FOLDERS, is_instructions
@@ -37,6 +37,7 @@ __all__ = [
     "PRINCIPALS_FOLDER",
     "PROMPT_CAPS",
     "SKILL_HISTORY",
+    "UNREVIEWED",
     "AllowedRoots",
     "BackupCopy",
     "BootstrapFile",
