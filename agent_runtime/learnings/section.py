@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from agent_common.line_text import one_line
 
@@ -61,7 +62,8 @@ def _corrections(notes: NotesFile, user: str, *, by_agent: bool) -> list[list[st
     label = BY_AGENT if by_agent else "person, by hand"
     items = (f"- [{label}] {_escape(item, MAX_CORRECTION_LENGTH)}" for item in notes.items())
     if by_agent:
-        return [_limit_lines(map(_render_correction, people)), _limit_lines(map(_render_correction, agents), items)]
+        render = partial(_render_correction, label=BY_AGENT)
+        return [_limit_lines(map(render, people)), _limit_lines(map(render, agents), items)]
     return [_limit_lines(items, map(_render_correction, people)), _limit_lines(map(_render_correction, agents))]
 
 
@@ -86,8 +88,9 @@ def _entries_for(notes: NotesFile, user: str) -> list[NoteEntry]:
     return sorted(entries, key=lambda entry: entry.last, reverse=True)
 
 
-def _render_correction(entry: NoteEntry) -> str:
-    facts = _joined(_escape(entry.get("from"), 60) or "person, by hand", entry.last[:10], _times(entry))
+def _render_correction(entry: NoteEntry, label: str = "") -> str:
+    """Return a line; `label` replaces what the entry says of its author."""
+    facts = _joined(label or _escape(entry.get("from"), 60) or "person, by hand", entry.last[:10], _times(entry))
     text = _escape(entry.get("text"), MAX_CORRECTION_LENGTH)
     details = ((name, entry.get(name)) for name in ("instead of", "where", "answer to"))
     asides = [f"{name}: {_escape(aside, MAX_DETAIL_LENGTH)}" for name, aside in details if aside]

@@ -20,7 +20,7 @@ from agent_common.telemetry import logger
 
 from ..errors import ToolFailure
 from ..ports import Clock, Correction, ToolContext, ToolResult
-from ..workspace import PromptFileAuthors, SafePath
+from ..workspace import UNREVIEWED, PromptFileAuthors, SafePath
 from .notes import CorrectionNote, FailureNote, failure_note, to_entry
 from .notes_file import MAX_FILE_BYTES, NotesFile
 from .section import render_section
@@ -71,6 +71,17 @@ class _NotesQueue:
     """The file's content when it had this `signature`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadFile:
+    """A file as a prompt may show it."""
+
+    content: NotesFile
+    by_agent: bool = False
+    """Whether a tool or a command has written it."""
+    left_out: str = ""
+    """Why nothing of it is shown; empty: it is."""
+
+
 class LearningService:
     """Implements ports.Learnings. Call `start` once, and `close` after the last turn."""
 
@@ -92,9 +103,8 @@ class LearningService:
         self._clock, self._redactor, self._pause = clock, redactor or Redactor(), pause
         self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
         self._closing = False
-        self._files = (NotesFile(), NotesFile())
+        self._files = (_ReadFile(NotesFile()), _ReadFile(NotesFile()))
         self._authors = authors
-        self._by_agents: tuple[bool, bool] = (False, False)
         self._sections: dict[str, str] = {}
         """Principal -> its section, valid until one of the files changes."""
         self._task: asyncio.Task[None] | None = None
@@ -133,18 +143,26 @@ class LearningService:
 
     def render_section(self, principal: str) -> str:
         """Return the prompt's section for a principal; empty if there are no notes. Reads changed files."""
-        read = (_read_if_changed(self._corrections), _read_if_changed(self._errors))
-        by_agents = (self._is_by_agent(self._corrections), self._is_by_agent(self._errors))
-        if read != self._files or by_agents != self._by_agents:
-            self._files, self._by_agents, self._sections = read, by_agents, {}
+        if (read := (self._read(self._corrections), self._read(self._errors))) != self._files:
+            self._files, self._sections = read, {}
         if principal not in self._sections:
             if len(self._sections) >= MAX_SECTIONS:
                 self._sections.clear()
-            self._sections[principal] = render_section(*read, principal, by_agents=by_agents)
+            corrections, errors = read
+            by_agents = (corrections.by_agent, errors.by_agent)
+            section = render_section(corrections.content, errors.content, principal, by_agents=by_agents)
+            lines = (section, corrections.left_out, errors.left_out)
+            self._sections[principal] = "\n".join(line for line in lines if line)
         return self._sections[principal]
 
-    def _is_by_agent(self, queue: _NotesQueue) -> bool:
-        return self._authors is not None and self._authors.was_written_by_agent(queue.safe_path.path)
+    def _read(self, queue: _NotesQueue) -> _ReadFile:
+        """Read a file if it has changed, and look who wrote it."""
+        content, path = _read_if_changed(queue), queue.safe_path.path
+        if self._authors is None:
+            return _ReadFile(content)
+        if self._authors.is_unreviewed(path):
+            return _ReadFile(NotesFile(), left_out=UNREVIEWED.format(name=queue.safe_path.shown))
+        return _ReadFile(content, self._authors.was_written_by_agent(path))
 
     # -- the task that writes the files
 

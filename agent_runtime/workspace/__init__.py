@@ -17,15 +17,18 @@ from .principal_paths import (
     personal_folder,
     resolve_for_principal,
 )
-from .prompt_files.authorship import PACKAGE_FOLDERS, PromptFileAuthors, Writer, is_instructions
+from .prompt_files.authorship import PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
-from .prompt_files.bootstrap import BootstrapFile, read_bootstrap_files
+from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
 from .prompt_files.package_walk import PACKAGE_FILE, package_files
+from .prompt_files.watched_files import PACKAGE_FOLDERS, is_instructions
 from .safe_path import IncomingFile, SafePath, create_output_file, write_atomically
+from .symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
 
 __all__ = [
     "MAX_BACKUP_BYTES",
+    "MAX_LINK_STEPS",
     "OPERATOR",
     "OWN_BACKUPS",
     "PACKAGE_FILE",
@@ -34,6 +37,7 @@ __all__ = [
     "PRINCIPALS_FOLDER",
     "PROMPT_CAPS",
     "SKILL_HISTORY",
+    "UNREVIEWED",
     "AllowedRoots",
     "BackupCopy",
     "BootstrapFile",
@@ -48,11 +52,13 @@ __all__ = [
     "PromptFileAuthors",
     "SafePath",
     "StoredFile",
+    "TooFar",
     "WriteQuota",
     "Writer",
     "create_output_file",
     "decode_text",
     "folder_of_copies",
+    "is_below",
     "is_instructions",
     "make_personal_folder",
     "originals",
@@ -61,5 +67,6 @@ __all__ = [
     "read_bootstrap_files",
     "read_instructions",
     "resolve_for_principal",
+    "resolve_links",
     "write_atomically",
 ]

@@ -19,7 +19,7 @@ from ...workspace import PromptFileAuthors, SafePath
 from . import front_matter, scanner
 from .files import MAX_COPY_BYTES, PackageFiles, copy_files, list_package_files
 from .scanner import MISNAMED, PackageScanner, SkillPackage
-from .sources import BUNDLED_NEEDS, package_sources
+from .sources import BUNDLED_NEEDS, is_project, package_sources
 
 SKILL_TOOL = "skill"
 MAX_CACHED_LENGTH = 32 * 1024 * 1024
@@ -88,10 +88,20 @@ class SkillLibrary:
             log.warning(event, path=str(path), reason=reason)
         if len(new) > MAX_LOGGED:
             log.warning("more skill packages have faults", count=len(new) - MAX_LOGGED)
-        return tuple(package for package in now.packages if not self._is_unreviewed(package))
+        return self._reviewed(now.packages)
 
-    def _is_unreviewed(self, package: SkillPackage) -> bool:
-        return package.inside and self._authors is not None and self._authors.is_unreviewed(package.file.path)
+    def _reviewed(self, packages: Sequence[SkillPackage]) -> tuple[SkillPackage, ...]:
+        """Return the packages that may be offered: not those of the workspace that no person has reviewed, nor those
+        there whose authors are not kept, since commands can make more files than are watched."""
+        if self._authors is None:
+            return tuple(packages)
+        watched, is_unreviewed = self._authors.watched(), self._authors.is_unreviewed
+        return tuple(
+            one
+            for one in packages
+            if not one.inside
+            or not (is_unreviewed(one.file.path) or (is_project(one.source) and one.file.path not in watched))
+        )
 
     def list_packages(self) -> Sequence[tuple[str, str]]:
         return [(package.name, package.description) for package in self.packages() if not package.person_only]
@@ -155,7 +165,7 @@ class SkillLibrary:
         if package is None:
             gone = f"name: package {name!r} was there when this session began, and is gone"
             raise ToolFailure(gone, kind="unavailable")
-        if self._is_unreviewed(package):
+        if not self._reviewed([package]):
             text = (
                 f"name: package {name!r} was changed by an agent that had read text from outside; a person must save it"
             )

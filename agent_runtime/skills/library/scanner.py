@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ...errors import ToolFailure
-from ...workspace import PACKAGE_FILE, SafePath, package_files
+from ...workspace import MAX_LINK_STEPS, PACKAGE_FILE, SafePath, TooFar, is_below, package_files, resolve_links
 from . import front_matter
 from .front_matter import FrontMatter, InvalidPackage
 from .sources import PackageSource
-from .symlinks import MAX_STEPS, TooFar, is_below, resolve_links
 
 MAX_FILE_BYTES = 256 * 1024
 """Bytes of a SKILL.md."""
@@ -210,7 +209,7 @@ class _Scan:
         try:
             real, steps = resolve_links(path)
         except TooFar:
-            self._left -= STEP_COST * MAX_STEPS
+            self._left -= STEP_COST * MAX_LINK_STEPS
             raise InvalidPackage("is a link that leads through too many others") from None
         self._left -= STEP_COST * steps
         inside = is_below(real, self._workspace)

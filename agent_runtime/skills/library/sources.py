@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...workspace import PACKAGE_FOLDERS
-from .symlinks import TooFar, is_below, resolve_links
+from ...workspace import PACKAGE_FOLDERS, TooFar, is_below, resolve_links
 
 BUNDLED = Path(__file__).with_name("bundled")
 BUNDLED_NEEDS: Mapping[str, str] = {"write-a-skill": "create_skill"}
@@ -53,6 +52,11 @@ def package_sources(
             continue  # a link that leads out of the workspace
         found.setdefault(real, PackageSource(name, real, not inside, demanded))
     return tuple(sorted(found.values(), key=lambda source: _ORDER[source.name.partition(":")[0]]))
+
+
+def is_project(source: str) -> bool:
+    """Return whether a source is a folder of the workspace, where agents can write."""
+    return source.startswith("project:")
 
 
 _ORDER = {"path": 0, "bundled": 1, "project": 2, "user": 3}

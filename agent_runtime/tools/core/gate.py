@@ -6,13 +6,15 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
-from ...workspace import PromptFileAuthors, Writer
+from ...workspace import PromptFileAuthors, Writer, is_instructions
 from . import schema
 from .coercion import coerce_arguments
 from .contract import NeedsHuman, Output, Tool
@@ -119,21 +121,25 @@ class ToolGate:
         """Run the tool, and keep which files with instructions it has changed."""
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
-        before = self.authors.begin()  # without an await: the calls of one step reach their files in their order
+        # without an await: the calls of one step reach their files in their order
+        call = self.authors.begin(partial(_writer, tool, context, touches or ()))
         try:
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         finally:
-            writer = _writer(tool, context, touches or ())
-            await asyncio.shield(asyncio.to_thread(self.authors.end, before, writer))
+            await asyncio.shield(asyncio.to_thread(self.authors.end, call))
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:
-    """Return who has made a call. A tool that names its file has asked for it where a person had to agree."""
-    outside = context.outside_text.seen or (context.egress is not None and context.egress.sent_bytes > 0)
+    """Return who makes a call. Before a tool names a file with instructions a person has agreed, where one has to;
+    nobody was asked about another file, which links may make one of a package. A skill or a server may write what it
+    has just read from outside."""
+    reads_outside = tool.spec.source != "builtin" or (context.egress is not None and context.egress.sent_bytes > 0)
+    unreviewed = (context.outside_text.seen or reads_outside) and not context.approved
     if tool.spec.name in NAMING_TOOLS:
         files = frozenset(str(context.workspace / name) for name in touches)
-        return Writer(context.principal, context.agent, unreviewed=False, only=files)
-    return Writer(context.principal, context.agent, unreviewed=outside and not context.approved)
+        asked = all(is_instructions(PurePath(name).parts) for name in touches)
+        return Writer(context.principal, context.agent, unreviewed=unreviewed and not asked, only=files)
+    return Writer(context.principal, context.agent, unreviewed=unreviewed)
 
 
 def error_result(text: str, kind: str, started: float) -> ToolResult:

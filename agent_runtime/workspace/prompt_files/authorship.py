@@ -1,8 +1,9 @@
 """Keep who wrote the files that become instructions of all sessions: the server sees it, whatever the files say.
 
 Tools and commands may write these files. Around each call that can, their state is compared; what has changed is the
-agent's of that user. A state that no call has left is a person's. The record is in the data folder, which no tool and
-no command can reach.
+agent's of that user. Of calls that run at the same time each may have written a file, so that one of them is enough to
+leave it unreviewed. A state that no call has left is a person's. The record is in the data folder, which no tool and no
+command can reach.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,29 +24,17 @@ from agent_common.telemetry import logger
 
 from ...ports import Clock
 from ..home import Home
-from .package_walk import package_files
+from .watched_files import watched_files
 
-INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
-"""Names of files with instructions for a folder, in the order in which one folder's files are shown."""
-PACKAGE_FOLDERS = (".agents/skills", ".claude/skills")
-"""Where a workspace has its skill packages."""
-NOTES = ("learnings/corrections.md", "learnings/errors.md")
-_TOP = (*INSTRUCTION_NAMES, "SOUL.md", "USER.md", "MEMORY.md")
 MAX_RECORDS = 2000
-"""Files on record; the oldest are dropped beyond it."""
+"""Files on record: more than are watched at one time."""
 
 State = tuple[int, int, int, int]
 """Inode, size, and times of last change: different after every write."""
+BEING_WRITTEN: State = (0, 0, 0, 0)
+"""The state of a file while the runtime writes it."""
 
 log = logger(__name__)
-
-
-def is_instructions(parts: tuple[str, ...]) -> bool:
-    """Return whether a path below the workspace is a file that becomes instructions, or a part of a package."""
-    if not parts:
-        return False
-    path = "/".join(parts)
-    return parts[-1] in INSTRUCTION_NAMES or path in (*_TOP, *NOTES) or "/".join(parts[:2]) in PACKAGE_FOLDERS
 
 
 class FileWrite(BaseModel):
@@ -81,6 +70,19 @@ class Writer:
     """The files that the call itself names; None: it may have changed any."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenCall:
+    """A call that may write, from its beginning to its end."""
+
+    before: dict[str, State]
+    """The files before the call, or as others have left them since who are known."""
+    writer: Callable[[], Writer]
+    """Returns who makes it; what it has read until now decides about a review."""
+
+    def may_have_written(self, path: str, state: State) -> bool:
+        return self.before.get(path) != state and ((only := self.writer().only) is None or path in only)
+
+
 class PromptFileAuthors:
     """The authors of one home's files. Safe in any thread; all methods read the disk."""
 
@@ -89,71 +91,121 @@ class PromptFileAuthors:
         self._file = home.data_dir / "prompt-file-authors.json"
         self._lock = threading.Lock()
         self._records = self._load()
-        self._calls = 0
-        self._expected: dict[str, State] = {}
-        """The files as they were before the calls that run now, or as the runtime has left them since."""
+        self._open: tuple[OpenCall, ...] = ()
 
     def states(self) -> dict[str, State]:
         """Return the state of each file that is there."""
-        return {str(path): state for path in self._paths() if (state := _state_of(path)) is not None}
+        return {str(path): state for path in watched_files(self._home) if (state := _state_of(path)) is not None}
 
-    def begin(self) -> Mapping[str, State]:
-        """A call begins that can write. Return the states before it."""
-        before = self.states()
-        with self._lock:
-            if not self._calls:
-                self._expected = dict(before)
-            self._calls += 1
-        return before
+    def watched(self) -> frozenset[Path]:
+        """Return the files whose authors are kept. Of another one nobody knows who wrote it."""
+        return frozenset(watched_files(self._home))
 
-    def end(self, before: Mapping[str, State], writer: Writer) -> None:
-        """The call has ended: what has changed since is that writer's, unless the runtime itself wrote it."""
-        now = self.states()
+    def begin(self, writer: Callable[[], Writer]) -> OpenCall:
+        """A call begins that can write."""
+        call = OpenCall(self.states(), writer)
         with self._lock:
-            self._calls -= 1
-            changed = [path for path, state in now.items() if before.get(path) != state]
-            mine = [path for path in changed if writer.only is None or path in writer.only]
-            mine = [path for path in mine if path not in _own(self._home) or self._expected.get(path) != now[path]]
-            self._record({path: now[path] for path in mine}, writer)
+            self._open = (*self._open, call)
+        return call
+
+    def end(self, call: OpenCall) -> None:
+        """The call has ended: what it may have written, and nobody who is known, is its writer's."""
+        now, writer = self.states(), call.writer()
+        with self._lock:
+            self._open = tuple(one for one in self._open if one is not call)
+            changed = {path: state for path, state in now.items() if call.may_have_written(path, state)}
+            for path, state in changed.items():
+                if (author := self._author(path, state, writer)) is not None:
+                    self._record(path, self._write(state, author))
+                if writer.only is not None:
+                    self._set_known(path, state)
+            if changed:
+                self._save()
+
+    def _author(self, path: str, state: State, writer: Writer) -> Writer | None:
+        """Return who counts as the author of what this writer may have written; None: that is on record."""
+        known = self._records.get(path)
+        if known is not None and known.state == state:  # by a call that has ended meanwhile
+            return writer if writer.unreviewed and not known.unreviewed else None
+        suspect = self._suspect(path, state) if writer.only is None else None
+        return suspect if suspect is not None and suspect.unreviewed else writer
+
+    def _suspect(self, path: str, state: State) -> Writer | None:
+        """Return who makes a call that runs now and may have written the file, first of all an unreviewed one."""
+        writers = [call.writer() for call in self._open if call.may_have_written(path, state)]
+        return max(writers, key=lambda writer: writer.unreviewed, default=None)
+
+    def _set_known(self, path: str, state: State) -> None:
+        """It is known who has written the file: none of the calls that run now."""
+        for call in self._open:
+            call.before[path] = state
 
     @contextmanager
     def own_write(self, path: Path) -> Generator[None]:
-        """The runtime writes a file of notes during the block. What a call has left there before stays on record."""
-        name, before = str(path), _state_of(path)
+        """The runtime adds to a file of notes during the block. The file stays whose it was, also over a crash."""
+        name = str(path)
         with self._lock:
-            if self._calls and before is not None and before != self._expected.get(name):
-                self._record({name: before}, Writer("", "", unreviewed=False))
-        yield
-        with self._lock:
-            if (state := _state_of(path)) is not None:
-                self._expected[name] = state
+            before, write = self._records.get(name), self.last_write(path)
+            if write is not None:
+                self._records[name] = write.model_copy(update={"state": BEING_WRITTEN})
+                self._save()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if (state := _state_of(path)) is not None:
+                    self._set_known(name, state)
+                    after = before if write is None else write.model_copy(update={"state": state})
+                    if after is not None:
+                        self._record(name, after)
+                        self._save()
+                    else:
+                        self._records.pop(name, None)
 
-    def _record(self, states: Mapping[str, State], writer: Writer) -> None:
-        for path, state in states.items():
-            log.info("instructions changed", path=path, principal=writer.principal, unreviewed=writer.unreviewed)
-            self._records.pop(path, None)
-            self._records[path] = FileWrite(
-                state=state,
-                principal=writer.principal,
-                agent=writer.agent,
-                at=self._clock.now_ms(),
-                unreviewed=writer.unreviewed,
-            )
-        for path in list(self._records)[:-MAX_RECORDS]:
-            del self._records[path]
-        if states:
-            self._save()
+    def _write(self, state: State, writer: Writer) -> FileWrite:
+        return FileWrite(
+            state=state,
+            principal=writer.principal,
+            agent=writer.agent,
+            at=self._clock.now_ms(),
+            unreviewed=writer.unreviewed,
+        )
+
+    def _record(self, path: str, write: FileWrite) -> None:
+        log.info("instructions changed", path=path, principal=write.principal, unreviewed=write.unreviewed)
+        self._records.pop(path, None)
+        self._records[path] = write
+
+    def _drop_records(self) -> None:
+        """Drop those of files that are gone, then those of files that no prompt has, the reviewed and the oldest first:
+        commands can make any number of files, so that another one would be taken for a person's."""
+        watched = {str(path) for path in self.watched()}
+
+        def importance(path: str) -> tuple[bool, bool, bool]:
+            there = _state_of(Path(path)) is not None
+            return there and path in watched, there, self._records[path].unreviewed
+
+        dropped = frozenset(sorted(self._records, key=importance)[:-MAX_RECORDS])
+        self._records = {path: write for path, write in self._records.items() if path not in dropped}
 
     def forget(self, path: Path) -> None:
         """Take note that a person has written the file."""
         with self._lock:
+            if (state := _state_of(path)) is not None:
+                self._set_known(str(path), state)
             if self._records.pop(str(path), None) is not None:
                 self._save()
 
     def last_write(self, path: Path) -> FileWrite | None:
-        """Return the agent's write that made the file what it is; None if a person made it so."""
-        found = self._records.get(str(path))
-        return found if found is not None and found.state == _state_of(path) else None
+        """Return the agent's write that made the file what it is, as far as calls that run now tell; None if a person
+        made it so."""
+        state, found = _state_of(path), self._records.get(str(path))
+        if state is None:
+            return None
+        if found is not None and found.state in (state, BEING_WRITTEN):
+            return found
+        suspect = self._suspect(str(path), state)
+        return self._write(state, suspect) if suspect is not None else None
 
     def is_unreviewed(self, path: Path) -> bool:
         """Return whether an agent that had read text from outside made the file what it is, and no person agreed."""
@@ -161,24 +213,21 @@ class PromptFileAuthors:
 
     def was_written_by_agent(self, path: Path) -> bool:
         """Return whether a tool or a command has ever written the file, however it was changed since."""
-        return str(path) in self._records
-
-    def _paths(self) -> Iterator[Path]:
-        for folder in dict.fromkeys((self._home.workspace, self._home.records)):
-            yield from (folder / name for name in (*_TOP, *NOTES))
-        for name in PACKAGE_FOLDERS:
-            yield from _package_files(self._home.workspace / name)
+        return str(path) in self._records or self.last_write(path) is not None
 
     def _load(self) -> dict[str, FileWrite]:
         try:
-            return _RECORDS.validate_json(self._file.read_bytes())
+            records = _RECORDS.validate_json(self._file.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError) as error:
             log.error("authors of instructions cannot be read", path=str(self._file), error=str(error))
             return {}
+        return {path: found for path, write in records.items() if (found := _after_crash(path, write)) is not None}
 
     def _save(self) -> None:
+        if len(self._records) > MAX_RECORDS:
+            self._drop_records()
         try:
             with tempfile.NamedTemporaryFile(dir=self._file.parent, prefix=self._file.name, delete=False) as new:
                 new.write(_RECORDS.dump_json(self._records))
@@ -189,16 +238,12 @@ class PromptFileAuthors:
             log.error("authors of instructions cannot be kept", path=str(self._file), error=str(error))
 
 
-def _own(home: Home) -> frozenset[str]:
-    return frozenset(str(home.records / name) for name in NOTES)
-
-
-def _package_files(folder: Path) -> Iterator[Path]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    yield from (folder / at / name for at, name in package_files(folder, iter(names)))
+def _after_crash(path: str, write: FileWrite) -> FileWrite | None:
+    """Return the record of a file: of one that the runtime was writing as it died, that of the file that is there."""
+    if write.state != BEING_WRITTEN:
+        return write
+    state = _state_of(Path(path))
+    return write.model_copy(update={"state": state}) if state is not None else None
 
 
 def _state_of(path: Path) -> State | None:

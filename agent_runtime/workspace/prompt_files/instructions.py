@@ -22,8 +22,9 @@ from agent_common.telemetry import logger
 from ..home import Home
 from ..principal_paths import OPERATOR
 from ..safe_path import SafePath
-from .authorship import INSTRUCTION_NAMES, PromptFileAuthors
+from .authorship import PromptFileAuthors
 from .bootstrap import PROMPT_CAPS, BootstrapFile, read_prompt_file
+from .watched_files import INSTRUCTION_NAMES
 
 CAP = PROMPT_CAPS["AGENTS.md"]
 MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 32, 2_000

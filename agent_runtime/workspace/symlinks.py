@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-MAX_STEPS = 128
+MAX_LINK_STEPS = 128
 """Folders and links on the way. `os.path.realpath` has no bound: hostile links can keep it busy for minutes."""
 
 
 class TooFar(Exception):
-    """The path leads through more than MAX_STEPS folders and links."""
+    """The path leads through more than MAX_LINK_STEPS folders and links."""
 
 
 def is_below(path: Path, root: Path) -> bool:
@@ -27,7 +27,7 @@ def resolve_links(path: Path) -> tuple[Path, int]:
         if part in ("", "."):
             continue
         steps += 1
-        if steps > MAX_STEPS:
+        if steps > MAX_LINK_STEPS:
             raise TooFar
         if part == "..":
             here = os.path.dirname(here)

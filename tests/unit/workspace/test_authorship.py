@@ -1,0 +1,101 @@
+"""Who wrote the files that become instructions, whatever else happens around the write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agent_runtime.workspace import Home, PromptFileAuthors, Writer
+from agent_testing import ManualClock
+
+REVIEWED = Writer("bob", "default", unreviewed=False)
+UNREVIEWED = Writer("alice", "default", unreviewed=True)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.workspace.mkdir()
+    return home
+
+
+@pytest.fixture
+def authors(home: Home) -> PromptFileAuthors:
+    return PromptFileAuthors(home, ManualClock())
+
+
+def call(authors: PromptFileAuthors, writer: Writer, work: Callable[[], object]) -> None:
+    running = authors.begin(lambda: writer)
+    work()
+    authors.end(running)
+
+
+def test_records_of_other_files_do_not_wash_one_clean(home: Home, authors: PromptFileAuthors) -> None:
+    file, packages = home.workspace / "AGENTS.md", home.workspace / ".claude" / "skills"
+    call(authors, UNREVIEWED, lambda: file.write_text("evil"))
+    for number in range(399):
+        (packages / "0" / f"{number}").mkdir(parents=True)
+        (packages / "0" / f"{number}" / "SKILL.md").touch()
+    for round in range(6):
+        call(authors, UNREVIEWED, partial((packages / f"{round}").rename, packages / f"{round + 1}"))
+    assert authors.is_unreviewed(file)
+    assert authors.is_unreviewed(packages / "6" / "398" / "SKILL.md")
+    assert PromptFileAuthors(home, ManualClock()).is_unreviewed(file), "also after a restart"
+
+
+@pytest.mark.parametrize("first", [REVIEWED, UNREVIEWED], ids=["the reviewed call ends first", "the other one does"])
+def test_a_file_is_unreviewed_if_one_of_the_calls_is_that_may_have_written_it(
+    home: Home, authors: PromptFileAuthors, first: Writer
+) -> None:
+    file, second = home.workspace / "AGENTS.md", REVIEWED if first is UNREVIEWED else UNREVIEWED
+    calls = [authors.begin(lambda: first), authors.begin(lambda: second)]
+    file.write_text("evil")
+    seen = [authors.is_unreviewed(file)]
+    for call in calls:
+        authors.end(call)
+        seen.append(authors.is_unreviewed(file))
+    assert seen == [True, True, True], "also while they run"
+    write = authors.last_write(file)
+    assert write is not None
+    assert write.principal == "alice"
+
+
+def test_a_call_that_has_used_a_network_meanwhile_counts_as_it_is_then(home: Home, authors: PromptFileAuthors) -> None:
+    file, now = home.workspace / "AGENTS.md", [REVIEWED]
+    downloads, other = authors.begin(lambda: now[0]), authors.begin(lambda: REVIEWED)
+    file.write_text("evil")
+    authors.end(other)
+    assert not authors.is_unreviewed(file)
+    now[0] = UNREVIEWED
+    authors.end(downloads)
+    assert authors.is_unreviewed(file)
+
+
+def test_who_names_a_file_is_its_author_whatever_runs_beside(home: Home, authors: PromptFileAuthors) -> None:
+    file, notes, saved = (home.workspace / name for name in ("AGENTS.md", "learnings/errors.md", "MEMORY.md"))
+    notes.parent.mkdir()
+    beside = authors.begin(lambda: UNREVIEWED)
+    call(authors, Writer("bob", "default", unreviewed=False, only=frozenset({str(file)})), lambda: file.write_text("1"))
+    with authors.own_write(notes):
+        notes.write_text("an error")
+    saved.write_text("a person's")
+    authors.forget(saved)
+    authors.end(beside)
+    assert not authors.is_unreviewed(file)
+    assert not authors.was_written_by_agent(notes)
+    assert not authors.was_written_by_agent(saved)
+
+
+def test_what_the_runtime_adds_leaves_a_file_unreviewed(home: Home, authors: PromptFileAuthors) -> None:
+    notes = home.workspace / "learnings" / "errors.md"
+    notes.parent.mkdir()
+    call(authors, UNREVIEWED, lambda: notes.write_text("evil"))
+    with authors.own_write(notes):
+        notes.write_text("evil, and an error")
+        assert PromptFileAuthors(home, ManualClock()).is_unreviewed(notes), "also if the server dies here"
+    assert authors.is_unreviewed(notes)
+    notes.write_text("A person has looked.")
+    assert not authors.is_unreviewed(notes)
