@@ -47,7 +47,7 @@ class Queries:
         size = 0
         for envelope in found:
             if readers is None or any(envelope.is_visible_to(one) for one in readers):
-                size += len(envelope.model_dump_json())
+                size += len(envelope.model_dump_json().encode())
                 if shown and size > self._limits.page_bytes:
                     return LogPage(shown, shown[-1].sequence)
                 shown.append(envelope)

@@ -229,7 +229,7 @@ def page_of(bodies: Iterable[str]) -> list[Envelope]:
     size = 0
     for body in bodies:
         page.append(Envelope.model_validate_json(body))
-        size += len(body)
+        size += len(body.encode())
         if size >= PAGE_BYTES:
             break
     return page
