@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
@@ -117,14 +118,11 @@ class Registry:
         """Store a new agent. Returns None if another hub has just registered the name. Raises HubUnavailable."""
         agent = self._add(passport, resume, rule)
         try:
-            await self._write(agent.to_row())
+            # If its link breaks meanwhile, it is registered all the same: what becomes of the row decides.
+            await self._write(agent.to_row(), on_refused=partial(self._agents.remove, agent))
         except HubUnavailable as error:
-            self._agents.remove(agent)
             if isinstance(error.__cause__, Conflict):
                 return None
-            raise
-        except BaseException:
-            self._agents.remove(agent)
             raise
         return agent
 
@@ -254,10 +252,10 @@ class Registry:
         """The agent of that id or name. Raises NotFoundError."""
         return self._agents.get(name_or_id)
 
-    async def _write(self, *rows: Row) -> None:
-        """Write rows, and return once they are durable. Raises HubUnavailable."""
+    async def _write(self, *rows: Row, on_refused: Callable[[], None] | None = None) -> None:
+        """Write rows, and return once they are durable. Raises HubUnavailable. `on_refused`: as of submit_and_wait."""
         try:
-            await submit_and_wait(self._store, *rows)
+            await submit_and_wait(self._store, *rows, on_refused=on_refused)
         except Exception as error:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
 

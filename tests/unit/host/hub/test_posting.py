@@ -19,7 +19,7 @@ from agent_host.hub import Hub
 from agent_host.hub.store import MemoryStore, Submission
 from agent_testing import ManualClock
 
-from .raw_link import join, open_session, opened
+from .raw_link import RawLink, join, open_session, opened
 
 
 async def texts(hub: Hub, session: str) -> list[str]:
@@ -207,6 +207,20 @@ async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:
     assert hub.agents.find("alice") is None
     await join(hub, "alice")
     await hub.close()
+
+
+async def test_an_agent_whose_link_breaks_while_it_is_stored_may_register_again(url: str) -> None:
+    async with opened(url) as hub:
+        link = RawLink(hub)
+        asking = asyncio.create_task(link.ask("register", passport={"name": "alice"}))
+        async with asyncio.timeout(60):
+            while hub.agents.find("alice") is None:
+                await asyncio.sleep(0)
+        await link.link.close()
+        asking.cancel()
+        await hub.store.flush()
+        alice = await join(hub, "alice")
+        assert [one.agent_id for one in await hub.store.agents()] == [alice.agent_id]
 
 
 async def test_ids_rise_when_the_clock_goes_back_and_after_a_restart(file_url: str) -> None:
