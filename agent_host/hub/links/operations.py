@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -159,10 +158,7 @@ async def _open(caller: Caller, params: _Open) -> Any:
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
     opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.key)
     session = await hub.lifecycle.find_opened(creator, opening) or hub.lifecycle.open(creator, opening, parent)
-    if session.folded.info.state == "pending" or session.committed < session.folded.sequence:
-        decided = asyncio.Event()
-        session.on_decided.append(decided.set)
-        await decided.wait()  # the hub closes it if nobody answers in time
+    await session.wait_decided()
     info = session.folded.info
     if info.is_over and info.close_reason in ("invite_rejected", "invite_timeout"):
         raise ProtocolError(f"the session {info.session_id} was not opened: {info.close_reason}")

@@ -102,8 +102,12 @@ class Lifecycle:
     async def find_opened(self, creator: Agent, opening: Opening) -> LiveSession | None:
         """The session that was opened with the same key before."""
         session_id = _session_id(creator, opening)
-        if opening.key is None or (session_id not in self._table.live and not await self._store.session(session_id)):
+        if opening.key is None:
             return None
+        if session_id not in self._table.live:
+            stored = await self._store.session(session_id)
+            if stored is None and session_id not in self._table.live:  # nor was it opened meanwhile
+                return None
         return await self._table.get(session_id)
 
     def _new_info(

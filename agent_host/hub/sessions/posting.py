@@ -16,9 +16,6 @@ import structlog
 
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
-    EV_SESSION_CLOSED,
-    EV_SESSION_EXPIRED,
-    EV_SESSION_OPENED,
     HUB_ID,
     MAX_ENVELOPE,
     AccessDeniedError,
@@ -37,13 +34,12 @@ from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery, Inbox
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
-from ..live_session import LiveSession, OnPosted, Post, opening_bytes, read_fired
+from ..live_session import DECIDING, LiveSession, OnPosted, Post, opening_bytes, read_fired
 from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from .table import SessionTable
 
 log = structlog.get_logger(__name__)
-_DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
 _INBOX_RETRY = 1.0
 _PAGE = 64
 _MOST_QUEUED = 1000
@@ -229,7 +225,7 @@ class Posting:
 
     def _deliver(self, session: LiveSession, envelope: Envelope) -> None:
         self._delivery.dispatch(session, envelope)
-        if envelope.event_type in _DECIDING:
+        if envelope.event_type in DECIDING:
             calls, session.on_decided = session.on_decided, []
             for call in calls:
                 call()

@@ -196,6 +196,16 @@ async def test_a_rule_may_bound_open_sessions_and_may_change_later(url: str) -> 
             await alice.send(session)
 
 
+async def test_openings_with_one_key_are_one_session_also_at_once_and_while_it_is_written_to(url: str) -> None:
+    async with opened(url) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "bob")
+        first, second = await asyncio.gather(*(open_session(alice, "bob", key="k") for _ in range(2)))
+        assert (first, hub.agents.get("alice").created) == (second, 1)
+        sending = alice.start_send(first)
+        assert await open_session(alice, "bob", key="k") == first
+        await sending
+
+
 @pytest.mark.parametrize(
     ("params", "fault"),
     [
