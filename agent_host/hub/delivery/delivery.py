@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
 
 from agent_common.clock import Clock
 from agent_common.protocol.hub import Envelope, NotifyFrame, is_protocol_event
@@ -16,6 +20,11 @@ from ..store import HubStore
 from .inbox import Cursor, Endpoint, Inbox, is_small, without_content
 from .inboxes import Inboxes
 from .subscription import Subscription, Watch
+
+log = structlog.get_logger(__name__)
+Read = TypeVar("Read")
+_AGAIN_SECONDS = 1.0
+"""After which what could not be read is read again."""
 
 
 class Delivery:
@@ -39,7 +48,7 @@ class Delivery:
             self._offer(cursor, envelope)
         for subscription in tuple(self._subscriptions.get(session.session_id, ())):
             if not subscription.offer(envelope):  # it has fallen behind
-                self._tasks.start(subscription.catch_up(self._store, self._limits.page))
+                self._tasks.start(self._catch_up(session.session_id, subscription))
         for watch in self.watches:
             watch.offer(envelope)
 
@@ -125,8 +134,9 @@ class Delivery:
 
     async def _load(self, cursor: Cursor) -> None:
         """Read the next page of the log for a cursor."""
+        session_id, page = cursor.session.session_id, self._limits.page
         try:
-            found = await self._store.log(cursor.session.session_id, cursor.next - 1, self._limits.page)
+            found = await _until_read(session_id, lambda: self._store.log(session_id, cursor.next - 1, page))
         finally:
             cursor.is_loading = False
         inbox = cursor.inbox
@@ -187,13 +197,17 @@ class Delivery:
                 await cursor.inbox.endpoint.drained()
             if name not in cursor.nacked:
                 continue
-            is_stripped = name in cursor.stripped
-            found = await self._store.log(known.session_id, known.sequence - 1, 1) if is_stripped else [known]
+            found = await self._whole(known) if name in cursor.stripped else [known]
             if cursor.retry is not due or cursor.in_flight.get(name) is not known:
                 continue
             cursor.nacked.discard(name)
             for envelope in found:
                 self.notify(cursor, envelope)
+
+    async def _whole(self, known: Envelope) -> list[Envelope]:
+        """Read an envelope with its content; none if it was deleted."""
+        session_id, before = known.session_id, known.sequence - 1
+        return await _until_read(session_id, lambda: self._store.log(session_id, before, 1))
 
     def notify(self, cursor: Cursor, envelope: Envelope) -> None:
         """Send an envelope that is in flight."""
@@ -271,7 +285,10 @@ class Delivery:
     async def subscribe(self, session: LiveSession, subscription: Subscription) -> None:
         """Send what is in a session's log, and then what is appended."""
         self._subscriptions.setdefault(session.session_id, []).append(subscription)
-        await subscription.catch_up(self._store, self._limits.page)
+        await self._catch_up(session.session_id, subscription)
+
+    async def _catch_up(self, session_id: str, subscription: Subscription) -> None:
+        await _until_read(session_id, lambda: subscription.catch_up(self._store, self._limits.page))
 
     def unsubscribe(self, session_id: str, subscription: Subscription) -> None:
         """Send nothing more to a subscription."""
@@ -285,6 +302,16 @@ class Delivery:
     def is_watched(self, session_id: str) -> bool:
         """Whether there is a subscription to a session."""
         return session_id in self._subscriptions
+
+
+async def _until_read(session_id: str, read: Callable[[], Awaitable[Read]]) -> Read:
+    """Read from a session's log, again and again until that is possible: what waits for it must not wait for ever."""
+    while True:
+        try:
+            return await read()
+        except Exception as error:  # noqa: BLE001
+            log.error("hub_session_unreadable", session=session_id, why=str(error))
+            await asyncio.sleep(_AGAIN_SECONDS)
 
 
 def _always() -> bool:

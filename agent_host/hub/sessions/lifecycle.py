@@ -259,10 +259,16 @@ class Lifecycle:
         return found
 
     def _on_due(self, session_id: str) -> None:
-        self._table.use(session_id, self._check_due)
+        self._table.use(session_id, partial(self._on_read, session_id))
 
-    def _check_due(self, session: LiveSession | NetworkError) -> None:
-        if isinstance(session, NetworkError) or session.folded.info.is_over:
+    def _on_read(self, session_id: str, result: LiveSession | NetworkError) -> None:
+        if isinstance(result, LiveSession):
+            self._check_due(result)
+        elif isinstance(result, HubUnavailable):  # not now; any other is not there, or is of an unknown type
+            self.deadlines.schedule(session_id, self._clock.now_ms() + _AGAIN_MS)
+
+    def _check_due(self, session: LiveSession) -> None:
+        if session.folded.info.is_over:
             return
         if session.is_loading:
             session.queue.append(lambda: self._check_due(session))
