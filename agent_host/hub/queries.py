@@ -40,8 +40,10 @@ class Queries:
         return info
 
     async def log(self, readers: Collection[str] | None, session_id: str, after: int, limit: int) -> LogPage:
-        """A page of what one of the readers may read of a log. Raises as `info`."""
-        await self.info(readers, session_id)
+        """A page of what one of the readers may read of a log. One that was removed reads nothing. Raises as `info`."""
+        info = await self.info(readers, session_id)
+        if readers is not None and not (readers := [one for one in readers if info.has(one)]):
+            raise AccessDeniedError(f"nobody of this link takes part in the session {session_id} any more")
         found = await self._store.log(session_id, after, max(1, min(limit, MOST_ROWS)))
         shown: list[Envelope] = []
         size = 0

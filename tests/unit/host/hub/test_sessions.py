@@ -292,6 +292,10 @@ async def test_a_turn_that_is_late(action: str, told: list[int], speaker: str | 
     if action == "remove":
         with pytest.raises(AccessDeniedError, match="does not take part"):
             await links[1].send(session, "too late")
+        await links[2].send(session, "without bob")
+        with pytest.raises(AccessDeniedError, match="nobody of this link takes part in the session"):
+            await links[1].ask_own("read_log", session_id=session)
+        assert (await links[1].ask_own("info", session_id=session))["removed"] == [links[1].agent_id]
     await hub.close()
 
 
