@@ -183,14 +183,14 @@ class Lifecycle:
             session.queue.append(partial(self._unless_over, session, say, on_posted))
         elif not session.folded.info.is_over:
             say(on_posted)
-        elif session.uncommitted:
-            session.uncommitted[-1].then(on_posted)
         else:
-            on_posted(session.folded.last_id)
+            _once_durable(session, on_posted)
 
     def _remove(self, session: LiveSession, agent: Agent, on_posted: OnPosted) -> None:
         info = session.folded.info
-        if len(info.ids()) <= 2 or info.state == "pending":
+        if not info.has(agent.agent_id):  # it was removed before: the others go on
+            _once_durable(session, on_posted)
+        elif len(info.ids()) <= 2 or info.state == "pending":
             self._end(session, "participant_unregistered", on_posted)
         else:
             gone = {"expectation": "registered", "violators": [agent.agent_id], "action": "remove"}
@@ -222,10 +222,14 @@ class Lifecycle:
         if info.state == "pending":
             if info.rejected_by is not None:
                 self._end(session, "invite_rejected")
+            elif len(info.ids()) < 2:
+                self._end(session, "invite_timeout")
             elif not info.pending_acks:
                 self._posting.say(session, EV_SESSION_OPENED, None, {})
         elif info.state == "active":
             reason = session.type.end_reason(session.folded.state)
+            if reason is None and len(info.ids()) < 2:
+                reason = f"{info.type}_deserted"
             if reason is not None:
                 self._end(session, reason)
         self._watch(session)
@@ -323,6 +327,14 @@ class Lifecycle:
         if not session.is_loading:  # else it is looked at when it has been read
             session.due_at = self._clock.now_ms() + _AGAIN_MS
             self.deadlines.schedule(session.session_id, session.due_at)
+
+
+def _once_durable(session: LiveSession, on_posted: OnPosted) -> None:
+    """Call back once all is durable that is in the session."""
+    if session.uncommitted:
+        session.uncommitted[-1].then(on_posted)
+    else:
+        on_posted(session.folded.last_id)
 
 
 def _session_id(creator: Agent, opening: Opening) -> str:

@@ -299,6 +299,44 @@ async def test_a_turn_that_is_late(action: str, told: list[int], speaker: str | 
     await hub.close()
 
 
+async def test_who_was_removed_and_is_unregistered_later_closes_nothing() -> None:
+    hub, links, session, _ = await late("remove")
+    await links[1].ask_own("unregister")
+    assert (await state_of(hub, session))[0] == "active"
+    await hub.close()
+
+
+@pytest.mark.parametrize(("kind", "expectation"), [("consulting", "reply_within"), ("conversation", "max_silence")])
+async def test_a_session_that_all_but_one_have_left_is_over(kind: str, expectation: str) -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "bob")
+        expected = [{"name": expectation, "seconds": 60, "on_violation": "remove"}]
+        session = await open_session(alice, "bob", kind=kind, knobs={"expectations": expected})
+        await alice.send(session, "why?")
+        clock.advance(61)
+        assert await state_of(hub, session) == ("closed", f"{kind}_deserted")
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_those_who_accept_go_on_without_those_who_do_not_answer(accepts: bool) -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, bob, carol = [await join(hub, name) for name in ("alice", "bob", "carol")]
+        bob.accepts_invitations, carol.accepts_invitations = accepts, False
+        expected = [{"name": "acks_within", "seconds": 5, "on_violation": "remove"}]
+        knobs = {"expectations": expected}
+        opening = asyncio.create_task(open_session(alice, "bob", "carol", kind="discussion", knobs=knobs))
+        while (await carol.get()).envelope.event_type != EV_SESSION_INVITE:
+            pass
+        clock.advance(6)
+        if accepts:
+            assert (await state_of(hub, await opening))[0] == "active"
+        else:
+            with pytest.raises(ProtocolError, match="was not opened: invite_timeout"):
+                await opening
+
+
 async def test_silence_is_due_from_the_last_text() -> None:
     clock = ManualClock()
     async with opened(clock=clock) as hub:
