@@ -133,6 +133,11 @@ class LiveSession:
             while len(self.keys) > _RECENT_KEYS or (self.keys_size > _RECENT_BYTES and len(self.keys) > 1):
                 self.keys_size -= self.keys.popitem(last=False)[1].size
 
+    def add_fired(self, key: str) -> None:
+        """Remember that a violated expectation is acted upon. Those that cannot come again are forgotten."""
+        self.fired &= {one.key for one in overdue_times(self.type, self.folded, self.expectations)}
+        self.fired.add(key)
+
     def next_due(self, invite_ms: int) -> int | None:
         """When the hub must act, if nothing happens; epoch milliseconds."""
         info = self.folded.info

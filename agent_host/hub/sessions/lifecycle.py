@@ -292,7 +292,7 @@ class Lifecycle:
     def _violated(self, session: LiveSession, overdue: Overdue) -> None:
         expectation = session.expectations[overdue.index]
         action = expectation.on_violation
-        session.fired.add(overdue.key)
+        session.add_fired(overdue.key)
         row = self._audit.note(
             "expectation_violated",
             session_id=session.session_id,
@@ -302,7 +302,7 @@ class Lifecycle:
         )
         rows: list[Row] = [row]
         if self.is_shared:
-            rows.append(Violation(session.session_id, overdue.key))
+            rows.append(Violation(session.session_id, overdue.key, frozenset(session.fired)))
         elif session.uncommitted or action != "audit":
             session.snapshot_sequence = -1  # the next append takes the snapshot along
         else:

@@ -132,6 +132,8 @@ class Violation(NamedTuple):
 
     session_id: str
     key: str
+    current: frozenset[str]
+    """Keys of those that may come again, this one included; all others are forgotten."""
 
 
 class LeaseEnd(NamedTuple):

@@ -337,6 +337,21 @@ async def test_those_who_accept_go_on_without_those_who_do_not_answer(accepts: b
                 await opening
 
 
+@pytest.mark.parametrize("kind", ["discussion", "workflow"])
+async def test_a_session_in_which_nobody_takes_a_turn_is_over_after_a_round(kind: str) -> None:
+    hub, links, session, clock = await late("hide", kind)
+    clock.advance(60)
+    await links[0].send(session, "at last")  # the others count anew
+    for _ in range(2):
+        assert (await state_of(hub, session))[0] == "active"
+        clock.advance(61)
+    live = hub.table.live[session]
+    assert len(live.fired) <= 1
+    clock.advance(61)
+    assert await state_of(hub, session) == ("closed", f"{kind}_deserted")
+    await hub.close()
+
+
 async def test_silence_is_due_from_the_last_text() -> None:
     clock = ManualClock()
     async with opened(clock=clock) as hub:
