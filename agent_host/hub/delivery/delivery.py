@@ -9,7 +9,7 @@ from typing import TypeVar
 import structlog
 
 from agent_common.clock import Clock
-from agent_common.protocol.hub import Envelope, NotifyFrame, is_protocol_event
+from agent_common.protocol.hub import EV_EXPECTATION_VIOLATED, Envelope, NotifyFrame, is_protocol_event
 
 from ..agents import Agent
 from ..audit import HubAudit
@@ -44,7 +44,10 @@ class Delivery:
 
     def dispatch(self, session: LiveSession, envelope: Envelope) -> None:
         """Deliver an envelope that has become durable."""
+        is_removal = envelope.event_type == EV_EXPECTATION_VIOLATED and envelope.event_data.get("action") == "remove"
         for cursor in self.inboxes.cursors(session.session_id):
+            if is_removal and cursor.is_removed:  # what waits for it is not delivered any more
+                self.inboxes.forget_pending(cursor)
             self._offer(cursor, envelope)
         for subscription in tuple(self._subscriptions.get(session.session_id, ())):
             if not subscription.offer(envelope):  # it has fallen behind
