@@ -90,7 +90,7 @@ class Receipts:
             agent_id=inbox.agent.agent_id,
             sequence=envelope.sequence,
             envelope_id=envelope.envelope_id,
-            reason=reason,
+            reason=reason.replace("\0", "\ufffd"),  # which not every database keeps
             attempts=attempts,
             at=self._clock.now_ms(),
         )

@@ -73,6 +73,7 @@ class Posting:
         """Append an agent's envelope, and call back once it is durable, or with why it is refused."""
         envelope = envelope.model_copy(update={"sender_id": sender.agent_id})
         try:
+            _check_columns(envelope)
             if sender.bucket is not None:
                 sender.bucket.take()
         except NetworkError as error:
@@ -329,6 +330,13 @@ class Posting:
     async def _finish_by_key(self, post: Post, error: NetworkError) -> None:
         if not await self._finish_stored(post):
             post.finish(error)
+
+
+def _check_columns(envelope: Envelope) -> None:
+    """Raise ProtocolError if a database cannot keep what stands outside of the envelope's JSON."""
+    for name in ("session_id", "idempotency_key", "causation_id"):
+        if "\0" in (getattr(envelope, name) or ""):
+            raise ProtocolError(f"{name}: may not contain the character NUL; leave it out")
 
 
 def _body(envelope: Envelope) -> str:

@@ -79,14 +79,14 @@ async def test_an_envelope_that_is_refused_too_often_is_a_dead_letter(url: str) 
             assert (frame.envelope.text, frame.attempt) == ("bad", attempt)
             while bob.waiting():
                 await bob.get()  # `good` is in flight
-            bob.nack(frame, "cannot read it")
+            bob.nack(frame, "cannot read it\0")
             clock.advance(5)
         told = await asyncio.wait_for(bob.others.get(), 60)
         assert isinstance(told, ErrorFrame)
         assert (told.code, told.envelope_id) == (DEAD_LETTER, refused)
         await hub.store.flush()
         ((_, letter),) = await hub.store.dead_letters(0, 9)
-        assert (letter.envelope_id, letter.attempts, letter.reason) == (refused, 3, "cannot read it")
+        assert (letter.envelope_id, letter.attempts, letter.reason) == (refused, 3, "cannot read it\ufffd")
         assert await hub.queries.outcome(bob.agent_id, session, frame.envelope.sequence) == "failed"
 
 

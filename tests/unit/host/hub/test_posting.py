@@ -62,10 +62,12 @@ async def test_a_key_that_was_stored_long_ago_is_found(url: str) -> None:
         ({"event_data": {"text": "x" * (1 << 20)}}, ProtocolError, "event_data: an envelope may have 1048576 bytes"),
         ({"audience": ["nobody"]}, ProtocolError, "audience: nobody does not take part"),
         ({"event_type": "ag2.session.closed"}, ProtocolError, "only the hub sends"),
+        ({"idempotency_key": "a\0"}, ProtocolError, "idempotency_key: may not contain the character NUL"),
+        ({"causation_id": "\0"}, ProtocolError, "causation_id: may not contain the character NUL"),
     ],
 )
-async def test_what_is_not_stored(fields: dict[str, Any], kind: type[Exception], fault: str) -> None:
-    async with opened() as hub:
+async def test_what_is_not_stored(url: str, fields: dict[str, Any], kind: type[Exception], fault: str) -> None:
+    async with opened(url) as hub:
         alice = await join(hub, "alice")
         await join(hub, "bob")
         session = await open_session(alice, "bob")
