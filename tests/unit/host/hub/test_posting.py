@@ -14,6 +14,7 @@ from agent_common.protocol.hub import (
     Envelope,
     HubUnavailable,
     ProtocolError,
+    RateLimited,
 )
 from agent_host.hub import Hub
 from agent_host.hub.store import MemoryStore, Submission
@@ -54,6 +55,38 @@ async def test_a_key_that_was_stored_long_ago_is_found(url: str) -> None:
         assert await repeated == first
         await asyncio.gather(*again)
         assert await texts(hub, session) == ["first", "before", "after"]
+
+
+async def test_a_repeated_key_gives_the_first_id_whatever_the_rate(url: str) -> None:
+    async with opened(url) as hub:
+        alice = await join(hub, "alice", rule={"rate": {"per_minute": 1, "burst": 2}})
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        sends = [alice.start_send(session, idempotency_key="k", trace_id=one) for one in "abc"]
+        first = await sends[0]
+        assert {await one for one in sends} == {first}
+        with pytest.raises(RateLimited):
+            await alice.send(session, "another", idempotency_key="l")
+        hub.table.live[session].keys.clear()  # as after many others
+        assert await alice.start_send(session, idempotency_key="k") == first
+
+
+class ForgetfulStore(MemoryStore):
+    """A store whose keys cannot be read."""
+
+    async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:
+        raise OSError("the database is away")
+
+
+async def test_who_repeats_a_key_that_cannot_be_looked_up_is_told() -> None:
+    hub = await Hub.open_store(ForgetfulStore())
+    alice, _ = await join(hub, "alice"), await join(hub, "bob")
+    session = await open_session(alice, "bob", kind="discussion")
+    await alice.send(session, "first", idempotency_key="k")
+    with pytest.raises(HubUnavailable) as caught:
+        await alice.send(session, "out of turn", idempotency_key="l")
+    assert caught.value.retry_after == 1.0
+    await hub.close()
 
 
 @pytest.mark.parametrize(
