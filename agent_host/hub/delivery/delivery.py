@@ -9,7 +9,14 @@ from typing import TypeVar
 import structlog
 
 from agent_common.clock import Clock
-from agent_common.protocol.hub import EV_EXPECTATION_VIOLATED, Envelope, NotifyFrame, is_protocol_event
+from agent_common.protocol.hub import (
+    DEAD_LETTER,
+    EV_EXPECTATION_VIOLATED,
+    Envelope,
+    ErrorFrame,
+    NotifyFrame,
+    is_protocol_event,
+)
 
 from ..agents import Agent
 from ..audit import HubAudit
@@ -83,17 +90,24 @@ class Delivery:
             return False
         if not cursor.is_for(envelope):
             return False
-        ttl = envelope.ttl_seconds
-        if ttl is not None and self._clock.now_ms() >= envelope.created_at + ttl * 1000:
+        if self.is_too_old(envelope):
             self.inboxes.uncount(cursor, envelope)
-            self._audit.record(
-                "envelope_expired",
-                agent_id=cursor.inbox.agent.agent_id,
-                session_id=envelope.session_id,
-                envelope_id=envelope.envelope_id,
-            )
+            self._record_expired(cursor, envelope)
             return False
         return True
+
+    def is_too_old(self, envelope: Envelope) -> bool:
+        """Whether an envelope is not to be delivered any more."""
+        ttl = envelope.ttl_seconds
+        return ttl is not None and self._clock.now_ms() >= envelope.created_at + ttl * 1000
+
+    def _record_expired(self, cursor: Cursor, envelope: Envelope) -> None:
+        self._audit.record(
+            "envelope_expired",
+            agent_id=cursor.inbox.agent.agent_id,
+            session_id=envelope.session_id,
+            envelope_id=envelope.envelope_id,
+        )
 
     # ---------------------------------------------------------------- what waits
 
@@ -200,6 +214,9 @@ class Delivery:
                 await cursor.inbox.endpoint.drained()
             if name not in cursor.nacked:
                 continue
+            if self.is_too_old(known):
+                self.expire(cursor, known)
+                continue
             found = await self._whole(known) if name in cursor.stripped else [known]
             if cursor.retry is not due or cursor.in_flight.get(name) is not known:
                 continue
@@ -218,6 +235,15 @@ class Delivery:
         attempt = nacks + 1 if nacks else 2 if envelope.sequence <= cursor.sent_before else 1
         if inbox.endpoint is not None and self.may_deliver():
             inbox.endpoint.send(NotifyFrame(envelope=envelope, recipient_id=inbox.agent.agent_id, attempt=attempt))
+
+    def expire(self, cursor: Cursor, envelope: Envelope) -> None:
+        """A nacked envelope has become too old: it does not come again, and its agent is told so."""
+        self._record_expired(cursor, envelope)
+        if cursor.inbox.endpoint is not None:
+            message = "it has become older than its ttl_seconds"
+            name = envelope.envelope_id
+            cursor.inbox.endpoint.send(ErrorFrame(code=DEAD_LETTER, message=message, envelope_id=name))
+        self.finish(cursor, envelope)
 
     def finish(self, cursor: Cursor, envelope: Envelope) -> None:
         """An envelope in flight is done with; go on with what waits."""

@@ -156,6 +156,29 @@ async def test_what_is_too_old_is_not_delivered() -> None:
         assert kinds.count("envelope_expired") == 1
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_what_has_become_too_old_does_not_come_again(url: str, size: int) -> None:
+    """However large it is; what waits with it comes in its order."""
+    clock = ManualClock()
+    async with opened(url, clock=clock, limits=LIMITS) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"in_flight": 2}})
+        session = await open_session(alice, "bob")
+        old = await alice.send(session, "o" * size, ttl_seconds=0.5)
+        await alice.send(session, "refused" * size)
+        frames = [await bob.get_text(), await bob.get_text()]
+        await alice.send(session, "next")
+        for frame in frames:
+            bob.nack(frame)
+        clock.advance(5)
+        told = await asyncio.wait_for(bob.others.get(), 60)
+        assert isinstance(told, ErrorFrame)
+        assert (told.code, told.envelope_id) == (DEAD_LETTER, old)
+        assert await settle(bob, 2) == ["refused" * size, "next"]
+        await hub.store.flush()
+        kinds = [row.kind for _, row in await hub.store.audit(0, 99)]
+        assert kinds.count("envelope_expired") == 1
+
+
 @pytest.mark.parametrize(
     ("overflow", "kept"), [("drop_oldest", ["in flight", "3", "4"]), ("drop_newest", ["in flight", "1", "2"])]
 )
