@@ -131,7 +131,8 @@ class Agents:
 
     def remove(self, agent: Agent) -> None:
         self._by_id.pop(agent.agent_id, None)
-        self._by_name.pop(agent.name, None)
+        if self._by_name.get(agent.name) is agent:  # else another hub has registered the name
+            del self._by_name[agent.name]
 
     def find(self, name_or_id: str) -> Agent | None:
         """The agent of that id or name."""

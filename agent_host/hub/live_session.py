@@ -10,6 +10,9 @@ from typing import Any
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 
 from agent_common.protocol.hub import (
+    EV_SESSION_CLOSED,
+    EV_SESSION_EXPIRED,
+    EV_SESSION_OPENED,
     Envelope,
     FoldedSession,
     NetworkError,
@@ -24,6 +27,8 @@ from .store import Row, SessionRow, Submission
 
 OnPosted = Callable[[str | NetworkError], None]
 """Called with the id of the envelope once it is durable, or with why it is refused."""
+DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
+"""What makes a session open, or over."""
 _SESSION_BYTES = 2048
 """What a session without knobs and labels counts."""
 _RECENT_KEYS = 256
@@ -107,6 +112,18 @@ class LiveSession:
         self.on_decided: list[Callable[[], None]] = []
         """Called once when it is open, or over."""
 
+    async def wait_decided(self) -> None:
+        """Return once it is open, or over, and that is durable. The hub closes it if nobody answers in time."""
+        while self.is_loading or not self._is_decided:
+            changed = asyncio.Event()
+            (self.queue if self.is_loading else self.on_decided).append(changed.set)
+            await changed.wait()
+
+    @property
+    def _is_decided(self) -> bool:
+        kinds = {post.envelope.event_type for post in self.uncommitted}
+        return self.folded.info.state != "pending" and DECIDING.isdisjoint(kinds)
+
     def remember_key(self, post: Post) -> None:
         """Remember a post by its idempotency key."""
         key = post.envelope.idempotency_key
@@ -115,6 +132,11 @@ class LiveSession:
             self.keys_size += post.size
             while len(self.keys) > _RECENT_KEYS or (self.keys_size > _RECENT_BYTES and len(self.keys) > 1):
                 self.keys_size -= self.keys.popitem(last=False)[1].size
+
+    def add_fired(self, key: str) -> None:
+        """Remember that a violated expectation is acted upon. Those that cannot come again are forgotten."""
+        self.fired &= {one.key for one in overdue_times(self.type, self.folded, self.expectations)}
+        self.fired.add(key)
 
     def next_due(self, invite_ms: int) -> int | None:
         """When the hub must act, if nothing happens; epoch milliseconds."""

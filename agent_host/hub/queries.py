@@ -40,14 +40,16 @@ class Queries:
         return info
 
     async def log(self, readers: Collection[str] | None, session_id: str, after: int, limit: int) -> LogPage:
-        """A page of what one of the readers may read of a log. Raises as `info`."""
-        await self.info(readers, session_id)
+        """A page of what one of the readers may read of a log. One that was removed reads nothing. Raises as `info`."""
+        info = await self.info(readers, session_id)
+        if readers is not None and not (readers := [one for one in readers if info.has(one)]):
+            raise AccessDeniedError(f"nobody of this link takes part in the session {session_id} any more")
         found = await self._store.log(session_id, after, max(1, min(limit, MOST_ROWS)))
         shown: list[Envelope] = []
         size = 0
         for envelope in found:
             if readers is None or any(envelope.is_visible_to(one) for one in readers):
-                size += len(envelope.model_dump_json())
+                size += len(envelope.model_dump_json().encode())
                 if shown and size > self._limits.page_bytes:
                     return LogPage(shown, shown[-1].sequence)
                 shown.append(envelope)

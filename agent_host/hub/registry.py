@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import structlog
+
+from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
     HUB_ID,
@@ -34,6 +39,10 @@ from .store import (
     TasksEnd,
     submit_and_wait,
 )
+
+log = structlog.get_logger(__name__)
+_AGAIN = Backoff(1.0, 60.0)
+"""Pauses before sessions that could not be read are read again."""
 
 
 def _every(_agent: Agent) -> bool:
@@ -110,21 +119,18 @@ class Registry:
             self._audit.record("agent_resumed", agent_id=agent.agent_id, name=agent.name)
         agent.key = key
         self._delivery.attach(agent, endpoint)
-        self._tasks.start(self._load_sessions(agent))
+        self._tasks.start(self._deliver_sessions(agent, endpoint))
         return agent
 
     async def _register_new(self, passport: Passport, resume: Resume, rule: Rule) -> Agent | None:
         """Store a new agent. Returns None if another hub has just registered the name. Raises HubUnavailable."""
         agent = self._add(passport, resume, rule)
         try:
-            await self._write(agent.to_row())
+            # If its link breaks meanwhile, it is registered all the same: what becomes of the row decides.
+            await self._write(agent.to_row(), on_refused=partial(self._agents.remove, agent))
         except HubUnavailable as error:
-            self._agents.remove(agent)
             if isinstance(error.__cause__, Conflict):
                 return None
-            raise
-        except BaseException:
-            self._agents.remove(agent)
             raise
         return agent
 
@@ -188,12 +194,24 @@ class Registry:
         self._agents.add(agent)
         return agent
 
-    async def _load_sessions(self, agent: Agent) -> None:
-        """Have the sessions in memory in which something may be left for an agent."""
+    async def _load_sessions(self, agent: Agent) -> bool:
+        """Have the sessions in memory in which something may be left for an agent. Returns False if another attempt may
+        find more."""
         self._delivery.inboxes.save_all()
         await self._store.flush()
-        for session_id in await self._store.undelivered(agent.agent_id):
-            await self._table.try_to_load(session_id)
+        return all([await self._table.try_to_load(one) for one in await self._store.undelivered(agent.agent_id)])
+
+    async def _deliver_sessions(self, agent: Agent, endpoint: Endpoint) -> None:
+        """Load them for an agent that is connected now, all that can be read, before its link ends."""
+        for attempt in itertools.count(1):
+            if self._delivery.endpoint(agent) is not endpoint:
+                return
+            try:
+                if await self._load_sessions(agent):
+                    return
+            except Exception as error:  # noqa: BLE001
+                log.error("hub_sessions_unreadable", agent=agent.name, why=str(error))
+            await asyncio.sleep(_AGAIN.pause(attempt))
 
     async def load(self) -> None:
         """Read the agents, at the start, and the inboxes of those that have a bound."""
@@ -254,10 +272,10 @@ class Registry:
         """The agent of that id or name. Raises NotFoundError."""
         return self._agents.get(name_or_id)
 
-    async def _write(self, *rows: Row) -> None:
-        """Write rows, and return once they are durable. Raises HubUnavailable."""
+    async def _write(self, *rows: Row, on_refused: Callable[[], None] | None = None) -> None:
+        """Write rows, and return once they are durable. Raises HubUnavailable. `on_refused`: as of submit_and_wait."""
         try:
-            await submit_and_wait(self._store, *rows)
+            await submit_and_wait(self._store, *rows, on_refused=on_refused)
         except Exception as error:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
 

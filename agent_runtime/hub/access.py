@@ -43,9 +43,16 @@ class HubActions:
 
     async def peers(self, *, capability: str | None, text: str | None, limit: int) -> list[dict[str, Any]]:
         with _refusals_as_failures():
-            client = self._member.client
-            found = await client.list_agents(capability=capability, text=text, limit=limit + 1)
-            return [_peer(one) for one in found if one["agent_id"] != client.agent_id][:limit]
+            hub, own = self._member.hub, self._member.client.agent_id
+            found: list[dict[str, Any]] = []
+            after = ""
+            # A page may be short because its agents say much.
+            while page := await hub.list_agents(capability=capability, text=text, after=after, limit=limit + 1):
+                found += [_peer(one) for one in page if one["agent_id"] != own]
+                after = page[-1]["passport"]["name"]
+                if len(found) >= limit:
+                    break
+            return found[:limit]
 
     async def delegate(self, caller: HubCaller, agent: str, text: str, seconds: float) -> dict[str, Any]:
         with _refusals_as_failures():

@@ -8,7 +8,15 @@ from functools import partial
 
 from agent_common.backoff import Backoff
 from agent_common.hub_client import AgentClient, HubClient, WebSocketLink
-from agent_common.protocol.hub import Envelope, NetworkError, Passport, Resume, ResumeSkill, TurnOutcome
+from agent_common.protocol.hub import (
+    MAX_RESUME,
+    Envelope,
+    NetworkError,
+    Passport,
+    Resume,
+    ResumeSkill,
+    TurnOutcome,
+)
 from agent_common.telemetry import logger
 
 from ..errors import MeshUnavailable
@@ -22,14 +30,25 @@ _MOST_SKILLS, _MOST_NAME, _MOST_TEXT = 200, 200, 2000
 
 
 def hub_card(name: str, role: str, model: str, skills: Sequence[tuple[str, str]]) -> tuple[Passport, Resume]:
-    """Return who the agent is and what it can do. `skills`: names and descriptions."""
+    """Return who the agent is and what it can do. `skills`: names and descriptions; the latter are cut until the hub
+    takes all of it."""
     listed = [(one[:_MOST_NAME], about[:_MOST_TEXT]) for one, about in skills[:_MOST_SKILLS]]
-    resume = Resume(
+    resume = _resume(role, listed)
+    while listed and len(resume.model_dump_json().encode()) > MAX_RESUME:
+        if any(about for _, about in listed):
+            listed = [(one, about[: len(about) // 2]) for one, about in listed]
+        else:
+            listed = listed[: len(listed) // 2]
+        resume = _resume(role, listed)
+    return Passport(name=name, model=model[:_MOST_NAME]), resume
+
+
+def _resume(role: str, listed: Sequence[tuple[str, str]]) -> Resume:
+    return Resume(
         summary=role,
         claimed_capabilities=tuple(one for one, _ in listed),
         skills=tuple(ResumeSkill(id=one, name=one, description=about) for one, about in listed),
     )
-    return Passport(name=name, model=model[:_MOST_NAME]), resume
 
 
 class HubMember:
@@ -45,9 +64,17 @@ class HubMember:
     @property
     def client(self) -> AgentClient:
         """The agent on the hub. Raises MeshUnavailable while there is no link."""
+        return self._joined()[1]
+
+    @property
+    def hub(self) -> HubClient:
+        """Its link to the hub. Raises MeshUnavailable while there is none."""
+        return self._joined()[0]
+
+    def _joined(self) -> tuple[HubClient, AgentClient]:
         if self._client is None or self._hub is None or not self._hub.is_connected:
             raise MeshUnavailable(f"the host's hub is away: {self._fault}; nothing was sent, try again later")
-        return self._client
+        return self._hub, self._client
 
     def start(self, card: Card, handle: Handle) -> None:
         """Register with that card, and have `handle` called with what comes."""

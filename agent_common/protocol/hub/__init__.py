@@ -73,7 +73,7 @@ from .frames import (
     error_frame,
     frame_of,
 )
-from .identity import AgentKind, CostProfile, Passport, Resume, ResumeExample, ResumeSkill, agent_card
+from .identity import MAX_RESUME, AgentKind, CostProfile, Passport, Resume, ResumeExample, ResumeSkill, agent_card
 from .rules import Access, Inbox, Overflow, Rate, Rule, SessionTypes, allows, check_patterns, parse_duration
 from .session import Participant, SessionInfo, SessionState, roles
 from .session_types import (
@@ -146,6 +146,7 @@ __all__ = [
     "MAX_ENVELOPE",
     "MAX_FRAME",
     "MAX_NUMBER",
+    "MAX_RESUME",
     "MAX_SECONDS",
     "MAX_TASK_PART",
     "NAMED_TRANSCRIPT",

@@ -10,6 +10,8 @@ from ..base import Inbound
 
 AgentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 AgentKind = Literal["agent", "human", "remote_agent"]
+MAX_RESUME = 128 << 10
+"""Most bytes of a resume as JSON: what an agent is has to fit into a frame, in which its skills are twice."""
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 

@@ -118,5 +118,6 @@ def fold_lifecycle(info: SessionInfo, envelope: Envelope) -> SessionInfo:
         return replace(info, state=state, closed_at=envelope.created_at, close_reason=str(data.get("reason", "")))
     if kind == EV_EXPECTATION_VIOLATED and data.get("action") == "remove":
         gone = tuple(one for one in data.get("violators", ()) if info.has(one))
-        return replace(info, removed=info.removed + gone)
+        waiting = tuple(one for one in info.pending_acks if one not in gone)
+        return replace(info, removed=info.removed + gone, pending_acks=waiting)
     return info

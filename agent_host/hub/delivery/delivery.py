@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
 
 from agent_common.clock import Clock
-from agent_common.protocol.hub import Envelope, NotifyFrame, is_protocol_event
+from agent_common.protocol.hub import (
+    DEAD_LETTER,
+    EV_EXPECTATION_VIOLATED,
+    Envelope,
+    ErrorFrame,
+    NotifyFrame,
+    is_protocol_event,
+)
 
 from ..agents import Agent
 from ..audit import HubAudit
@@ -16,6 +27,11 @@ from ..store import HubStore
 from .inbox import Cursor, Endpoint, Inbox, is_small, without_content
 from .inboxes import Inboxes
 from .subscription import Subscription, Watch
+
+log = structlog.get_logger(__name__)
+Read = TypeVar("Read")
+_AGAIN_SECONDS = 1.0
+"""After which what could not be read is read again."""
 
 
 class Delivery:
@@ -35,11 +51,14 @@ class Delivery:
 
     def dispatch(self, session: LiveSession, envelope: Envelope) -> None:
         """Deliver an envelope that has become durable."""
+        is_removal = envelope.event_type == EV_EXPECTATION_VIOLATED and envelope.event_data.get("action") == "remove"
         for cursor in self.inboxes.cursors(session.session_id):
+            if is_removal and cursor.is_removed:  # what waits for it is not delivered any more
+                self.inboxes.forget_pending(cursor)
             self._offer(cursor, envelope)
         for subscription in tuple(self._subscriptions.get(session.session_id, ())):
             if not subscription.offer(envelope):  # it has fallen behind
-                self._tasks.start(subscription.catch_up(self._store, self._limits.page))
+                self._tasks.start(self._catch_up(session.session_id, subscription))
         for watch in self.watches:
             watch.offer(envelope)
 
@@ -71,17 +90,24 @@ class Delivery:
             return False
         if not cursor.is_for(envelope):
             return False
-        ttl = envelope.ttl_seconds
-        if ttl is not None and self._clock.now_ms() >= envelope.created_at + ttl * 1000:
+        if self.is_too_old(envelope):
             self.inboxes.uncount(cursor, envelope)
-            self._audit.record(
-                "envelope_expired",
-                agent_id=cursor.inbox.agent.agent_id,
-                session_id=envelope.session_id,
-                envelope_id=envelope.envelope_id,
-            )
+            self._record_expired(cursor, envelope)
             return False
         return True
+
+    def is_too_old(self, envelope: Envelope) -> bool:
+        """Whether an envelope is not to be delivered any more."""
+        ttl = envelope.ttl_seconds
+        return ttl is not None and self._clock.now_ms() >= envelope.created_at + ttl * 1000
+
+    def _record_expired(self, cursor: Cursor, envelope: Envelope) -> None:
+        self._audit.record(
+            "envelope_expired",
+            agent_id=cursor.inbox.agent.agent_id,
+            session_id=envelope.session_id,
+            envelope_id=envelope.envelope_id,
+        )
 
     # ---------------------------------------------------------------- what waits
 
@@ -125,8 +151,9 @@ class Delivery:
 
     async def _load(self, cursor: Cursor) -> None:
         """Read the next page of the log for a cursor."""
+        session_id, page = cursor.session.session_id, self._limits.page
         try:
-            found = await self._store.log(cursor.session.session_id, cursor.next - 1, self._limits.page)
+            found = await _until_read(session_id, lambda: self._store.log(session_id, cursor.next - 1, page))
         finally:
             cursor.is_loading = False
         inbox = cursor.inbox
@@ -187,13 +214,20 @@ class Delivery:
                 await cursor.inbox.endpoint.drained()
             if name not in cursor.nacked:
                 continue
-            is_stripped = name in cursor.stripped
-            found = await self._store.log(known.session_id, known.sequence - 1, 1) if is_stripped else [known]
+            if self.is_too_old(known):
+                self.expire(cursor, known)
+                continue
+            found = await self._whole(known) if name in cursor.stripped else [known]
             if cursor.retry is not due or cursor.in_flight.get(name) is not known:
                 continue
             cursor.nacked.discard(name)
             for envelope in found:
                 self.notify(cursor, envelope)
+
+    async def _whole(self, known: Envelope) -> list[Envelope]:
+        """Read an envelope with its content; none if it was deleted."""
+        session_id, before = known.session_id, known.sequence - 1
+        return await _until_read(session_id, lambda: self._store.log(session_id, before, 1))
 
     def notify(self, cursor: Cursor, envelope: Envelope) -> None:
         """Send an envelope that is in flight."""
@@ -201,6 +235,15 @@ class Delivery:
         attempt = nacks + 1 if nacks else 2 if envelope.sequence <= cursor.sent_before else 1
         if inbox.endpoint is not None and self.may_deliver():
             inbox.endpoint.send(NotifyFrame(envelope=envelope, recipient_id=inbox.agent.agent_id, attempt=attempt))
+
+    def expire(self, cursor: Cursor, envelope: Envelope) -> None:
+        """A nacked envelope has become too old: it does not come again, and its agent is told so."""
+        self._record_expired(cursor, envelope)
+        if cursor.inbox.endpoint is not None:
+            message = "it has become older than its ttl_seconds"
+            name = envelope.envelope_id
+            cursor.inbox.endpoint.send(ErrorFrame(code=DEAD_LETTER, message=message, envelope_id=name))
+        self.finish(cursor, envelope)
 
     def finish(self, cursor: Cursor, envelope: Envelope) -> None:
         """An envelope in flight is done with; go on with what waits."""
@@ -271,7 +314,10 @@ class Delivery:
     async def subscribe(self, session: LiveSession, subscription: Subscription) -> None:
         """Send what is in a session's log, and then what is appended."""
         self._subscriptions.setdefault(session.session_id, []).append(subscription)
-        await subscription.catch_up(self._store, self._limits.page)
+        await self._catch_up(session.session_id, subscription)
+
+    async def _catch_up(self, session_id: str, subscription: Subscription) -> None:
+        await _until_read(session_id, lambda: subscription.catch_up(self._store, self._limits.page))
 
     def unsubscribe(self, session_id: str, subscription: Subscription) -> None:
         """Send nothing more to a subscription."""
@@ -285,6 +331,16 @@ class Delivery:
     def is_watched(self, session_id: str) -> bool:
         """Whether there is a subscription to a session."""
         return session_id in self._subscriptions
+
+
+async def _until_read(session_id: str, read: Callable[[], Awaitable[Read]]) -> Read:
+    """Read from a session's log, again and again until that is possible: what waits for it must not wait for ever."""
+    while True:
+        try:
+            return await read()
+        except Exception as error:  # noqa: BLE001
+            log.error("hub_session_unreadable", session=session_id, why=str(error))
+            await asyncio.sleep(_AGAIN_SECONDS)
 
 
 def _always() -> bool:

@@ -189,9 +189,16 @@ class Cursor:
         agent_id = self.inbox.agent.agent_id
         if envelope.sender_id == agent_id or envelope.event_type in INVITE_ANSWERS:
             return False
-        if agent_id in self.session.folded.info.removed and envelope.event_type != EV_EXPECTATION_VIOLATED:
+        if self.is_removed and not (
+            envelope.event_type == EV_EXPECTATION_VIOLATED and agent_id in envelope.event_data.get("violators", ())
+        ):
             return False
         return envelope.audience is None or agent_id in envelope.audience
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the agent was removed from the session: it hears of that, and of nothing else."""
+        return self.inbox.agent.agent_id in self.session.folded.info.removed
 
     @property
     def first_attempts(self) -> int:

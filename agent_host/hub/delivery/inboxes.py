@@ -44,7 +44,7 @@ class Inboxes:
         """Forget a cursor."""
         inbox, session_id = cursor.inbox, cursor.session.session_id
         inbox.in_flight -= cursor.start_over()
-        inbox.pending -= cursor.pending
+        self.forget_pending(cursor)
         inbox.loaded.discard(cursor)
         inbox.behind.pop(cursor, None)
         self._dirty.pop(cursor, None)
@@ -63,20 +63,32 @@ class Inboxes:
     # ---------------------------------------------------------------- what is pending
 
     def count(self, cursor: Cursor, envelope: Envelope) -> None:
-        """Count an envelope as pending."""
-        if not is_protocol_event(envelope.event_type):
-            inbox = cursor.inbox
-            cursor.pending += 1
-            inbox.pending += 1
-            if inbox.agent.rule.inbox.max_pending is not None:
-                inbox.waiting[envelope.envelope_id] = cursor, without_content(envelope)
+        """Count an envelope as pending, unless it is counted."""
+        inbox = cursor.inbox
+        is_bounded = inbox.agent.rule.inbox.max_pending is not None
+        if is_protocol_event(envelope.event_type) or (is_bounded and envelope.envelope_id in inbox.waiting):
+            return
+        cursor.pending += 1
+        inbox.pending += 1
+        if is_bounded:
+            inbox.waiting[envelope.envelope_id] = cursor, without_content(envelope)
 
     def uncount(self, cursor: Cursor, envelope: Envelope) -> None:
-        """Do not count an envelope any more."""
-        if cursor.pending and not is_protocol_event(envelope.event_type):
+        """Do not count an envelope any more, if it is counted."""
+        inbox = cursor.inbox
+        was_waiting = inbox.waiting.pop(envelope.envelope_id, None) is not None
+        is_counted = was_waiting or inbox.agent.rule.inbox.max_pending is None
+        if is_counted and cursor.pending and not is_protocol_event(envelope.event_type):
             cursor.pending -= 1
-            cursor.inbox.pending -= 1
-            cursor.inbox.waiting.pop(envelope.envelope_id, None)
+            inbox.pending -= 1
+
+    def forget_pending(self, cursor: Cursor) -> None:
+        """Count nothing of a cursor any more."""
+        inbox = cursor.inbox
+        inbox.pending -= cursor.pending
+        cursor.pending = 0
+        for name in [name for name, (one, _) in inbox.waiting.items() if one is cursor]:
+            del inbox.waiting[name]
 
     def uncount_for(self, agent_ids: list[str], envelope: Envelope) -> None:
         """Do not count an envelope that did not get into its log."""
@@ -123,17 +135,24 @@ class Inboxes:
         )
 
     async def recount(self, agent: Agent, page: int) -> None:
-        """Count what is pending from the logs of the agent's sessions in memory."""
-        inbox = self.of(agent)
-        inbox.waiting.clear()
-        for cursor in tuple(inbox.cursors.values()):
-            inbox.pending -= cursor.pending
-            cursor.pending, after = 0, cursor.acked_through
-            while found := await self._store.log(cursor.session.session_id, after, page):
-                after = found[-1].sequence
-                for envelope in found:
-                    if cursor.is_for(envelope) and envelope.sequence not in cursor.above:
-                        self.count(cursor, envelope)
+        """Count what is pending from the logs of the agent's sessions in memory, while others send and it answers."""
+        for cursor in tuple(self.of(agent).cursors.values()):
+            await self._recount(cursor, page)
+
+    async def _recount(self, cursor: Cursor, page: int) -> None:
+        session, after = cursor.session, cursor.acked_through
+        self.forget_pending(cursor)
+        for post in session.uncommitted:  # the log may not have them yet
+            if cursor.is_for(post.envelope):
+                self.count(cursor, post.envelope)
+        while found := await self._store.log(session.session_id, after, page):
+            if cursor.inbox.cursors.get(session.session_id) is not cursor:
+                return
+            after = found[-1].sequence
+            for envelope in found:
+                is_open = envelope.sequence >= cursor.next or envelope.envelope_id in cursor.in_flight
+                if is_open and cursor.is_for(envelope) and envelope.sequence not in cursor.above:
+                    self.count(cursor, envelope)
 
     # ---------------------------------------------------------------- on disk
 

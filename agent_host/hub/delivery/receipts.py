@@ -78,9 +78,14 @@ class Receipts:
             return
         cursor.retry = None
         waiting, cursor.nacked = cursor.nacked, set()
-        for name, envelope in tuple(cursor.in_flight.items()):
-            if name in waiting:
+        expired: list[Envelope] = []
+        for envelope in [one for name, one in cursor.in_flight.items() if name in waiting]:
+            if self._delivery.is_too_old(envelope):
+                expired.append(envelope)
+            else:
                 self._delivery.notify(cursor, envelope)
+        for envelope in expired:  # after the others, because those that follow may be sent by that
+            self._delivery.expire(cursor, envelope)
         self._delivery.resume(cursor)
 
     def _give_up(self, cursor: Cursor, envelope: Envelope, reason: str, attempts: int) -> None:
@@ -90,7 +95,7 @@ class Receipts:
             agent_id=inbox.agent.agent_id,
             sequence=envelope.sequence,
             envelope_id=envelope.envelope_id,
-            reason=reason,
+            reason=reason.replace("\0", "\ufffd"),  # which not every database keeps
             attempts=attempts,
             at=self._clock.now_ms(),
         )

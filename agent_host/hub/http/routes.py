@@ -17,7 +17,7 @@ from ...access import AccessGuard, HostCaller, require_operator, speaking_user
 from ...errors import NotFound, RequestError, Unavailable
 from ...http import JsonRoute
 from ..hub import Hub
-from ..links import SocketLink, describe
+from ..links import SocketLink, describe_page
 from ..registry import AgentQuery
 from ..store import TaskFilter
 from ..tasks import MOST_ROWS
@@ -80,8 +80,8 @@ async def agents(
     """List the agents of the hub by name."""
     hub = _hub(request)
     found = hub.registry.list(AgentQuery(capability, text, after=after, limit=limit + 1))
-    page = [HubAgent.model_validate(describe(hub, one)) for one in found[:limit]]
-    return HubAgents(agents=page, next=page[-1].passport.name if len(found) > limit else None)
+    page = [HubAgent.model_validate(one) for one in describe_page(hub, found[:limit])]
+    return HubAgents(agents=page, next=page[-1].passport.name if len(found) > len(page) else None)
 
 
 @router.get("/hub/sessions", dependencies=_operators)

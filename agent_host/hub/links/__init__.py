@@ -2,7 +2,7 @@
 
 from .caller import LinkRights
 from .connection import Flow, HubConnection
-from .operations import OPERATIONS, describe
+from .operations import OPERATIONS, describe_page
 from .socket_link import SocketLink
 
-__all__ = ["OPERATIONS", "Flow", "HubConnection", "LinkRights", "SocketLink", "describe"]
+__all__ = ["OPERATIONS", "Flow", "HubConnection", "LinkRights", "SocketLink", "describe_page"]

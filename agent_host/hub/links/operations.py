@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -12,6 +11,7 @@ from pydantic_core import to_json
 from agent_common.protocol import validation_faults
 from agent_common.protocol.hub import (
     MAX_NUMBER,
+    MAX_RESUME,
     MAX_SECONDS,
     AccessDeniedError,
     AgentKind,
@@ -112,6 +112,7 @@ class _Sessions(OfAgent):
 async def _register(caller: Caller, params: _Register) -> Any:
     caller.check_name(params.passport.name)
     check_patterns(params.rule)
+    _check_resume(params.resume)
     agent = await caller.hub.registry.register(
         params.passport,
         params.resume,
@@ -122,6 +123,11 @@ async def _register(caller: Caller, params: _Register) -> Any:
     )
     caller.agent_ids.add(agent.agent_id)
     return describe(caller.hub, agent)
+
+
+def _check_resume(resume: Resume) -> None:
+    if (size := len(resume.model_dump_json().encode())) > MAX_RESUME:
+        raise ProtocolError(f"resume: it may have {MAX_RESUME} bytes as JSON, and has {size}; shorten it")
 
 
 async def _unregister(caller: Caller, params: OfAgent) -> Any:
@@ -135,6 +141,7 @@ async def _set_rule(caller: Caller, params: _SetRule) -> Any:
 
 
 async def _set_resume(caller: Caller, params: _SetResume) -> Any:
+    _check_resume(params.resume)
     await caller.hub.registry.set_resume(caller.agent(params.agent_id), params.resume)
 
 
@@ -145,7 +152,7 @@ async def _get_agent(caller: Caller, params: _GetAgent) -> Any:
 
 async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
     query = AgentQuery(params.capability, params.text, params.kind, params.after, params.limit, caller.reaches)
-    return [describe(caller.hub, agent) for agent in caller.hub.registry.list(query)]
+    return describe_page(caller.hub, caller.hub.registry.list(query))
 
 
 async def _open(caller: Caller, params: _Open) -> Any:
@@ -159,10 +166,7 @@ async def _open(caller: Caller, params: _Open) -> Any:
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
     opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.key)
     session = await hub.lifecycle.find_opened(creator, opening) or hub.lifecycle.open(creator, opening, parent)
-    if session.folded.info.state == "pending" or session.committed < session.folded.sequence:
-        decided = asyncio.Event()
-        session.on_decided.append(decided.set)
-        await decided.wait()  # the hub closes it if nobody answers in time
+    await session.wait_decided()
     info = session.folded.info
     if info.is_over and info.close_reason in ("invite_rejected", "invite_timeout"):
         raise ProtocolError(f"the session {info.session_id} was not opened: {info.close_reason}")
@@ -251,3 +255,16 @@ def describe(hub: HubParts, agent: Agent) -> dict[str, Any]:
         "card": agent_card(agent.passport, agent.resume),
         "connected": agent.is_elsewhere or hub.delivery.endpoint(agent) is not None,
     }
+
+
+def describe_page(hub: HubParts, agents: Sequence[Agent]) -> list[dict[str, Any]]:
+    """The first of the agents, as many as an answer may have; at least one, if there is one."""
+    page: list[dict[str, Any]] = []
+    size = 0
+    for agent in agents:
+        described = describe(hub, agent)
+        size += len(to_json(described))
+        if page and size > hub.limits.page_bytes:
+            break
+        page.append(described)
+    return page

@@ -102,8 +102,12 @@ class Lifecycle:
     async def find_opened(self, creator: Agent, opening: Opening) -> LiveSession | None:
         """The session that was opened with the same key before."""
         session_id = _session_id(creator, opening)
-        if opening.key is None or (session_id not in self._table.live and not await self._store.session(session_id)):
+        if opening.key is None:
             return None
+        if session_id not in self._table.live:
+            stored = await self._store.session(session_id)
+            if stored is None and session_id not in self._table.live:  # nor was it opened meanwhile
+                return None
         return await self._table.get(session_id)
 
     def _new_info(
@@ -179,14 +183,14 @@ class Lifecycle:
             session.queue.append(partial(self._unless_over, session, say, on_posted))
         elif not session.folded.info.is_over:
             say(on_posted)
-        elif session.uncommitted:
-            session.uncommitted[-1].then(on_posted)
         else:
-            on_posted(session.folded.last_id)
+            _once_durable(session, on_posted)
 
     def _remove(self, session: LiveSession, agent: Agent, on_posted: OnPosted) -> None:
         info = session.folded.info
-        if len(info.ids()) <= 2 or info.state == "pending":
+        if not info.has(agent.agent_id):  # it was removed before: the others go on
+            _once_durable(session, on_posted)
+        elif len(info.ids()) <= 2 or info.state == "pending":
             self._end(session, "participant_unregistered", on_posted)
         else:
             gone = {"expectation": "registered", "violators": [agent.agent_id], "action": "remove"}
@@ -218,10 +222,14 @@ class Lifecycle:
         if info.state == "pending":
             if info.rejected_by is not None:
                 self._end(session, "invite_rejected")
+            elif len(info.ids()) < 2:
+                self._end(session, "invite_timeout")
             elif not info.pending_acks:
                 self._posting.say(session, EV_SESSION_OPENED, None, {})
         elif info.state == "active":
             reason = session.type.end_reason(session.folded.state)
+            if reason is None and len(info.ids()) < 2:
+                reason = f"{info.type}_deserted"
             if reason is not None:
                 self._end(session, reason)
         self._watch(session)
@@ -255,10 +263,16 @@ class Lifecycle:
         return found
 
     def _on_due(self, session_id: str) -> None:
-        self._table.use(session_id, self._check_due)
+        self._table.use(session_id, partial(self._on_read, session_id))
 
-    def _check_due(self, session: LiveSession | NetworkError) -> None:
-        if isinstance(session, NetworkError) or session.folded.info.is_over:
+    def _on_read(self, session_id: str, result: LiveSession | NetworkError) -> None:
+        if isinstance(result, LiveSession):
+            self._check_due(result)
+        elif isinstance(result, HubUnavailable):  # not now; any other is not there, or is of an unknown type
+            self.deadlines.schedule(session_id, self._clock.now_ms() + _AGAIN_MS)
+
+    def _check_due(self, session: LiveSession) -> None:
+        if session.folded.info.is_over:
             return
         if session.is_loading:
             session.queue.append(lambda: self._check_due(session))
@@ -278,7 +292,7 @@ class Lifecycle:
     def _violated(self, session: LiveSession, overdue: Overdue) -> None:
         expectation = session.expectations[overdue.index]
         action = expectation.on_violation
-        session.fired.add(overdue.key)
+        session.add_fired(overdue.key)
         row = self._audit.note(
             "expectation_violated",
             session_id=session.session_id,
@@ -288,7 +302,7 @@ class Lifecycle:
         )
         rows: list[Row] = [row]
         if self.is_shared:
-            rows.append(Violation(session.session_id, overdue.key))
+            rows.append(Violation(session.session_id, overdue.key, frozenset(session.fired)))
         elif session.uncommitted or action != "audit":
             session.snapshot_sequence = -1  # the next append takes the snapshot along
         else:
@@ -313,6 +327,14 @@ class Lifecycle:
         if not session.is_loading:  # else it is looked at when it has been read
             session.due_at = self._clock.now_ms() + _AGAIN_MS
             self.deadlines.schedule(session.session_id, session.due_at)
+
+
+def _once_durable(session: LiveSession, on_posted: OnPosted) -> None:
+    """Call back once all is durable that is in the session."""
+    if session.uncommitted:
+        session.uncommitted[-1].then(on_posted)
+    else:
+        on_posted(session.folded.last_id)
 
 
 def _session_id(creator: Agent, opening: Opening) -> str:

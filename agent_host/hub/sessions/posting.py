@@ -16,9 +16,6 @@ import structlog
 
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
-    EV_SESSION_CLOSED,
-    EV_SESSION_EXPIRED,
-    EV_SESSION_OPENED,
     HUB_ID,
     MAX_ENVELOPE,
     AccessDeniedError,
@@ -28,6 +25,7 @@ from agent_common.protocol.hub import (
     InboxFull,
     NetworkError,
     ProtocolError,
+    RateLimited,
     fold,
     is_protocol_event,
     validate,
@@ -37,13 +35,12 @@ from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery, Inbox
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
-from ..live_session import LiveSession, OnPosted, Post, opening_bytes, read_fired
+from ..live_session import DECIDING, LiveSession, OnPosted, Post, opening_bytes, read_fired
 from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from .table import SessionTable
 
 log = structlog.get_logger(__name__)
-_DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
 _INBOX_RETRY = 1.0
 _PAGE = 64
 _MOST_QUEUED = 1000
@@ -76,13 +73,21 @@ class Posting:
     def post(self, sender: Agent, envelope: Envelope, on_posted: OnPosted) -> None:
         """Append an agent's envelope, and call back once it is durable, or with why it is refused."""
         envelope = envelope.model_copy(update={"sender_id": sender.agent_id})
+        post = Post(envelope, on_posted)
+        try:
+            _check_columns(envelope)
+        except ProtocolError as error:
+            post.finish(error)
+            return
         try:
             if sender.bucket is not None:
                 sender.bucket.take()
-        except NetworkError as error:
-            on_posted(error)
+        except RateLimited as error:
+            session = self._table.live.get(envelope.session_id)
+            if session is None or not _repeat(session, post):
+                self._refuse(post, error)
             return
-        self._table.use(envelope.session_id, partial(self._post, Post(envelope, on_posted)))
+        self._table.use(envelope.session_id, partial(self._post, post))
 
     def _post(self, post: Post, session: LiveSession | NetworkError) -> None:
         if isinstance(session, NetworkError):
@@ -118,19 +123,19 @@ class Posting:
             else:
                 post.finish(HubUnavailable(retry_after=1.0))
             return
-        envelope = post.envelope
-        known = session.keys.get((envelope.sender_id, envelope.idempotency_key or ""))
-        if known is not None:
-            _repeat(known, post)
+        if _repeat(session, post):
             return
         try:
-            validate(session.type, session.folded, envelope)
+            validate(session.type, session.folded, post.envelope)
             self._append(session, post)
         except NetworkError as error:
-            if envelope.idempotency_key is None:
-                post.finish(error)
-            else:  # it may be the repetition of one that was stored long ago
-                self._tasks.start(self._finish_by_key(post, error))
+            self._refuse(post, error)
+
+    def _refuse(self, post: Post, error: NetworkError) -> None:
+        if post.envelope.idempotency_key is None:
+            post.finish(error)
+        else:  # it may be the repetition of one that was stored long ago
+            self._tasks.start(self._finish_by_key(post, error))
 
     def _append(self, session: LiveSession, post: Post) -> None:
         before = session.folded
@@ -229,7 +234,7 @@ class Posting:
 
     def _deliver(self, session: LiveSession, envelope: Envelope) -> None:
         self._delivery.dispatch(session, envelope)
-        if envelope.event_type in _DECIDING:
+        if envelope.event_type in DECIDING:
             calls, session.on_decided = session.on_decided, []
             for call in calls:
                 call()
@@ -331,8 +336,20 @@ class Posting:
         return True
 
     async def _finish_by_key(self, post: Post, error: NetworkError) -> None:
-        if not await self._finish_stored(post):
-            post.finish(error)
+        try:
+            if await self._finish_stored(post):
+                return
+        except Exception as failure:  # noqa: BLE001
+            log.error("hub_session_unreadable", session=post.envelope.session_id, why=str(failure))
+            error = HubUnavailable(retry_after=1.0)
+        post.finish(error)
+
+
+def _check_columns(envelope: Envelope) -> None:
+    """Raise ProtocolError if a database cannot keep what stands outside of the envelope's JSON."""
+    for name in ("session_id", "idempotency_key", "causation_id"):
+        if "\0" in (getattr(envelope, name) or ""):
+            raise ProtocolError(f"{name}: may not contain the character NUL; leave it out")
 
 
 def _body(envelope: Envelope) -> str:
@@ -346,12 +363,16 @@ def _body(envelope: Envelope) -> str:
     return body
 
 
-def _repeat(known: Post, post: Post) -> None:
-    """Finish a post as the one before that has the same key."""
+def _repeat(session: LiveSession, post: Post) -> bool:
+    """Finish a post as the one before that has the same key. Returns False if none of the last ones has it."""
+    known = session.keys.get((post.envelope.sender_id, post.envelope.idempotency_key or ""))
+    if known is None:
+        return False
     if not _is_same(known.envelope, post.envelope):
         post.finish(_other_content())
     else:
         known.then(post.finish)
+    return True
 
 
 def _is_same(one: Envelope, other: Envelope) -> bool:

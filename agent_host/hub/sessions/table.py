@@ -73,13 +73,16 @@ class SessionTable:
             raise result
         return result
 
-    async def try_to_load(self, session_id: str) -> None:
-        """Have a session in memory. One that cannot be read is logged, because others must be."""
+    async def try_to_load(self, session_id: str) -> bool:
+        """Have a session in memory. One that cannot be read is logged, because others must be. Returns False if another
+        attempt may succeed."""
         if session_id not in self.live:
             try:
                 await self.get(session_id)
             except NetworkError as error:
                 log.error("hub_session_unreadable", session=session_id, why=error.message)
+                return not isinstance(error, HubUnavailable)
+        return True
 
     def add(self, session: LiveSession) -> None:
         """Keep a new session."""

@@ -132,6 +132,8 @@ class Violation(NamedTuple):
 
     session_id: str
     key: str
+    current: frozenset[str]
+    """Keys of those that may come again, this one included; all others are forgotten."""
 
 
 class LeaseEnd(NamedTuple):
@@ -174,11 +176,15 @@ class Submission:
     """Set by who submitted it, until it is written: it is left out, and not called back."""
 
 
-async def submit_and_wait(store: HubStore, *rows: Row) -> None:
-    """Write rows together, and return once they are durable. Raises Conflict, or why they cannot be written."""
+async def submit_and_wait(store: HubStore, *rows: Row, on_refused: Callable[[], None] | None = None) -> None:
+    """Write rows together, and return once they are durable. Raises Conflict, or why they cannot be written.
+
+    `on_refused`: called if they cannot be written, also when the caller does not wait any more."""
     written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
     def on_written(error: Exception | None) -> None:
+        if error is not None and on_refused is not None:
+            on_refused()
         if not written.done():
             written.set_result(error)
 
@@ -229,7 +235,7 @@ def page_of(bodies: Iterable[str]) -> list[Envelope]:
     size = 0
     for body in bodies:
         page.append(Envelope.model_validate_json(body))
-        size += len(body)
+        size += len(body.encode())
         if size >= PAGE_BYTES:
             break
     return page

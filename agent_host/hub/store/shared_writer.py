@@ -46,7 +46,8 @@ class SharedWriter:
                 rows += some
                 for row in some:
                     if isinstance(row, Violation):
-                        fired.setdefault(row.session_id, set()).add(row.key)
+                        known = fired.get(row.session_id, set())
+                        fired[row.session_id] = {row.key, *(known & row.current)}
         self._write(connection, rows, fired)
         return errors
 

@@ -213,7 +213,7 @@ class Tasks:
         shown: list[TaskMetadata] = []
         size = 0
         for row in found:
-            size += len(row.task)
+            size += len(row.task.encode())
             if shown and size > self._limits.page_bytes:
                 return TaskPage(shown, shown[-1].task_id)
             shown.append(read_task(row))

@@ -287,17 +287,18 @@ async def test_a_process_reads_what_its_agents_may_read(hub: Hub, join: Join) ->
     assert [one["passport"]["name"] for one in await client.list_agents()] == ["alice", "bob"]
 
 
-async def test_a_long_log_is_read_in_pages_that_fit_a_frame(hub: Hub, join: Join) -> None:
+@pytest.mark.parametrize("letter", ["x", "中"])
+async def test_a_long_log_is_read_in_pages_that_fit_a_frame(hub: Hub, join: Join, letter: str) -> None:
     client = HubClient(LocalLink(hub))
     alice = await join("alice", client=client)
     await join("bob")
     session = await alice.open(type="conversation", target="bob")
     for number in range(12):
-        await session.send(f"{number}".ljust(100_000))
+        await session.send(f"{number}".ljust(100_000, letter))
     page = await hub.queries.log([alice.agent_id], session.session_id, 0, 500)
-    assert sum(len(one.model_dump_json()) for one in page.envelopes) <= hub.limits.page_bytes
+    assert sum(len(one.model_dump_json().encode()) for one in page.envelopes) <= hub.limits.page_bytes
     assert page.next == page.envelopes[-1].sequence
-    assert [one.text.strip() for one in await client.read_wal(session.session_id) if one.text] == [
+    assert [one.text.strip(letter) for one in await client.read_wal(session.session_id) if one.text] == [
         str(number) for number in range(12)
     ]
 

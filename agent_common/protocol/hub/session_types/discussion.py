@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from ..envelope import Envelope
@@ -29,6 +29,8 @@ class DiscussionState:
     """Place in the order."""
     trigger: str = ""
     since: int = 0
+    hidden: int = 0
+    """How often the turn has passed since somebody took one."""
 
     @property
     def speaker(self) -> str | None:
@@ -64,7 +66,7 @@ class Discussion:
         if envelope.event_type == EV_EXPECTATION_VIOLATED:
             action, violators = envelope.event_data.get("action"), envelope.event_data.get("violators", ())
             if action == "hide" and state.speaker in violators:
-                return _pass_on(state, envelope)
+                return replace(_pass_on(state, envelope), hidden=state.hidden + 1)
             if action == "remove":
                 return _without(state, violators, envelope)
         return state
@@ -76,7 +78,8 @@ class Discussion:
         return agent_id == state.speaker
 
     def end_reason(self, state: DiscussionState) -> str | None:
-        return "discussion_deserted" if len(state.order) < 2 else None
+        left = len(state.order)
+        return "discussion_deserted" if left < 2 or state.hidden >= left else None
 
     def default_view_policy(self, participants: int) -> ViewPolicy:
         return ViewPolicy(recent=max(2 * participants, 4), named=True)

@@ -57,6 +57,8 @@ class WorkflowState:
     since: int = 0
     ended: str | None = None
     """Why it is over."""
+    hidden: int = 0
+    """How often the turn has passed, because somebody was late, since a turn was taken."""
 
 
 class Workflow:
@@ -105,7 +107,8 @@ class Workflow:
             return self._fold_violation(state, envelope)
         if kind not in TURN_EVENTS:
             return state
-        state = replace(state, context_vars=_updated(state, data.get("context_updates", {})), turns=state.turns + 1)
+        variables = _updated(state, data.get("context_updates", {}))
+        state = replace(state, context_vars=variables, turns=state.turns + 1, hidden=0)
         if kind == EV_FINISH:
             return replace(state, speaker=None, ended=str(data.get("reason") or "workflow_finished"))
         if state.graph.max_turns is not None and state.turns >= state.graph.max_turns:
@@ -117,12 +120,15 @@ class Workflow:
         action, violators = envelope.event_data.get("action"), envelope.event_data.get("violators", ())
         if action not in ("hide", "remove"):
             return state
-        late = state.speaker in violators
+        speaker = state.speaker
         if action == "remove":
-            state = replace(state, names={name: one for name, one in state.names.items() if one not in violators})
-        if not late or state.speaker is None:
+            left = {name: one for name, one in state.names.items() if one not in violators}
+            state = replace(state, names=left, hidden=0)
+        if speaker is None or speaker not in violators:
             return state
-        chosen = _choose(state, state.speaker, None)
+        if action == "hide":
+            state = replace(state, hidden=state.hidden + 1)
+        chosen = _choose(state, speaker, None)
         if isinstance(chosen, Terminate) or chosen in state.names.values():
             return _give_turn(state, chosen, envelope)
         return _give_turn(state, Terminate(reason="workflow_deserted"), envelope)
@@ -134,7 +140,8 @@ class Workflow:
         return agent_id == state.speaker
 
     def end_reason(self, state: WorkflowState) -> str | None:
-        return state.ended
+        is_deserted = 0 < len(state.names) <= state.hidden
+        return state.ended or ("workflow_deserted" if is_deserted else None)
 
     def default_view_policy(self, participants: int) -> ViewPolicy:
         return ViewPolicy(recent=max(2 * participants, 4), named=True)

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_common.backoff import Backoff
-from agent_common.protocol.hub import DEAD_LETTER, EV_TEXT, ErrorFrame, InboxFull, RateLimited
-from agent_host.hub import HubLimits
+from agent_common.protocol.hub import DEAD_LETTER, EV_TEXT, Envelope, ErrorFrame, InboxFull, RateLimited
+from agent_host.hub import Hub, HubLimits
+from agent_host.hub.store import MemoryStore
 from agent_testing import ManualClock
 
 from .raw_link import RawLink, join, open_session, opened
@@ -78,14 +79,14 @@ async def test_an_envelope_that_is_refused_too_often_is_a_dead_letter(url: str) 
             assert (frame.envelope.text, frame.attempt) == ("bad", attempt)
             while bob.waiting():
                 await bob.get()  # `good` is in flight
-            bob.nack(frame, "cannot read it")
+            bob.nack(frame, "cannot read it\0")
             clock.advance(5)
         told = await asyncio.wait_for(bob.others.get(), 60)
         assert isinstance(told, ErrorFrame)
         assert (told.code, told.envelope_id) == (DEAD_LETTER, refused)
         await hub.store.flush()
         ((_, letter),) = await hub.store.dead_letters(0, 9)
-        assert (letter.envelope_id, letter.attempts, letter.reason) == (refused, 3, "cannot read it")
+        assert (letter.envelope_id, letter.attempts, letter.reason) == (refused, 3, "cannot read it\ufffd")
         assert await hub.queries.outcome(bob.agent_id, session, frame.envelope.sequence) == "failed"
 
 
@@ -155,6 +156,29 @@ async def test_what_is_too_old_is_not_delivered() -> None:
         assert kinds.count("envelope_expired") == 1
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_what_has_become_too_old_does_not_come_again(url: str, size: int) -> None:
+    """However large it is; what waits with it comes in its order."""
+    clock = ManualClock()
+    async with opened(url, clock=clock, limits=LIMITS) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"in_flight": 2}})
+        session = await open_session(alice, "bob")
+        old = await alice.send(session, "o" * size, ttl_seconds=0.5)
+        await alice.send(session, "refused" * size)
+        frames = [await bob.get_text(), await bob.get_text()]
+        await alice.send(session, "next")
+        for frame in frames:
+            bob.nack(frame)
+        clock.advance(5)
+        told = await asyncio.wait_for(bob.others.get(), 60)
+        assert isinstance(told, ErrorFrame)
+        assert (told.code, told.envelope_id) == (DEAD_LETTER, old)
+        assert await settle(bob, 2) == ["refused" * size, "next"]
+        await hub.store.flush()
+        kinds = [row.kind for _, row in await hub.store.audit(0, 99)]
+        assert kinds.count("envelope_expired") == 1
+
+
 @pytest.mark.parametrize(
     ("overflow", "kept"), [("drop_oldest", ["in flight", "3", "4"]), ("drop_newest", ["in flight", "1", "2"])]
 )
@@ -187,6 +211,72 @@ async def test_a_full_inbox_refuses_with_its_own_error_until_something_is_acknow
         assert caught.value.retry_after == 1.0
         bob.ack(await bob.get_text())
         await alice.send(session)
+
+
+class SlowStore(MemoryStore):
+    """A store whose logs are read when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_read = asyncio.Event()
+        self.may_read.set()
+
+    async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
+        await self.may_read.wait()
+        return await super().log(session_id, after, limit)
+
+
+async def test_an_inbox_that_is_counted_while_others_send_becomes_empty() -> None:
+    store = SlowStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    sessions = [await open_session(alice, "bob") for _ in range(2)]
+    for session in sessions:
+        for text in ("1", "2", "3"):
+            await alice.send(session, text)
+    frames = [await bob.get_text() for _ in range(6)]
+    bob.ack(frames.pop(1))  # the one before it is still to come
+    store.may_read.clear()
+    setting = asyncio.create_task(bob.ask_own("set_rule", rule={"inbox": {"max_pending": 10}}))
+    for session in sessions:
+        await asyncio.sleep(0)
+        await alice.send(session, "meanwhile")
+    frames += [await bob.get_text() for _ in sessions]
+    bob.ack(frames.pop())
+    store.may_read.set()
+    await setting
+    inbox = hub.delivery.inboxes.of(hub.agents.get("bob"))
+    assert inbox.pending == len(inbox.waiting) == len(frames)
+    for frame in frames:
+        bob.ack(frame)
+    assert inbox.pending == len(inbox.waiting) == 0
+    await hub.close()
+
+
+async def test_what_waits_for_an_agent_that_is_removed_takes_no_place_in_its_inbox(url: str) -> None:
+    clock = ManualClock()
+    async with opened(url, clock=clock) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "carol")
+        bob = await join(hub, "bob", rule={"inbox": {"max_pending": 3, "in_flight": 1}})
+        knobs = {"expectations": [{"name": "turn_within", "seconds": 60, "on_violation": "remove"}]}
+        left = await open_session(alice, "bob", "carol", kind="discussion", knobs=knobs)
+        other = await open_session(alice, "bob")
+        await alice.send(left, "your turn, bob")
+        frame = await bob.get_text()
+        for _ in range(2):
+            await alice.send(left, event_type="app.note")
+        with pytest.raises(InboxFull):
+            await alice.send(other, "no space")
+        clock.advance(61)
+        while not hub.table.live[left].folded.info.removed:
+            await asyncio.sleep(0)
+        await hub.store.flush()
+        inbox = hub.delivery.inboxes.of(hub.agents.get("bob"))
+        assert inbox.pending == len(inbox.waiting) == 0
+        bob.ack(frame)
+        await alice.send(other, "again")
+        assert (await bob.get_text()).envelope.text == "again"
+        assert inbox.pending == 1
 
 
 async def test_a_rate_lets_a_burst_through_and_says_when_to_go_on() -> None:

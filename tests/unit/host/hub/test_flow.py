@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from agent_common.backoff import Backoff
 from agent_common.protocol.hub import EV_TEXT, Envelope, NotifyFrame, SubscribeFrame, decode_frame
-from agent_host.hub import Hub
+from agent_host.hub import Hub, HubLimits
 from agent_host.hub.delivery.inbox import MOST_LOADED
 from agent_host.hub.links.outbox import FULL, MOST, Outbox
+from agent_host.hub.store import MemoryStore
 from agent_host.hub.store.rows import PAGE_BYTES
+from agent_testing import ManualClock
 
 from .raw_link import DEADLINE, RawLink, join, open_session, opened
 
@@ -130,6 +135,68 @@ async def test_a_subscription_falls_behind_and_goes_on_from_the_log(url: str) ->
                     bob.ack(frame)
         assert texts == ["live", *(str(number) for number in range(0, COUNT, 2)), "last"]
         bob.stop()
+
+
+class UnreadableStore(MemoryStore):
+    """A store whose logs sometimes cannot be read."""
+
+    is_broken = False
+    failures = 0
+
+    async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
+        if self.is_broken:
+            self.failures += 1
+            raise OSError("the database is away")
+        return await super().log(session_id, after, limit)
+
+
+async def test_what_could_not_be_read_is_delivered_once_it_can_be() -> None:
+    """What waits for an agent that comes, what comes again, and what a subscription has to catch up with."""
+    store = UnreadableStore()
+    hub = await Hub.open_store(store, limits=HubLimits(retry=Backoff(0.01, 0.02)))
+    alice, bob, carol = [await join(hub, name) for name in ("alice", "bob", "carol")]
+    session_id = await open_session(alice, "bob", "carol", kind="discussion")
+    await bob.link.close()
+    await alice.send(session_id, TEXT)
+    frame = await carol.get_text()
+    store.is_broken = True
+    carol.nack(frame)
+    alice.subscribe(session_id)
+    bob = await join(hub, "bob")
+    async with asyncio.timeout(DEADLINE):
+        while store.failures < 3:
+            await asyncio.sleep(0)
+    store.is_broken = False
+    for link in (bob, carol, alice):
+        assert (await link.get_text()).envelope.text == TEXT
+    await hub.close()
+
+
+@pytest.mark.parametrize("why", ["its agent comes", "its time is over"])
+async def test_a_session_that_cannot_be_read_is_read_later(why: str) -> None:
+    store, clock = UnreadableStore(), ManualClock()
+    hub = await Hub.open_store(store, clock=clock)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    session_id = await open_session(alice, "bob", ttl=60)
+    await alice.send(session_id, "waits")
+    await bob.link.close()
+    hub.table.live.pop(session_id)  # as if the hub had not needed it since its start
+    store.is_broken = True
+    if why == "its agent comes":
+        bob = await join(hub, "bob")
+    else:
+        clock.advance(60)
+    async with asyncio.timeout(DEADLINE):
+        while not store.failures or hub.table._loading:
+            await asyncio.sleep(0)
+    store.is_broken = False
+    clock.advance(1)
+    if why == "its agent comes":
+        assert (await bob.get_text()).envelope.text == "waits"
+    async with asyncio.timeout(DEADLINE):
+        while why == "its time is over" and (await hub.queries.info(None, session_id)).state != "expired":
+            await asyncio.sleep(0)
+    await hub.close()
 
 
 def test_a_client_that_asks_and_never_reads_is_given_up() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Generator
 
 import pytest
 
+from agent_common.protocol.hub import ProtocolError
+from agent_host.hub import HubLimits
 from tests.unit.host.postgresql import new_database, postgresql
 
 from .raw_link import join, open_session, opened
@@ -16,6 +18,26 @@ from .raw_link import join, open_session, opened
 def server() -> Generator[str]:
     with postgresql() as url:
         yield url
+
+
+@pytest.mark.slow
+async def test_what_this_database_cannot_keep_is_refused_and_fails_nothing_else(server: str) -> None:
+    async with opened(new_database(server, "nul"), limits=HubLimits(max_attempts=1)) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        sends = [
+            bob.start_send(session, event_data={"text": "kept\0"}),
+            alice.start_send(session, idempotency_key="a\0"),
+            alice.start_send(session, causation_id="\0"),
+            alice.start_send("\0"),
+        ]
+        kept, *refused = await asyncio.gather(*sends, return_exceptions=True)
+        assert isinstance(kept, str)
+        assert all(isinstance(one, ProtocolError) for one in refused), refused
+        alice.nack(await alice.get_text(), "\0")
+        await alice.others.get()
+        await hub.store.flush()
+        assert len(await hub.store.dead_letters(0, 9)) == 1
 
 
 @pytest.mark.slow

@@ -14,12 +14,13 @@ from agent_common.protocol.hub import (
     Envelope,
     HubUnavailable,
     ProtocolError,
+    RateLimited,
 )
 from agent_host.hub import Hub
 from agent_host.hub.store import MemoryStore, Submission
 from agent_testing import ManualClock
 
-from .raw_link import join, open_session, opened
+from .raw_link import RawLink, join, open_session, opened
 
 
 async def texts(hub: Hub, session: str) -> list[str]:
@@ -56,16 +57,50 @@ async def test_a_key_that_was_stored_long_ago_is_found(url: str) -> None:
         assert await texts(hub, session) == ["first", "before", "after"]
 
 
+async def test_a_repeated_key_gives_the_first_id_whatever_the_rate(url: str) -> None:
+    async with opened(url) as hub:
+        alice = await join(hub, "alice", rule={"rate": {"per_minute": 1, "burst": 2}})
+        await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        sends = [alice.start_send(session, idempotency_key="k", trace_id=one) for one in "abc"]
+        first = await sends[0]
+        assert {await one for one in sends} == {first}
+        with pytest.raises(RateLimited):
+            await alice.send(session, "another", idempotency_key="l")
+        hub.table.live[session].keys.clear()  # as after many others
+        assert await alice.start_send(session, idempotency_key="k") == first
+
+
+class ForgetfulStore(MemoryStore):
+    """A store whose keys cannot be read."""
+
+    async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:
+        raise OSError("the database is away")
+
+
+async def test_who_repeats_a_key_that_cannot_be_looked_up_is_told() -> None:
+    hub = await Hub.open_store(ForgetfulStore())
+    alice, _ = await join(hub, "alice"), await join(hub, "bob")
+    session = await open_session(alice, "bob", kind="discussion")
+    await alice.send(session, "first", idempotency_key="k")
+    with pytest.raises(HubUnavailable) as caught:
+        await alice.send(session, "out of turn", idempotency_key="l")
+    assert caught.value.retry_after == 1.0
+    await hub.close()
+
+
 @pytest.mark.parametrize(
     ("fields", "kind", "fault"),
     [
         ({"event_data": {"text": "x" * (1 << 20)}}, ProtocolError, "event_data: an envelope may have 1048576 bytes"),
         ({"audience": ["nobody"]}, ProtocolError, "audience: nobody does not take part"),
         ({"event_type": "ag2.session.closed"}, ProtocolError, "only the hub sends"),
+        ({"idempotency_key": "a\0"}, ProtocolError, "idempotency_key: may not contain the character NUL"),
+        ({"causation_id": "\0"}, ProtocolError, "causation_id: may not contain the character NUL"),
     ],
 )
-async def test_what_is_not_stored(fields: dict[str, Any], kind: type[Exception], fault: str) -> None:
-    async with opened() as hub:
+async def test_what_is_not_stored(url: str, fields: dict[str, Any], kind: type[Exception], fault: str) -> None:
+    async with opened(url) as hub:
         alice = await join(hub, "alice")
         await join(hub, "bob")
         session = await open_session(alice, "bob")
@@ -207,6 +242,20 @@ async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:
     assert hub.agents.find("alice") is None
     await join(hub, "alice")
     await hub.close()
+
+
+async def test_an_agent_whose_link_breaks_while_it_is_stored_may_register_again(url: str) -> None:
+    async with opened(url) as hub:
+        link = RawLink(hub)
+        asking = asyncio.create_task(link.ask("register", passport={"name": "alice"}))
+        async with asyncio.timeout(60):
+            while hub.agents.find("alice") is None:
+                await asyncio.sleep(0)
+        await link.link.close()
+        asking.cancel()
+        await hub.store.flush()
+        alice = await join(hub, "alice")
+        assert [one.agent_id for one in await hub.store.agents()] == [alice.agent_id]
 
 
 async def test_ids_rise_when_the_clock_goes_back_and_after_a_restart(file_url: str) -> None:

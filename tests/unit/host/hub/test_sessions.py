@@ -196,6 +196,16 @@ async def test_a_rule_may_bound_open_sessions_and_may_change_later(url: str) -> 
             await alice.send(session)
 
 
+async def test_openings_with_one_key_are_one_session_also_at_once_and_while_it_is_written_to(url: str) -> None:
+    async with opened(url) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "bob")
+        first, second = await asyncio.gather(*(open_session(alice, "bob", key="k") for _ in range(2)))
+        assert (first, hub.agents.get("alice").created) == (second, 1)
+        sending = alice.start_send(first)
+        assert await open_session(alice, "bob", key="k") == first
+        await sending
+
+
 @pytest.mark.parametrize(
     ("params", "fault"),
     [
@@ -282,6 +292,63 @@ async def test_a_turn_that_is_late(action: str, told: list[int], speaker: str | 
     if action == "remove":
         with pytest.raises(AccessDeniedError, match="does not take part"):
             await links[1].send(session, "too late")
+        await links[2].send(session, "without bob")
+        with pytest.raises(AccessDeniedError, match="nobody of this link takes part in the session"):
+            await links[1].ask_own("read_log", session_id=session)
+        assert (await links[1].ask_own("info", session_id=session))["removed"] == [links[1].agent_id]
+    await hub.close()
+
+
+async def test_who_was_removed_and_is_unregistered_later_closes_nothing() -> None:
+    hub, links, session, _ = await late("remove")
+    await links[1].ask_own("unregister")
+    assert (await state_of(hub, session))[0] == "active"
+    await hub.close()
+
+
+@pytest.mark.parametrize(("kind", "expectation"), [("consulting", "reply_within"), ("conversation", "max_silence")])
+async def test_a_session_that_all_but_one_have_left_is_over(kind: str, expectation: str) -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "bob")
+        expected = [{"name": expectation, "seconds": 60, "on_violation": "remove"}]
+        session = await open_session(alice, "bob", kind=kind, knobs={"expectations": expected})
+        await alice.send(session, "why?")
+        clock.advance(61)
+        assert await state_of(hub, session) == ("closed", f"{kind}_deserted")
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_those_who_accept_go_on_without_those_who_do_not_answer(accepts: bool) -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, bob, carol = [await join(hub, name) for name in ("alice", "bob", "carol")]
+        bob.accepts_invitations, carol.accepts_invitations = accepts, False
+        expected = [{"name": "acks_within", "seconds": 5, "on_violation": "remove"}]
+        knobs = {"expectations": expected}
+        opening = asyncio.create_task(open_session(alice, "bob", "carol", kind="discussion", knobs=knobs))
+        while (await carol.get()).envelope.event_type != EV_SESSION_INVITE:
+            pass
+        clock.advance(6)
+        if accepts:
+            assert (await state_of(hub, await opening))[0] == "active"
+        else:
+            with pytest.raises(ProtocolError, match="was not opened: invite_timeout"):
+                await opening
+
+
+@pytest.mark.parametrize("kind", ["discussion", "workflow"])
+async def test_a_session_in_which_nobody_takes_a_turn_is_over_after_a_round(kind: str) -> None:
+    hub, links, session, clock = await late("hide", kind)
+    clock.advance(60)
+    await links[0].send(session, "at last")  # the others count anew
+    for _ in range(2):
+        assert (await state_of(hub, session))[0] == "active"
+        clock.advance(61)
+    live = hub.table.live[session]
+    assert len(live.fired) <= 1
+    clock.advance(61)
+    assert await state_of(hub, session) == ("closed", f"{kind}_deserted")
     await hub.close()
 
 
