@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from ..protocol.hub import (
     EV_HANDOFF,
     EV_SESSION_INVITE,
@@ -31,7 +33,7 @@ SESSION_DEP = "ag2.network.session"
 AGENT_CLIENT_DEP = "ag2.network.agent_client"
 HUB_DEP = "ag2.network.hub"
 _PAGE = 32
-MOST_ENVELOPES, MOST_CHARACTERS = 5000, 4 << 20
+MOST_ENVELOPES, MOST_BYTES = 5000, 4 << 20
 """What is read of a log at most, from its end: others decide how long it is, and no model reads more."""
 
 
@@ -120,29 +122,30 @@ async def _mirrored(client: AgentClient, envelope: Envelope, asking: Coroutine[A
 async def read_wal_until(
     client: AgentClient, envelope: Envelope, policy: ViewPolicy | None = None
 ) -> Sequence[Envelope]:
-    """The log up to an envelope, without it. With a policy that shows the end only, no more than that is read, and
-    never more than the limits allow. What says nothing to a model comes without its content."""
+    """The log up to an envelope, without it, and never more than the limits allow. With a policy what says nothing to a
+    model comes without its content, and if the policy shows the end only, no more than that is read."""
     wanted = None if policy is None else policy.recent
     found: list[Envelope] = []
-    end, characters = envelope.sequence - 1, 0
-    while end > 0 and len(found) < MOST_ENVELOPES and characters < MOST_CHARACTERS:
+    end, size = envelope.sequence - 1, 0
+    while end > 0 and len(found) < MOST_ENVELOPES and size < MOST_BYTES:
         start = max(0, end - _PAGE)
-        page = await _read(client, envelope.session_id, start, end)
+        page = await _read(client, envelope.session_id, start, end, is_whole=policy is None)
         found[:0] = page
-        characters += sum(len(render(one)) for one in page)
+        size += sum(len(to_json(one.event_data)) for one in page)
         if wanted is not None and sum(bool(render(one)) for one in found) >= wanted:
             break
         end = start
     return found
 
 
-async def _read(client: AgentClient, session_id: str, after: int, end: int) -> list[Envelope]:
-    """What may be read of a log after a sequence, up to another."""
+async def _read(client: AgentClient, session_id: str, after: int, end: int, *, is_whole: bool) -> list[Envelope]:
+    """What may be read of a log after a sequence, up to another; unless it is to be whole, what says nothing to a model
+    is without its content."""
     found: list[Envelope] = []
     position: int | None = after
     while position is not None and position < end:
         page, position = await client.read_log(session_id, position, end - position)
-        found += [_without_unread(one) for one in page if one.sequence <= end]
+        found += [one if is_whole else _without_unread(one) for one in page if one.sequence <= end]
     return found
 
 
