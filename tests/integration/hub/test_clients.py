@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,12 +16,14 @@ from agent_client.hub import (
     AccessDeniedError,
     AgentClient,
     Envelope,
+    Frame,
     HubClient,
     Inbox,
     InboxFull,
     LocalLink,
     Passport,
     ProtocolError,
+    RequestFrame,
     Rule,
     Session,
     ViewPolicy,
@@ -151,6 +153,45 @@ async def test_who_may_not_read_cannot_wait(join: Join) -> None:
     session = await alice.open(type="conversation", target="bob")
     with pytest.raises(AccessDeniedError):
         await eve.wait_for_session_event(session.session_id, is_text, timeout=60)
+
+
+class SlowToRegister:
+    """A link over which registrations wait while `registers` is not set."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._link = LocalLink(hub).client()
+        self.registers, self.is_waiting = asyncio.Event(), asyncio.Event()
+        self.registers.set()
+
+    async def open(self) -> None:
+        await self._link.open()
+
+    async def send_frame(self, frame: Frame) -> None:
+        if isinstance(frame, RequestFrame) and frame.op == "register" and not self.registers.is_set():
+            self.is_waiting.set()
+            await self.registers.wait()
+        await self._link.send_frame(frame)
+
+    def frames(self) -> AsyncIterator[Frame]:
+        return self._link.frames()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+async def test_a_wait_that_begins_before_a_new_link_knows_its_agent_goes_on(hub: Hub, join: Join) -> None:
+    link = SlowToRegister(hub)
+    alice, bob = await join("alice", client=HubClient(link)), await join("bob")
+    session = await alice.open(type="conversation", target="bob")
+    link.registers.clear()
+    await link.close()
+    async with asyncio.timeout(60):
+        await link.is_waiting.wait()
+    waiting = asyncio.create_task(alice.wait_for_session_event(session.session_id, is_text, timeout=60))
+    await asyncio.wait([waiting], timeout=0.05)
+    link.registers.set()
+    await bob.session(session.session_id).send("hello")
+    assert (await waiting).text == "hello"
 
 
 # ---------------------------------------------------------------- handlers
