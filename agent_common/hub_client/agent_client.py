@@ -10,6 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 from ..protocol.hub import (
+    EV_SESSION_INVITE,
+    INVITE_ANSWERS,
     Envelope,
     NotifyFrame,
     Passport,
@@ -30,6 +32,8 @@ from .tasks import Tasks
 
 Handler = Callable[[Envelope], Awaitable[TurnOutcome | None]]
 _REMEMBERED = 10_000
+_INVITING = (EV_SESSION_INVITE, *INVITE_ANSWERS)
+"""What is said before a session is open. An invitation that nobody has answered waits for a handler."""
 
 
 class AgentClient:
@@ -105,7 +109,9 @@ class AgentClient:
         timeout: float = 300.0,  # noqa: ASYNC109
     ) -> Envelope:
         """Wait for an event of the others that matches, and return it. One that came before the wait counts, too,
-        unless an earlier wait has returned it or a later one. Raises NetworkError or TimeoutError."""
+        unless an earlier wait has returned it or a later one. Raises NetworkError or TimeoutError.
+
+        Without a handler the wait acknowledges what it has looked at, so that the inbox does not fill up."""
         after = self._waited.get(session_id, 0)
         async with (
             asyncio.timeout(timeout),
@@ -113,7 +119,10 @@ class AgentClient:
         ):
             while True:
                 envelope = await events.get()
-                if envelope.sender_id != self.agent_id and predicate(envelope):
+                is_wanted = envelope.sender_id != self.agent_id and predicate(envelope)
+                if is_wanted or envelope.event_type not in _INVITING:
+                    self._mailboxes.drain(session_id, envelope.sequence)
+                if is_wanted:
                     self._waited[session_id] = max(self._waited.pop(session_id, 0), envelope.sequence)
                     if len(self._waited) > _REMEMBERED:
                         self._waited.popitem(last=False)
@@ -125,7 +134,8 @@ class AgentClient:
 
     def on_envelope(self, callback: Handler) -> None:
         """Call `callback` with each envelope from now on. The envelope is acknowledged when it returns; if it raises,
-        the hub delivers the envelope again after a pause. Without a handler envelopes wait."""
+        the hub delivers the envelope again after a pause. Without a handler envelopes wait for one, or for a wait that
+        looks at them."""
         self._handler = callback
         self._mailboxes.open()
 

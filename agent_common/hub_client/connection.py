@@ -160,7 +160,8 @@ class Connection:
         frame = SubscribeFrame(subscription_id=number, session_id=session_id, agent_id=agent_id, after=after)
         subscription = self._subscriptions[number] = Subscription(frame)
         try:
-            await self.tell(frame)
+            if self._is_open.is_set():  # else it is sent when its agent is registered over the new link
+                await self.tell(frame)
             yield subscription
         finally:
             del self._subscriptions[number]
@@ -224,8 +225,10 @@ class Connection:
         self._is_open.set()
         for frame in waiting:
             await self.tell(frame)
-        for subscription in tuple(self._subscriptions.values()):
-            await self.tell(subscription.frame)
+        for number in tuple(self._subscriptions):
+            subscription = self._subscriptions.get(number)
+            if subscription is not None:  # else it has ended meanwhile
+                await self.tell(subscription.frame)
 
     def _take(self, frame: Frame) -> None:
         match frame:

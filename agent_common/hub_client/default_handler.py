@@ -9,13 +9,20 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
+from ..backoff import Backoff
 from ..protocol.hub import (
+    EV_EXPECTATION_VIOLATED,
     EV_HANDOFF,
     EV_SESSION_INVITE,
     EV_SESSION_INVITE_ACK,
     EV_TEXT,
+    AccessDeniedError,
     Envelope,
+    NotFoundError,
     ProtocolError,
+    RateLimited,
     SessionInfo,
     TurnOutcome,
     ViewPolicy,
@@ -31,8 +38,15 @@ SESSION_DEP = "ag2.network.session"
 AGENT_CLIENT_DEP = "ag2.network.agent_client"
 HUB_DEP = "ag2.network.hub"
 _PAGE = 32
-MOST_ENVELOPES, MOST_CHARACTERS = 5000, 4 << 20
+MOST_ENVELOPES, MOST_BYTES = 5000, 4 << 20
 """What is read of a log at most, from its end: others decide how long it is, and no model reads more."""
+_MOST_LATER = 100
+_PASSES_THE_TURN = ("hide", "remove")
+"""What the hub does about somebody who is late, after which it is another one's turn."""
+_FINAL = (AccessDeniedError, NotFoundError, ProtocolError)
+"""Refusals after which another attempt would not help."""
+_REPLY_SECONDS = 300.0
+_PAUSES = Backoff(0.1, 30.0, jitter=0.2)
 
 
 async def default_handler(client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
@@ -40,12 +54,33 @@ async def default_handler(client: AgentClient, envelope: Envelope) -> TurnOutcom
     if envelope.event_type == EV_SESSION_INVITE:
         await accept_invitation(client, envelope)
         return None
-    if envelope.event_type not in (EV_TEXT, EV_HANDOFF) or client.agent is None:
+    if client.agent is None or not may_ask(envelope):
         return None
     outcome = await earlier_outcome(client, envelope)
-    if outcome is not None or not await client.can_send(envelope.session_id):
+    if outcome is not None or not await _has_turn(client, envelope):
         return outcome
     return await answer(client, envelope)
+
+
+def may_ask(envelope: Envelope) -> bool:
+    """Whether an envelope can ask for an answer: a turn of another one, or the news that a turn has passed."""
+    if envelope.event_type == EV_EXPECTATION_VIOLATED:
+        return envelope.event_data.get("action") in _PASSES_THE_TURN
+    return envelope.event_type in (EV_TEXT, EV_HANDOFF)
+
+
+async def _has_turn(client: AgentClient, envelope: Envelope) -> bool:
+    """Whether the agent is to answer this envelope. Where participants take turns, only the last one that asks is
+    answered: those before it are shown with it."""
+    if not await client.can_send(envelope.session_id):
+        return False
+    later, _ = await client.read_log(envelope.session_id, envelope.sequence, _MOST_LATER)
+    is_last = not any(may_ask(one) for one in later)
+    is_turn = envelope.event_type != EV_EXPECTATION_VIOLATED
+    if is_last and is_turn:
+        return True
+    info = await client.session_info(envelope.session_id)
+    return is_turn if info.type == "conversation" else is_last
 
 
 async def accept_invitation(client: AgentClient, envelope: Envelope) -> None:
@@ -58,7 +93,7 @@ async def accept_invitation(client: AgentClient, envelope: Envelope) -> None:
     )
     try:
         await client.send_envelope(acknowledgement)
-    except ProtocolError:
+    except _FINAL:
         return  # it was answered before, or the session is over
 
 
@@ -82,11 +117,27 @@ async def answer(client: AgentClient, envelope: Envelope) -> TurnOutcome:
         return "failed"
     if not text:
         return "silent"
-    try:
-        await session.send(text, causation_id=envelope.envelope_id, idempotency_key=f"reply:{envelope.envelope_id}")
-    except ProtocolError:
-        return "failed"  # the turn has passed, or the session is over: asking again would not help
-    return "replied"
+    return await _send_reply(session, envelope, text)
+
+
+async def _send_reply(session: Session, envelope: Envelope, text: str) -> TurnOutcome:
+    """Send a reply. While a rate or an inbox does not let it through it is sent again later, so that the agent is not
+    asked for another one."""
+    loop = asyncio.get_running_loop()
+    deadline, failures = loop.time() + _REPLY_SECONDS, 0
+    while True:
+        try:
+            await session.send(text, causation_id=envelope.envelope_id, idempotency_key=f"reply:{envelope.envelope_id}")
+        except _FINAL:
+            return "failed"  # the turn has passed, the session is over, or a rule forbids it
+        except RateLimited as error:
+            failures += 1
+            pause = max(_PAUSES.pause(failures), error.retry_after or 0.0)
+            if not pause < deadline - loop.time():
+                return "failed"
+            await asyncio.sleep(pause)
+        else:
+            return "replied"
 
 
 class TurnCancelled(Exception):
@@ -120,29 +171,30 @@ async def _mirrored(client: AgentClient, envelope: Envelope, asking: Coroutine[A
 async def read_wal_until(
     client: AgentClient, envelope: Envelope, policy: ViewPolicy | None = None
 ) -> Sequence[Envelope]:
-    """The log up to an envelope, without it. With a policy that shows the end only, no more than that is read, and
-    never more than the limits allow. What says nothing to a model comes without its content."""
+    """The log up to an envelope, without it, and never more than the limits allow. With a policy what says nothing to a
+    model comes without its content, and if the policy shows the end only, no more than that is read."""
     wanted = None if policy is None else policy.recent
     found: list[Envelope] = []
-    end, characters = envelope.sequence - 1, 0
-    while end > 0 and len(found) < MOST_ENVELOPES and characters < MOST_CHARACTERS:
+    end, size = envelope.sequence - 1, 0
+    while end > 0 and len(found) < MOST_ENVELOPES and size < MOST_BYTES:
         start = max(0, end - _PAGE)
-        page = await _read(client, envelope.session_id, start, end)
+        page = await _read(client, envelope.session_id, start, end, is_whole=policy is None)
         found[:0] = page
-        characters += sum(len(render(one)) for one in page)
+        size += sum(len(to_json(one.event_data)) for one in page)
         if wanted is not None and sum(bool(render(one)) for one in found) >= wanted:
             break
         end = start
     return found
 
 
-async def _read(client: AgentClient, session_id: str, after: int, end: int) -> list[Envelope]:
-    """What may be read of a log after a sequence, up to another."""
+async def _read(client: AgentClient, session_id: str, after: int, end: int, *, is_whole: bool) -> list[Envelope]:
+    """What may be read of a log after a sequence, up to another; unless it is to be whole, what says nothing to a model
+    is without its content."""
     found: list[Envelope] = []
     position: int | None = after
     while position is not None and position < end:
         page, position = await client.read_log(session_id, position, end - position)
-        found += [_without_unread(one) for one in page if one.sequence <= end]
+        found += [one if is_whole else _without_unread(one) for one in page if one.sequence <= end]
     return found
 
 

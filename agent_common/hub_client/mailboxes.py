@@ -19,6 +19,7 @@ Handle = Callable[[Envelope], Awaitable[TurnOutcome | None]]
 Receipt = Callable[[NotifyFrame, TurnOutcome | None, str | None], Awaitable[None]]
 """Answers a notify: with the outcome of its turn, or with why it was not handled."""
 _REMEMBERED = 1024
+_MOST_SESSIONS = 10_000
 handled: ContextVar[NotifyFrame | None] = ContextVar("handled", default=None)
 """The notify whose handler runs."""
 
@@ -48,6 +49,8 @@ class Mailboxes:
         self._mailboxes: dict[str, _Mailbox] = {}
         self._done: OrderedDict[str, TurnOutcome | None] = OrderedDict()
         """Ids of the last envelopes that were handled. Their receipts may have been lost."""
+        self._seen: OrderedDict[str, int] = OrderedDict()
+        """Per session, the sequence up to which a wait has looked at it."""
         self._answers: set[asyncio.Task[None]] = set()
         self._is_open = False
 
@@ -63,6 +66,9 @@ class Mailboxes:
         if envelope_id in self._done:
             self._start_answer(frame, self._done[envelope_id])
             return
+        if not self._is_open and frame.envelope.sequence <= self._seen.get(session_id, 0):
+            self._start_answer(frame, None)
+            return
         mailbox = self._mailboxes.setdefault(session_id, _Mailbox())
         if mailbox.has(envelope_id):
             return
@@ -72,6 +78,21 @@ class Mailboxes:
         else:
             mailbox.queue.append(frame)
         self._start(session_id, mailbox)
+
+    def drain(self, session_id: str, sequence: int) -> None:
+        """A wait has looked at a session up to a sequence: acknowledge what has come of that and what comes, unless a
+        handler does so. Waits find it in the log."""
+        if self._is_open or sequence <= self._seen.get(session_id, 0):
+            return
+        self._seen[session_id] = sequence
+        self._seen.move_to_end(session_id)
+        if len(self._seen) > _MOST_SESSIONS:
+            self._seen.popitem(last=False)
+        mailbox = self._mailboxes.get(session_id)
+        while mailbox is not None and mailbox.queue and mailbox.queue[0].envelope.sequence <= sequence:
+            self._start_answer(mailbox.queue.popleft(), None)
+        if mailbox is not None and not mailbox.queue:
+            del self._mailboxes[session_id]
 
     def give_up(self, envelope_id: str) -> None:
         """An envelope that has failed does not come again."""

@@ -14,13 +14,13 @@ from agent_common.hub_client import (
     AgentClient,
     accept_invitation,
     earlier_outcome,
+    may_ask,
     read_wal_until,
     resolve_view_policy,
 )
 from agent_common.protocol.hub import (
     EV_EXPECTATION_VIOLATED,
     EV_FINISH,
-    EV_HANDOFF,
     EV_SESSION_INVITE,
     EV_TEXT,
     TURN_EVENTS,
@@ -44,8 +44,6 @@ from .origins import Origins
 log = logger(__name__)
 HUB_WORK = MessageWork("hub")
 """The work that envelopes ask for."""
-_PASSES_THE_TURN = ("hide", "remove")
-"""What the hub does about somebody who is late, after which it is another one's turn."""
 _UNANSWERED = {"silent": "it says nothing", "failed": "its turn failed"}
 _MOST_LATER = 100
 _BUSY_SECONDS = 5.0
@@ -64,7 +62,7 @@ class HubTurns:
         if envelope.event_type == EV_SESSION_INVITE:
             await accept_invitation(client, envelope)
             return None
-        if not _may_ask(envelope):
+        if not may_ask(envelope):
             return None
         outcome = await earlier_outcome(client, envelope)
         if outcome is not None:
@@ -188,13 +186,6 @@ async def _has_turn(client: AgentClient, info: SessionInfo, envelope: Envelope) 
         return envelope.event_type != EV_EXPECTATION_VIOLATED
     later, _ = await client.read_log(info.session_id, envelope.sequence, _MOST_LATER)
     return not any(one.event_type in TURN_EVENTS for one in later)
-
-
-def _may_ask(envelope: Envelope) -> bool:
-    """Whether an envelope can ask for an answer: a turn of another one, or the news that a turn has passed."""
-    if envelope.event_type == EV_EXPECTATION_VIOLATED:
-        return envelope.event_data.get("action") in _PASSES_THE_TURN
-    return envelope.event_type in (EV_TEXT, EV_HANDOFF)
 
 
 def _alias(envelope: Envelope) -> str:

@@ -39,7 +39,7 @@ class Subscription:
 
     def offer(self, envelope: Envelope) -> bool:
         """Send an envelope that is new. Returns False if it falls behind by that: then it has to catch up."""
-        if self.is_over or self._is_behind:
+        if self.is_over or self._is_behind or envelope.sequence <= self._position:
             return True
         if not self._endpoint.has_space:
             self._is_behind = True

@@ -31,6 +31,7 @@ from agent_common.protocol.hub import (
 )
 
 from ..delivery import Subscription, Watch
+from ..live_session import LiveSession
 from ..owned_tasks import OwnedTasks
 from ..parts import HubParts
 from .caller import Caller, LinkRights
@@ -87,6 +88,8 @@ class HubConnection:
         self._tasks = OwnedTasks()
         self._requests = 0
         self._subscriptions: dict[str, tuple[str, Subscription | Watch]] = {}
+        self._subscribing: dict[str, SubscribeFrame] = {}
+        """What the client has asked for and has not begun yet, by the ids of the subscriptions."""
         self._is_closed = False
         self._unwritten = 0
         """Bytes of what the client has sent and is not decided yet."""
@@ -135,7 +138,7 @@ class HubConnection:
             case RequestFrame():
                 self._start_request(frame)
             case SubscribeFrame():
-                self._tasks.start(self._subscribe(frame))
+                self._start_subscription(frame)
             case UnsubscribeFrame():
                 self._unsubscribe(frame.subscription_id)
             case _:
@@ -213,36 +216,60 @@ class HubConnection:
         result = await run_operation(self._caller, frame.op, frame.params)
         self.send(ResponseFrame(request_id=frame.request_id, result=result))
 
-    async def _subscribe(self, frame: SubscribeFrame) -> None:
-        if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
+    def _start_subscription(self, frame: SubscribeFrame) -> None:
+        self._unsubscribe(frame.subscription_id)
+        if len(self._subscriptions) + len(self._subscribing) >= MOST_SUBSCRIPTIONS:
             error = RateLimited(f"a link may have {MOST_SUBSCRIPTIONS} subscriptions at a time")
             self.send(error_frame(error, frame.subscription_id))
             return
-        self._unsubscribe(frame.subscription_id)
-        try:
-            if frame.session_id == ALL_SESSIONS:
-                self._watch(frame.subscription_id)
-                return
-            reads_all = self._caller.reads_all and not frame.agent_id
-            reader = None if reads_all else self._caller.agent(frame.agent_id).agent_id
-            await self._hub.queries.info(None if reader is None else [reader], frame.session_id)
-            session = await self._hub.table.get(frame.session_id)
-        except NetworkError as error:
-            self.send(error_frame(error, frame.subscription_id))
-            return
-        subscription = Subscription(frame.subscription_id, reader, self, session, frame.after)
-        self._subscriptions[frame.subscription_id] = frame.session_id, subscription
-        await self._hub.delivery.subscribe(session, subscription)
+        self._subscribing[frame.subscription_id] = frame
+        self._tasks.start(self._subscribe(frame))
 
-    def _watch(self, subscription_id: str) -> None:
-        """Send all that is said from now on. Raises AccessDeniedError."""
-        if not self._caller.reads_all:
-            raise AccessDeniedError("session_id: only an operator's link without agents watches all sessions")
-        watch = Watch(subscription_id, self)
-        self._subscriptions[subscription_id] = ALL_SESSIONS, watch
-        self._hub.delivery.watches.append(watch)
+    async def _subscribe(self, frame: SubscribeFrame) -> None:
+        """Begin a subscription, unless its client ends it, or has another one in its place, before that."""
+        try:
+            session, subscription = await self._prepare(frame)
+        except NetworkError as error:
+            self._refuse_subscription(frame, error)
+            return
+        except Exception:
+            self._refuse_subscription(frame, NetworkError("subscribe: the hub has failed"))
+            raise
+        if not self._is_awaited(frame):
+            if session is not None:
+                self._hub.table.drop_if_done(session)
+            return
+        self._subscriptions[frame.subscription_id] = frame.session_id, subscription
+        if isinstance(subscription, Watch):
+            self._hub.delivery.watches.append(subscription)
+        elif session is not None:
+            await self._hub.delivery.subscribe(session, subscription)
+
+    async def _prepare(self, frame: SubscribeFrame) -> tuple[LiveSession | None, Subscription | Watch]:
+        """A subscription to a session, or to what is said on the whole hub from now on. Raises NetworkError."""
+        if frame.session_id == ALL_SESSIONS:
+            if not self._caller.reads_all:
+                raise AccessDeniedError("session_id: only an operator's link without agents watches all sessions")
+            return None, Watch(frame.subscription_id, self)
+        reads_all = self._caller.reads_all and not frame.agent_id
+        reader = None if reads_all else self._caller.agent(frame.agent_id).agent_id
+        await self._hub.queries.info(None if reader is None else [reader], frame.session_id)
+        session = await self._hub.table.get(frame.session_id)
+        return session, Subscription(frame.subscription_id, reader, self, session, frame.after)
+
+    def _is_awaited(self, frame: SubscribeFrame) -> bool:
+        """Whether its client still waits for a subscription to begin; from now on it does not."""
+        if self._subscribing.get(frame.subscription_id) is not frame:
+            return False
+        del self._subscribing[frame.subscription_id]
+        return True
+
+    def _refuse_subscription(self, frame: SubscribeFrame, error: NetworkError) -> None:
+        if self._is_awaited(frame):
+            self.send(error_frame(error, frame.subscription_id))
 
     def _unsubscribe(self, subscription_id: str) -> None:
+        self._subscribing.pop(subscription_id, None)
         session_id, subscription = self._subscriptions.pop(subscription_id, (None, None))
         if isinstance(subscription, Watch):
             self._hub.delivery.watches.remove(subscription)
