@@ -72,7 +72,7 @@ class AskPeer(Inbound):
     """Body of `POST /agents/{id}/ask`."""
 
     message: Message
-    deadline_s: float = Field(default=DEFAULT_ASK_SECONDS, gt=0, le=MAX_ASK_SECONDS, allow_inf_nan=False, strict=False)
+    deadline_s: float = Field(default=DEFAULT_ASK_SECONDS, gt=0, le=MAX_ASK_SECONDS, allow_inf_nan=False)
     """Seconds until the work is over, its time in the queue included."""
 
 
@@ -98,7 +98,7 @@ class HandOff(Inbound):
 
     message: Message
     deadline_s: float = Field(
-        default=DEFAULT_HAND_OFF_SECONDS, gt=0, le=MAX_HAND_OFF_SECONDS, allow_inf_nan=False, strict=False
+        default=DEFAULT_HAND_OFF_SECONDS, gt=0, le=MAX_HAND_OFF_SECONDS, allow_inf_nan=False
     )
     """Seconds that the work may take once it has begun."""
 

@@ -111,3 +111,10 @@ def read_chain(connection: Connection, request_id: str) -> CallChain:
         return CallChain()
     callers = tuple(json.loads(found.callers))  # noqa: TID251  our own row
     return CallChain(callers, len(callers) if found.waiting is None else found.waiting)
+
+
+def read_seconds(connection: Connection, request_id: str) -> int | None:
+    """Return the longest duration of work that is stored; None if it has none."""
+    found = connection.execute(select(work.c.request).where(work.c.request_id == request_id)).scalar()
+    bounds = WorkRequest.model_validate_json(found).bounds if found is not None else None
+    return bounds.max_duration_seconds if bounds is not None else None

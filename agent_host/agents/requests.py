@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import secrets
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,7 +26,7 @@ from ..access import TeamMember, Teams
 from ..database import BatchWriter, HostDatabase
 from ..errors import Conflict, NotFound
 from ..listener import LedgerRecord, Listener
-from .callers import CallChain, Lineage, check_chain, lineage_of, read_chain, record_request
+from .callers import CallChain, Lineage, check_chain, lineage_of, read_chain, read_seconds, record_request
 from .cards import AgentCards
 from .errors import WorkEnded
 
@@ -138,23 +139,50 @@ class AgentRequests:
                 lambda connection: record_request(connection, request_id, member.name, lineage.chain, now)
             )
         )
-        request = WorkRequest(
-            request_id=request_id,
-            principal=lineage.principal,
-            content=_assignment(message, member, lineage),
-            content_kind="json",
-            constraints_version=0,
-            submitted_at=to_rfc3339(now),
-            audit_ref=f"{ASKED_BY}{member.name}",
-            bounds=lineage.bounds,
-        )
+        request = _request(request_id, message, member, lineage, now)
         try:
             return await self._listener.submit(agent_id, request, expires_in=expires_in)
         except Conflict as error:
             if error.code != "work_conflict":
                 raise
+        return await self._submit_again(agent_id, request_id, message, member, lineage, expires_in)
+
+    async def _submit_again(
+        self,
+        agent_id: str,
+        request_id: str,
+        message: str,
+        member: TeamMember,
+        lineage: Lineage,
+        expires_in: float | None,
+    ) -> tuple[LedgerRecord, bool]:
+        """Submit the request with the duration of the work that has its id: one who was cut off and has less time left
+        asks for the same work. Raises Conflict if it is other work still."""
+        seconds = await self._database.run(lambda connection: read_seconds(connection, request_id))
+        bounds = lineage.bounds.model_copy(
+            update={"max_duration_seconds": seconds or lineage.bounds.max_duration_seconds}
+        )
+        same = _request(request_id, message, member, replace(lineage, bounds=bounds), self._clock.now_ms())
+        try:
+            return await self._listener.submit(agent_id, same, expires_in=expires_in)
+        except Conflict as error:
+            if error.code != "work_conflict":
+                raise
             text = "Idempotency-Key: names another message of yours already; take another key"
             raise Conflict(text, code="message_conflict") from error
+
+
+def _request(request_id: str, message: str, member: TeamMember, lineage: Lineage, now: int) -> WorkRequest:
+    return WorkRequest(
+        request_id=request_id,
+        principal=lineage.principal,
+        content=_assignment(message, member, lineage),
+        content_kind="json",
+        constraints_version=0,
+        submitted_at=to_rfc3339(now),
+        audit_ref=f"{ASKED_BY}{member.name}",
+        bounds=lineage.bounds,
+    )
 
 
 def _request_id(caller: str, key: str | None) -> str:

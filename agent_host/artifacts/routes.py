@@ -13,7 +13,7 @@ from agent_common.protocol import ArtifactList, StoredArtifact
 
 from ..access import TeamMember, identify_member
 from ..errors import InvalidRequest
-from ..http import cause_of, parse_condition, parse_versions
+from ..http import cause_of, parse_condition, parse_known
 from .artifacts import Artifacts
 from .names import check_media_type, check_name, check_prefix
 from .reading import render_artifact
@@ -58,9 +58,10 @@ async def look(
     request: Request, member: Member, name: str, version: Version = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Return the headers of an artifact; 304 if it has the version that the caller names."""
+    known = parse_known(if_none_match)
     row = await _artifacts(request).get(member.team, check_name(name), version)
     headers = artifact_headers(row)
-    if if_none_match is not None and row.version in parse_versions(if_none_match, "If-None-Match"):
+    if known is not None and known.holds(row.version):
         return Response(status_code=304, headers=headers)
     return Response(headers={**headers, "content-length": str(row.size)})
 
@@ -70,9 +71,9 @@ async def read(
     request: Request, member: Member, name: str, version: Version = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Return the bytes of an artifact, or a range of them; 304 if it has the version that the caller names."""
-    known = None if if_none_match is None else parse_versions(if_none_match, "If-None-Match")
+    known = parse_known(if_none_match)
     opened = await _artifacts(request).read(member.team, check_name(name), version)
-    if known is not None and opened.row.version in known:
+    if known is not None and known.holds(opened.row.version):
         opened.file.close()
         return Response(status_code=304, headers=artifact_headers(opened.row))
     return file_response(request, opened)

@@ -175,7 +175,6 @@ class Blackboard:
         if wait > 0:
             return min(wait, LOOK_SECONDS)
         now, limits = self._clock.now_ms(), self._limits
-        teams, more = await self._writer.submit(lambda connection: expire_due(connection, now, limits))
-        for team in teams:
+        for team in await self._writer.submit(lambda connection: expire_due(connection, now, limits)):
             self.announce(team)
-        return 0.0 if more else await self._expire_due()
+        return 0.0

@@ -20,7 +20,7 @@ from agent_common.protocol import (
 )
 
 from ..access import TeamMember, identify_member, may_watch
-from ..http import EventStream, ValueRoute, cause_of, parse_condition, parse_versions
+from ..http import EventStream, ValueRoute, cause_of, parse_condition, parse_known
 from .blackboard import Blackboard
 from .entries import Page, render_change, render_entry
 from .errors import ValueTooLarge
@@ -97,8 +97,9 @@ async def release(request: Request, member: Member, key: str) -> Response:
 @router.get("/{key:path}", response_model=Entry)
 async def read(request: Request, member: Member, key: str, if_none_match: IfNoneMatch = None) -> Response:
     """Read an entry; 304 if it has the version that the caller names."""
+    known = parse_known(if_none_match)
     row = await _board(request).get(member.team, check_key(key))
-    if if_none_match is not None and row.version in parse_versions(if_none_match, "If-None-Match"):
+    if known is not None and known.holds(row.version):
         return Response(status_code=304, headers=_tag(row))
     return Response(render_entry(row), headers=_tag(row), media_type="application/json")
 

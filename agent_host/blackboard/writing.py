@@ -67,14 +67,14 @@ def delete_entry(connection: Connection, writer: Writer, key: str, condition: Co
     _end(connection, writer, before, "delete")
 
 
-def expire_due(connection: Connection, now: int, limits: BoardLimits) -> tuple[set[str], bool]:
-    """Delete entries whose time has come, some of them. Returns their teams, and whether there may be more."""
+def expire_due(connection: Connection, now: int, limits: BoardLimits) -> set[str]:
+    """Delete entries whose time has come, some of them. Returns their teams."""
     expires = blackboard_entries.c.expires_at
     due = select(blackboard_entries).where(blackboard_entries.c.value.is_not(None) & (expires <= now))
     found = connection.execute(due.order_by(expires).limit(MOST_EXPIRED)).all()
     for row in found:
         _expire(connection, row, now, limits)
-    return {row.team for row in found}, len(found) == MOST_EXPIRED
+    return {row.team for row in found}
 
 
 def claim_entry(connection: Connection, writer: Writer, key: str, until: int) -> tuple[str, int]:

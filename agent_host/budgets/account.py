@@ -12,6 +12,7 @@ from .periods import Period, end_of, name_of
 
 _MARKS = (80, 100)
 """Percent of a limit at which somebody is told."""
+_MOST_PERIODS = 100
 _PERIODS: tuple[Period, ...] = ("daily", "monthly")
 
 
@@ -34,7 +35,7 @@ class Account:
     scope: str
     limits: BudgetLimits
     spent: dict[str, Amount] = field(default_factory=dict[str, Amount])
-    """By the name of a day or a month; those that are over are dropped."""
+    """By the name of a day or a month; the latest are kept."""
     reserved: Amount = field(default_factory=Amount)
 
     def used(self, period: Period, now: int) -> Amount:
@@ -77,7 +78,7 @@ class Account:
                 crossings += [Crossing(self.scope, limit.name, mark, limit.most, after) for mark in marks]
         for name in names.values():
             self.spent[name] = self.spent.get(name, Amount()).plus(amount)
-        self._drop_old(now)
+        self._drop_old()
         return crossings
 
     def state(self, now: int) -> BudgetState:
@@ -90,11 +91,11 @@ class Account:
             exhausted=[limit.name for limit in self.exhausted(now)],
         )
 
-    def set_spent(self, spent: Mapping[str, Amount], now: int) -> None:
+    def set_spent(self, spent: Mapping[str, Amount]) -> None:
         self.spent = dict(spent)
-        self._drop_old(now)
+        self._drop_old()
 
-    def _drop_old(self, now: int) -> None:
-        """Forget periods before the present month, so that a budget's memory does not grow with the years."""
-        month = name_of("monthly", now)
-        self.spent = {name: amount for name, amount in self.spent.items() if name[: len(month)] >= month}
+    def _drop_old(self) -> None:
+        """Forget the oldest periods, so that a budget's memory does not grow with the years. Their number decides and
+        not the clock: one that jumps ahead and back would have the present month forgotten."""
+        self.spent = dict(sorted(self.spent.items())[-_MOST_PERIODS:])

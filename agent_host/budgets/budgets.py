@@ -55,20 +55,19 @@ class Budgets:
 
     async def open(self) -> None:
         """Settle what an earlier process has left, and read the budgets."""
-        now = self._clock.now_ms()
 
         def read(connection: Connection) -> tuple[int, dict[str, BudgetLimits], Mapping[str, Any]]:
             left = charge_left_reserves(connection)
             rows = connection.execute(select(table)).mappings()
             found = {row["scope"]: BudgetLimits(**{name: row[name] for name in _LIMITS}) for row in rows}
-            return left, found, read_spending(connection, now)
+            return left, found, read_spending(connection)
 
         left, found, spent = await self._database.run(read)
         if left:
             log.warning("interrupted_calls_charged", calls=left)
         for scope, limits in found.items():
             self._accounts[scope] = Account(scope, limits)
-            self._accounts[scope].set_spent(spent.get(scope, {}), now)
+            self._accounts[scope].set_spent(spent.get(scope, {}))
 
     async def close(self) -> None:
         await self._reserves.close()
@@ -122,7 +121,7 @@ class Budgets:
             return begin_spending(connection, scope, now)
 
         account = Account(scope, limits)
-        account.set_spent(await self._database.run(begin), now)
+        account.set_spent(await self._database.run(begin))
         for charge in self._unwritten:  # recorded, and not among the rows yet
             if scope in charge.origin.scopes:
                 account.charge(charge.amount, charge.began, now)

@@ -34,7 +34,7 @@ class Limit(NamedTuple):
 class BudgetLimits(BaseModel):
     """Body of `PUT /budgets/{scope}`. Null: no such limit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
     daily_usd: float | None = Field(default=None, ge=0, le=_MOST_USD, allow_inf_nan=False)
     """US dollars in a day, which begins at midnight UTC."""

@@ -61,12 +61,10 @@ def begin_spending(connection: Connection, scope: str, now: int) -> dict[str, Am
     return found
 
 
-def read_spending(connection: Connection, now: int) -> Mapping[str, dict[str, Amount]]:
-    """Return what was used in the present day and month, by scope."""
-    wanted = [name_of(period, now) for period in _PERIODS]
-    query = select(budget_spending).where(budget_spending.c.period.in_(wanted))
+def read_spending(connection: Connection) -> Mapping[str, dict[str, Amount]]:
+    """Return what was used in the days and months that are kept, by scope."""
     found: dict[str, dict[str, Amount]] = {}
-    for row in connection.execute(query).mappings():
+    for row in connection.execute(select(budget_spending)).mappings():
         found.setdefault(row["scope"], {})[row["period"]] = Amount(row["usd"], row["tokens"])
     return found
 

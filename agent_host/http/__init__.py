@@ -3,7 +3,7 @@
 from . import problems
 from .body_limit import MAX_BODY, MOST_HELD, BodyLimit
 from .causes import cause_of
-from .conditions import ALWAYS, Condition, parse_condition, parse_versions
+from .conditions import ALWAYS, Condition, parse_condition, parse_known
 from .event_stream import EventStream
 from .json_route import JsonRoute, ValueRoute
 from .problems import openai_error
@@ -20,6 +20,6 @@ __all__ = [
     "cause_of",
     "openai_error",
     "parse_condition",
-    "parse_versions",
+    "parse_known",
     "problems",
 ]

@@ -1,4 +1,4 @@
-"""The conditions of a write: `If-Match` and `If-None-Match`."""
+"""The conditions of writes and reads: `If-Match` and `If-None-Match`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TAG = re.compile(r'"?([0-9]{1,18})"?')
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a write is carried out. Without any of these: always."""
+    """When a write is carried out, or what a reader has. Without any of these: always."""
 
     versions: frozenset[int] | None = None
     """Only if the entry has one of these versions."""
@@ -43,11 +43,20 @@ def parse_condition(if_match: str | None, if_none_match: str | None) -> Conditio
         return ALWAYS
     if if_match.strip() == "*":
         return Condition(must_exist=True)
-    return Condition(versions=parse_versions(if_match, "If-Match"))
+    return Condition(versions=_parse_versions(if_match, "If-Match"))
 
 
-def parse_versions(header: str, name: str) -> frozenset[int]:
-    """Return the versions that a header lists. Raises InvalidRequest that names it."""
+def parse_known(if_none_match: str | None) -> Condition | None:
+    """Return which versions a reader has already, and gets 304 for. Raises InvalidRequest that names the header."""
+    if if_none_match is None:
+        return None
+    if if_none_match.strip() == "*":
+        return Condition(must_exist=True)
+    strong = ",".join(tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
+    return Condition(versions=_parse_versions(strong, "If-None-Match"))
+
+
+def _parse_versions(header: str, name: str) -> frozenset[int]:
     found = [_TAG.fullmatch(tag.strip()) for tag in header.split(",")]
     if not all(found):
         raise _fault(name, 'must be a version in quotes as in ETag, such as "3", or `*`')

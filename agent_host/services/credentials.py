@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -9,7 +10,7 @@ from urllib.parse import quote
 from ..secrets import Secrets
 from .catalog import BasicCredential, HeaderCredential, OAuthCredential, QueryCredential, Service
 from .oauth import OAuthTokens
-from .redaction import Redactor
+from .redaction import Redactor, make_redactor
 
 _AUTHORIZATION = b"authorization"
 
@@ -40,22 +41,26 @@ class Credentials:
         match credential:
             case HeaderCredential(_, name, form):
                 value = form.replace("{secret}", secret).encode("utf-8")
-                return Applied(header=(name.encode("ascii"), value), hidden=Redactor((secret,)))
+                return Applied(header=(name.encode("ascii"), value), hidden=await _redactor(secret))
             case QueryCredential(_, parameter):
                 query = f"{parameter}={quote(secret, safe='')}".encode("ascii")
-                return Applied(query=query, hidden=Redactor((secret,)))
+                return Applied(query=query, hidden=await _redactor(secret))
             case BasicCredential(_, user):
                 pair = base64.b64encode(f"{user}:{secret}".encode())
-                hidden = Redactor((secret, pair.decode("ascii")))
+                hidden = await _redactor(secret, pair.decode("ascii"))
                 return Applied(header=(_AUTHORIZATION, b"Basic " + pair), hidden=hidden)
             case OAuthCredential():
                 token = await self._tokens.get(service, credential, secret)
                 header = _AUTHORIZATION, f"Bearer {token}".encode("ascii")
-                return Applied(header=header, hidden=Redactor((token, secret)))
+                return Applied(header=header, hidden=await _redactor(token, secret))
 
     def refused(self, service: Service) -> None:
         """Note that the service has answered 401, so that a token that it no longer takes is not used again."""
         self._tokens.forget(service)
+
+
+async def _redactor(*secrets: str) -> Redactor:
+    return await asyncio.to_thread(make_redactor, *secrets)
 
 
 def header_of(service: Service) -> str | None:

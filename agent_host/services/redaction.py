@@ -9,6 +9,7 @@ import base64
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 MARK = b"[redacted]"
@@ -25,7 +26,7 @@ class _Form:
     """One way to write a secret."""
 
     characters: tuple[Options, ...]
-    """Of each character the byte strings that may stand for it."""
+    """Of each character the byte strings that may stand for it; in lower case if case is ignored."""
     ignore_case: bool
 
     def source(self) -> bytes:
@@ -38,16 +39,20 @@ class _Form:
     def longest(self) -> int:
         return sum(max(map(len, options)) for options in self.characters)
 
-    def may_begin(self, text: bytes) -> bool:
-        """Whether the text is the beginning of this form, so that the rest of it may follow."""
-        text = text.lower() if self.ignore_case else text
-        reached = {0}
+    def may_begin(self, text: bytes, start: int) -> bool:
+        """Whether the text from there on is the beginning of this form, so that the rest of it may follow. It is in
+        lower case if case is ignored."""
+        reached = {start}
         for options in self.characters:
             following: set[int] = set()
-            for option in (one.lower() for one in options) if self.ignore_case else options:
-                if any(option.startswith(text[at:]) for at in reached):
-                    return True
-                following |= {at + len(option) for at in reached if text.startswith(option, at)}
+            for at in reached:
+                left = len(text) - at
+                for option in options:
+                    if len(option) >= left:
+                        if option.startswith(text[at:]):
+                            return True
+                    elif text.startswith(option, at):
+                        following.add(at + len(option))
             if not following:
                 return False
             reached = following
@@ -83,11 +88,18 @@ class Redactor:
 
     def _held_from(self, data: bytes) -> int:
         """Return where the first form begins that the end of the data may have cut off."""
-        for start in self._beginning.finditer(data, max(0, len(data) - self.longest + 1)):
-            rest = data[start.start() :]
-            if any(form.may_begin(rest) for form in self._forms):
-                return start.start()
+        lowered = data.lower()
+        for found in self._beginning.finditer(data, max(0, len(data) - self.longest + 1)):
+            at = found.start()
+            if any(form.may_begin(lowered if form.ignore_case else data, at) for form in self._forms):
+                return at
         return len(data)
+
+
+@lru_cache(maxsize=64)
+def make_redactor(*secrets: str) -> Redactor:
+    """Return the redactor of these secrets, made once. For a long secret that takes a while: use a thread."""
+    return Redactor(secrets)
 
 
 class StreamRedactor:
@@ -128,9 +140,10 @@ def _forms(secret: str) -> Iterable[_Form]:
 
 
 def _character(character: str) -> Options:
-    """Return the forms of one character of a text. Patterns ignore the case of ASCII alone."""
+    """Return the forms of one character of a text, each once: a pattern tries one that is there twice again and again.
+    Patterns ignore the case of ASCII alone."""
     cases = dict.fromkeys((character, character.lower(), character.upper()))
-    return tuple(dict.fromkeys(form for one in cases if len(one) == 1 for form in _character_forms(one)))
+    return tuple(dict.fromkeys(form.lower() for one in cases if len(one) == 1 for form in _character_forms(one)))
 
 
 def _character_forms(character: str) -> Iterable[bytes]:

@@ -51,17 +51,21 @@ class Look:
     due: bool
     topics: frozenset[str]
     """All that it has subscribed to in its team."""
+    subscribed: bool
+    """Whether it has a subscription, be it in a team that it has left and may come back to."""
 
 
 def look(connection: Connection, agent: str, team: str, busy: Collection[str], now: int) -> Look:
     """Return whether a delivery is due, without making it."""
     mine = (SUBSCRIPTIONS.agent == agent) & (SUBSCRIPTIONS.team == team)
-    names = connection.execute(select(SUBSCRIPTIONS.topic).where(mine)).scalars().all()
+    of_agent = select(SUBSCRIPTIONS.team, SUBSCRIPTIONS.topic).where(SUBSCRIPTIONS.agent == agent)
+    rows = connection.execute(of_agent).all()
+    names = frozenset(row.topic for row in rows if row.team == team)
     waits = select(MESSAGES.seq).where(waiting_messages()).exists()
     free = (SUBSCRIPTIONS.due_at <= now) & (SUBSCRIPTIONS.lease_until <= now) & ~SUBSCRIPTIONS.session.in_(busy)
     in_time = SUBSCRIPTIONS.rate_until <= now + INTERVAL_MS * BURST
     due = names and connection.execute(select(SUBSCRIPTIONS.id).where(mine & free & in_time & waits).limit(1)).first()
-    return Look(bool(due), frozenset(names))
+    return Look(bool(due), names, bool(rows))
 
 
 def make_deliveries(

@@ -42,11 +42,17 @@ class SubscriptionQuery:
 
 
 def subscribe(connection: Connection, new: NewSubscription) -> bool:
-    """Make a subscription to what is published from now on. Returns False if there is one already. Raises TooMany."""
+    """Make a subscription to what is published from now on. Returns False if there is one already. One that the session
+    has to this topic of another team, which its agent has left, is replaced. Raises TooMany."""
     mine = SUBSCRIPTIONS.agent == new.agent
     of_session = mine & (SUBSCRIPTIONS.session == new.session)
-    if connection.execute(select(SUBSCRIPTIONS.id).where(of_session & (SUBSCRIPTIONS.topic == new.topic))).first():
+    found = connection.execute(
+        select(SUBSCRIPTIONS.id, SUBSCRIPTIONS.team).where(of_session & (SUBSCRIPTIONS.topic == new.topic))
+    ).first()
+    if found is not None and found.team == new.team:
         return False
+    if found is not None:
+        connection.execute(delete(topic_subscriptions).where(SUBSCRIPTIONS.id == found.id))
     if (connection.execute(select(func.count()).where(mine)).scalar() or 0) >= MAX_SUBSCRIPTIONS:
         text = f"you have {MAX_SUBSCRIPTIONS} subscriptions; end one that is no longer needed"
         raise TooMany(text, code="too_many_subscriptions")

@@ -47,6 +47,7 @@ class _Question:
 
     team: str
     topics: frozenset[str] = frozenset()
+    subscribed: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
 
@@ -78,6 +79,7 @@ class Subscriptions:
         new = NewSubscription(chosen, member.name, member.team, session, topic, self._clock.now_ms())
         created = await asyncio.shield(self._writer.submit(lambda connection: subscribe(connection, new)))
         if (question := self._questions.get(member.name)) is not None:
+            question.over = question.over or question.team != member.team
             question.news.set()
         found = await self._database.run(lambda connection: find_subscription(connection, member.name, session, topic))
         return found, created
@@ -125,7 +127,7 @@ class Subscriptions:
                 if found := await self._look(member, asked, question):
                     return found
                 left = until - self._clock.monotonic()
-                if left <= 0 or question.over or self._closed or not question.topics:
+                if left <= 0 or question.over or self._closed or not question.subscribed:
                     return []
                 await asyncio.sleep(min(LEAST_SECONDS, left))
                 await _wait_for(question.news, min(LOOK_SECONDS, left))
@@ -138,6 +140,7 @@ class Subscriptions:
         now = self._clock.now_ms()
         seen = await self._database.run(lambda connection: look(connection, agent, team, busy, now))
         question.topics = seen.topics
+        question.subscribed = seen.subscribed
         if not seen.due or question.over:
             return []
         made = self._writer.submit(lambda connection: make_deliveries(connection, agent, team, busy, now))

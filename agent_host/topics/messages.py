@@ -17,6 +17,8 @@ _ROWS_AT_ONCE = 64
 _ROW_BYTES = 200
 """What a message takes beside its data."""
 _TRIMMED_AT_ONCE = 16
+_HAS_MESSAGES = topics.c.oldest <= topics.c.newest
+"""Not so of a topic that was deleted: its row keeps the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def publish(connection: Connection, message: NewMessage, limits: TopicLimits) ->
 
 
 def _check_quota(connection: Connection, message: NewMessage, limits: TopicLimits) -> None:
-    mine = topics.c.team == message.team
+    mine = (topics.c.team == message.team) & _HAS_MESSAGES
     if connection.execute(select(topics.c.name).where(mine & (topics.c.name == message.topic))).first() is not None:
         return
     if (connection.execute(select(func.count()).where(mine)).scalar() or 0) >= limits.topics:
@@ -136,8 +138,10 @@ def _skip_own(connection: Connection, message: NewMessage, seq: int) -> None:
 
 
 def delete_topic(connection: Connection, team: str, name: str) -> None:
-    """Delete the topic with its messages, and end the subscriptions to it: its numbers begin anew. Raises NotFound."""
-    gone = connection.execute(delete(topics).where((topics.c.team == team) & (topics.c.name == name)))
+    """Delete the topic with its messages, and end the subscriptions to it. Its numbers go on, so that those who watch
+    it miss nothing of a later topic of that name. Raises NotFound."""
+    this = (topics.c.team == team) & (topics.c.name == name) & _HAS_MESSAGES
+    gone = connection.execute(update(topics).where(this).values(oldest=topics.c.newest + 1, bytes=0))
     if not gone.rowcount:
         raise NotFound(f"there is no topic {name!r}")
     for one in (topic_messages, topic_subscriptions):
@@ -146,7 +150,7 @@ def delete_topic(connection: Connection, team: str, name: str) -> None:
 
 def read_messages(connection: Connection, team: str, name: str, after: int, limit: int) -> MessagePage:
     """Return messages after a seq, the oldest first. Raises NotFound if there is no such topic."""
-    known = select(topics.c.name).where((topics.c.team == team) & (topics.c.name == name))
+    known = select(topics.c.name).where((topics.c.team == team) & (topics.c.name == name) & _HAS_MESSAGES)
     if connection.execute(known).first() is None:
         raise NotFound(f"there is no topic {name!r}")
     found: list[Row[Any]] = []

@@ -41,7 +41,7 @@ from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .media_addresses import check_addresses
-from .order import ModelCallOrder, reserve_of, wanted_output
+from .order import ModelCallOrder, reserve_of, wanted_answers, wanted_output
 from .relay import ModelRefusal, Relay
 
 log = logger(__name__)
@@ -93,11 +93,12 @@ class ModelProxy:
         self.ledger.check_capacity()
         body, key = await request.body(), _idempotency_key(caller, request.headers)
         origin = await self.budgets.origin(caller.agent_id, request.headers)
-        first, output = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
-        return ModelCallOrder(origin, _request_id(request.headers), first, len(body), output)
+        first, output, answers = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
+        return ModelCallOrder(origin, _request_id(request.headers), first, len(body), output, answers)
 
-    def _parse_call(self, body: bytes, operation: Operation, key: str | None) -> tuple[Attempt, int | None]:
-        """Return the call that the request asks for, and the most tokens that it wants. Raises RequestError."""
+    def _parse_call(self, body: bytes, operation: Operation, key: str | None) -> tuple[Attempt, int | None, int]:
+        """Return the call that the request asks for, the most tokens that it wants in each answer, and how many
+        answers. Raises RequestError."""
         payload = _parse_payload(body, operation)
         check_addresses(payload, self.media)
         model = self.catalog.resolve(payload["model"], operation)
@@ -108,7 +109,8 @@ class ModelProxy:
         streamed = operation == "chat" and bool(payload.get("stream"))
         hide_usage = streamed and request_usage(payload, stream_usage=self._takes_stream_options(model))
         call = for_model(ProviderCall(operation, to_json(payload), streamed, key), model)
-        return Attempt(model, call, hide_usage, prefix_of(payload) if call.cached else None), output
+        attempt = Attempt(model, call, hide_usage, prefix_of(payload) if call.cached else None)
+        return attempt, output, wanted_answers(payload)
 
     def _takes_stream_options(self, model: CatalogModel) -> bool:
         known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage

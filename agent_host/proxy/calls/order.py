@@ -28,23 +28,28 @@ class ModelCallOrder:
     size: int
     """Size of the request in bytes."""
     wanted_output: int | None
-    """Most tokens of all its answers, if the request limits them."""
+    """Most tokens of each of its answers, if the request limits them."""
+    answers: int
+    """How many answers it asks for."""
 
 
 def wanted_output(payload: Mapping[str, Any]) -> int | None:
-    """Return the most tokens of all answers together that a request asks for; None if it has no limit."""
+    """Return the most tokens that a request asks for in each answer; None if it has no limit."""
     limit = max((given for name in _LIMITS if type(given := payload.get(name)) is int), default=None)
-    if limit is None:
-        return None
-    answers = given if type(given := payload.get("n")) is int and given > 0 else 1
-    return min(max(0, limit) * answers, _MOST_TOKENS)
+    return None if limit is None else max(0, limit)
+
+
+def wanted_answers(payload: Mapping[str, Any]) -> int:
+    """Return how many answers a request asks for."""
+    return given if type(given := payload.get("n")) is int and given > 0 else 1
 
 
 def reserve_of(order: ModelCallOrder, attempt: Attempt, now: int) -> Reserve:
     """Return the most that the call can use: no token is less than a byte, and a prompt no longer than the window."""
     model, chat = attempt.model, attempt.call.operation == "chat"
     most_input = min(order.size, model.context_limit or order.size)
-    most_output = (order.wanted_output or model.max_output_tokens or DEFAULT_OUTPUT) if chat else 0
+    each = order.wanted_output or model.max_output_tokens or DEFAULT_OUTPUT
+    most_output = min(each * order.answers, _MOST_TOKENS) if chat else 0
     return Reserve(
         origin=order.origin,
         request_id=order.request_id,

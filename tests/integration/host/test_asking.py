@@ -49,7 +49,9 @@ async def test_a_message_is_work_of_the_peer_and_its_result_the_answer(host: Hos
         assert (failed["status"], failed["error"]) == ("failed", "model_unavailable: no model")
         again = await client.post("/agents/bob/ask", json={"message": "And trees?"}, headers=keyed)
         assert again.json() == failed, "the same key is the same work"
-        other = await client.post("/agents/bob/ask", json={"message": "And bees?"}, headers=keyed)
+        less = await client.post("/agents/bob/ask", json={"message": "And trees?", "deadline_s": 7}, headers=keyed)
+        assert less.json() == failed, "with less time left too"
+        other = await client.post("/agents/bob/ask", json={"message": "And bees?", "deadline_s": 7}, headers=keyed)
         assert_problem(other, 409, "message_conflict")
 
 

@@ -74,8 +74,10 @@ def test_an_entry_is_written_read_and_written_again(ann: httpx.Client, bob: http
     assert again.json()["cause"] == {}
     read = ann.get("/blackboard/plans/first")
     assert (read.json(), read.headers["etag"]) == (again.json(), '"2"')
-    assert ann.get("/blackboard/plans/first", headers={"If-None-Match": '"2"'}).status_code == 304
-    assert ann.get("/blackboard/plans/first", headers={"If-None-Match": '"1"'}).status_code == 200
+    for known, status in (('"2"', 304), ('W/"2"', 304), ('"1", W/"2"', 304), ("*", 304), ('"1"', 200), ('W/"1"', 200)):
+        found = ann.get("/blackboard/plans/first", headers={"If-None-Match": known})
+        assert found.status_code == status, (known, found.text)
+    assert ann.get("/blackboard/plans/none", headers={"If-None-Match": "*"}).status_code == 404
     assert ann.get("/blackboard/plans%2Ffirst").json() == again.json()
     assert ann.delete("/blackboard/plans/first").status_code == 204
     assert_problem(ann.get("/blackboard/plans/first"), 404, "not_found")

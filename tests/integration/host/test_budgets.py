@@ -79,7 +79,9 @@ def test_what_is_no_scope_is_refused(host: Host, scope: str) -> None:
         ({}, "body"),
         ({"daily_usd": -1}, "daily_usd"),
         ({"daily_usd": "x"}, "daily_usd"),
+        ({"daily_usd": True}, "daily_usd"),
         ({"daily_tokens": 1.5}, "daily_tokens"),
+        ({"daily_tokens": "7"}, "daily_tokens"),
         ({"weekly_usd": 1}, "weekly_usd"),
         ({"monthly_tokens": 10**16}, "monthly_tokens"),
     ],
@@ -161,6 +163,22 @@ def test_calls_run_beside_each_other_while_there_is_room(
         assert 8 * 5 < state(host, name)["reserved"]["tokens"] < 8 * 200
         provider.release()
         assert {one.result().status_code for one in replies} == {200}
+
+
+def test_each_answer_of_a_call_is_reserved(
+    host: Host, spender: httpx.Client, provider: ScriptedProvider, name: str
+) -> None:
+    put(host, name, daily_tokens=1_000_000_000)
+    provider.script.replace(None, otherwise=Hang(reply=Say("Hello.", usage=USED)))
+    reserved: list[int] = []
+    for calls, body in enumerate((said("hi"), said("hi", n=16)), start=1):
+        with ThreadPoolExecutor(1) as client:
+            reply = client.submit(spender.post, CHAT, json=body)
+            provider.wait_for(calls)
+            reserved.append(state(host, name)["reserved"]["tokens"])
+            provider.release()
+            assert reply.result().status_code == 200
+    assert reserved[1] > 15 * reserved[0] > 0
 
 
 def test_usage_is_grouped_and_narrowed(host: Host, spender: httpx.Client, name: str) -> None:

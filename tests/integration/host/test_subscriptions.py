@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,6 +129,28 @@ def test_a_newer_question_ends_the_one_before(bob: httpx.Client, host: Host, tok
         eventually(lambda: bool(receive(bob)["subscriptions"]) and bool(answers))
         waiting.join(PATIENCE)
     assert bob.delete(f"/subscriptions/{made['id']}").status_code == 204
+
+
+def test_an_agent_that_moves_to_another_team_waits_and_subscribes_there(
+    host: Host, agents: dict[str, httpx.Client]
+) -> None:
+    with host.client(make_member(host, "max", "red")) as mover:
+        first = subscribed(mover, "moved")
+        assert host.operator.patch("/workspaces/max", json={"team": "blue"}).status_code == 200
+        publish(agents["eve"], "moved", "before it subscribes")
+        eventually(lambda: bool(mover.get("/topics/moved").json().get("messages")))
+        publish(agents["ann"], "moved", "of the old team")
+        begin = time.monotonic()
+        assert receive(mover, wait=1)["deliveries"] == []
+        assert time.monotonic() - begin >= 1, "an answer at once would be asked for again at once"
+        second = subscribed(mover, "moved")
+        assert (second["team"], subscribed(mover, "moved")) == ("blue", second)
+        assert second["id"] != first["id"]
+        publish(agents["eve"], "moved", "of the new team")
+        (delivery,) = receive(mover, wait=PATIENCE / 3)["deliveries"]
+        assert [one["data"] for one in delivery["messages"]] == ['"of the new team"']
+        assert mover.delete(f"/subscriptions/{second['id']}").status_code == 204
+        assert receive(mover, wait=PATIENCE / 3)["subscriptions"] == []
 
 
 def test_what_was_not_taken_comes_again_after_the_host_was_killed(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Generator
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
+from agent_common.clock import SystemClock
 from agent_common.errors import RequestError
 from agent_host.blackboard.changes import BoardLimits
 from agent_host.blackboard.errors import BlackboardFull, Claimed, VersionConflict
@@ -160,3 +162,31 @@ async def test_postgresql_orders_keys_as_sqlite_does(server: str, tmp_path: Path
             assert kinds[-2:] == ["put", "expire"]
             await board.delete("a")
             assert await board.versions("a") == [2, 1]
+
+
+class Stepping(SystemClock):
+    """Stands until it is started; then each reading is a second later. Knows how deep the callers of a task are."""
+
+    def __init__(self) -> None:
+        self.depths: dict[object, set[int]] = {}
+        self.started = False
+        self._now = super().now_ms()
+
+    def now_ms(self) -> int:
+        if self.started:
+            self._now += 1000
+            self.depths.setdefault(asyncio.current_task(), set()).add(len(inspect.stack(0)))
+        return self._now
+
+
+async def test_entries_that_are_due_one_after_the_other_are_ended_by_a_loop(tmp_path: Path) -> None:
+    """A look that calls itself would end after a thousand of them, and with it all ends of entries."""
+    clock = Stepping()
+    async with opened(sqlite(tmp_path), clock=clock) as board, asyncio.timeout(PATIENCE):
+        for number in range(12):
+            await board.put(f"entry-{number}", 1, ttl=number + 0.5)
+        clock.started = True
+        async with aclosing(board.changes(after=0)) as events:
+            kinds = [(await anext(events))[1] for _ in range(24)]
+        assert kinds.count("expire") == 12
+    assert [len(depths) for depths in clock.depths.values()] == [1]

@@ -11,6 +11,7 @@ from agent_host.budgets.account import Account
 from agent_host.budgets.amount import Amount
 from agent_host.budgets.errors import BudgetExhausted
 from agent_host.budgets.limits import BudgetLimits
+from agent_host.budgets.periods import DAY_MS
 
 
 def ms(text: str) -> int:
@@ -54,9 +55,19 @@ def test_a_call_counts_for_the_day_on_which_it_began() -> None:
 
 def test_old_periods_are_forgotten() -> None:
     budget = account(daily_tokens=10)
-    budget.charge(Amount(0, 1), NOON, NOON)
-    budget.charge(Amount(0, 1), NEXT_MONTH, NEXT_MONTH)
-    assert budget.spent.keys() == {"2026-12-01", "2026-12"}
+    for day in range(200):
+        at = NOON + day * DAY_MS
+        budget.charge(Amount(0, 1), at, at)
+    assert len(budget.spent) == 100
+    assert budget.state(at).today.tokens == 1
+
+
+def test_a_clock_that_jumps_ahead_and_back_forgets_nothing() -> None:
+    budget = account(monthly_usd=10)
+    budget.charge(Amount(10.0, 1), NOON, NOON)
+    ahead = NOON + 40 * DAY_MS
+    budget.charge(Amount(1.0, 1), ahead, ahead)
+    assert budget.state(NOON).exhausted == ["monthly_usd"]
 
 
 def test_each_mark_is_told_once() -> None:

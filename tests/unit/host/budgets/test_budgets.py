@@ -17,6 +17,7 @@ from agent_common.clock import SystemClock
 from agent_common.protocol import Usage
 from agent_host.budgets import BudgetExhausted, Budgets, CallOrigin, HeldReserve, Reserve
 from agent_host.budgets.limits import BudgetLimits
+from agent_host.budgets.periods import DAY_MS
 from agent_host.database import HostDatabase, call_reserves, model_calls, open_database, workspaces
 from agent_host.errors import InvalidCall, NotFound, TooMany
 from agent_host.proxy import ModelCallLedger
@@ -26,8 +27,11 @@ from agent_host.proxy.ledger.ledger import CallRecord
 class Noon(SystemClock):
     """A day that does not end while a test runs."""
 
+    def __init__(self, ahead_ms: int = 0) -> None:
+        self.ahead_ms = ahead_ms
+
     def now_ms(self) -> int:
-        return 1_800_014_400_000
+        return 1_800_014_400_000 + self.ahead_ms
 
 
 CLOCK = Noon()
@@ -61,8 +65,8 @@ class Life:
 
 
 @asynccontextmanager
-async def life(database: HostDatabase, wait_seconds: float = 60.0) -> AsyncGenerator[Life]:
-    budgets = Budgets(database, CLOCK, wait_seconds)
+async def life(database: HostDatabase, wait_seconds: float = 60.0, clock: Noon = CLOCK) -> AsyncGenerator[Life]:
+    budgets = Budgets(database, clock, wait_seconds)
     await budgets.open()
     ledger = ModelCallLedger(database, budgets, retry_seconds=0.01)
     ledger.start()
@@ -248,3 +252,16 @@ async def test_an_agent_is_of_the_team_of_its_workspace(database: HostDatabase) 
         for wrong in ("x" * 101, "%00", "a%0Ab"):
             with pytest.raises(InvalidCall, match="x-agent-session: must be at most 100 printable characters"):
                 await host.budgets.origin("writer", {"x-agent-session": wrong})
+
+
+async def test_a_host_that_starts_with_a_clock_ahead_knows_the_month_once_it_is_set_back(
+    database: HostDatabase,
+) -> None:
+    async with life(database) as host:
+        await host.budgets.put("team:red", BudgetLimits(monthly_tokens=10))
+        host.end(await host.begin())
+    clock = Noon(ahead_ms=40 * DAY_MS)
+    async with life(database, clock=clock) as host:
+        assert host.budgets.get("team:red").exhausted == []
+        clock.ahead_ms = 0
+        assert host.budgets.get("team:red").exhausted == ["monthly_tokens"]

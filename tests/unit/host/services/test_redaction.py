@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import random
+import time
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_host.services.redaction import MARK, Redactor, StreamRedactor
+from agent_host.services.redaction import MARK, Redactor, StreamRedactor, make_redactor
 
 SECRET = 'p/ss+w"rd=&<7é'
 RAW = SECRET.encode()
@@ -77,6 +80,32 @@ def test_pieces_hide_nothing(secret: str, before: bytes, after: bytes, cut: int)
     found = b"".join(pieces) + stream.finish()
     assert found == redactor.redact(data)
     assert raw not in found
+
+
+def test_what_is_nearly_the_secret_costs_no_more_than_another_text() -> None:
+    secret = "riGpQ58WAmUdX3a5IDnOdcdbWB"
+    redactor = Redactor((secret,))
+    other = _seconds(lambda: redactor.redact(b"x" * 20_000))
+    assert _seconds(lambda: redactor.redact(secret[:-1].encode() + b"." * 20_000)) < 20 * other + 0.001
+
+
+def test_to_hold_back_the_beginning_of_a_long_secret_costs_little() -> None:
+    secret = base64.b64encode(random.Random(7).randbytes(1200)).decode()[:1200]
+    redactor = make_redactor(secret)
+    text = b"The quick brown fox jumps over the lazy dog. " * 1500
+    found = _seconds(lambda: redactor.redact(text))
+    assert _seconds(lambda: StreamRedactor(redactor).feed(text)) < 12 * found
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    """Return what the call takes of this thread, at the best of some tries."""
+
+    def once() -> float:
+        began = time.thread_time()
+        call()
+        return time.thread_time() - began
+
+    return min(once() for _ in range(3))
 
 
 def test_only_what_may_be_a_secret_waits() -> None:

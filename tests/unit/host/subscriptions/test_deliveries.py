@@ -301,6 +301,10 @@ def test_an_agent_that_has_moved_gets_nothing_of_its_old_team(mesh: Mesh) -> Non
     mesh.publish("orders", 1)
     assert not look(mesh.connection, "bob", "blue", (), mesh.now).due
     assert mesh.receive("bob", team="blue") == []
+    mesh.subscribe("bob", "s1", "orders", team="blue")
+    mesh.publish("orders", 2, team="blue")
+    assert [seen(one) for one in mesh.receive("bob", team="blue")] == [[2]]
+    assert all_of(mesh, "bob") == ["orders"]
 
 
 def test_an_agent_has_so_many_subscriptions(mesh: Mesh) -> None:

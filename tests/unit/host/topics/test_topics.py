@@ -14,6 +14,7 @@ from agent_common.clock import SystemClock
 from agent_common.protocol import Cause
 from agent_host.access import TeamMember
 from agent_host.database import BatchWriter, open_database
+from agent_host.errors import NotFound
 from agent_host.topics import Topics
 from agent_host.topics.messages import LIMITS, TopicLimits, TopicsFull
 from tests.unit.host.postgresql import new_database, postgresql
@@ -77,6 +78,8 @@ async def test_a_topic_keeps_the_newest_messages_and_a_team_so_many_topics(tmp_p
             await put(topics, "c", 1)
         await topics.delete("red", "b")
         assert await put(topics, "c", 1) == 1
+        with pytest.raises(TopicsFull):
+            await put(topics, "b", 1)
         async with aclosing(topics.watch(ANN, "a", 1, _always)) as pieces:
             assert await anext(pieces) == b": watching\n"
             assert b"event: events-lost" in await anext(pieces)
@@ -89,6 +92,36 @@ async def test_bytes_bound_a_topic_as_well(tmp_path: Path) -> None:
         assert await seqs(topics, "a") == [17, 18, 19, 20]
         await put(topics, "a", "x" * 10_000)
         assert await seqs(topics, "a") == [21], "the newest stays"
+
+
+async def test_watchers_of_a_topic_that_is_deleted_get_what_is_published_after_that_and_nothing_old(
+    tmp_path: Path,
+) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'mesh.db'}") as topics, asyncio.timeout(PATIENCE):
+        await put(topics, "a", "old-1")
+        await put(topics, "a", "old-2")
+        async with aclosing(topics.watch(ANN, "a", 0, _always)) as pieces:
+            await _piece_with(pieces, b"old-2")
+            await topics.delete("red", "a")
+            with pytest.raises(NotFound):
+                await topics.delete("red", "a")
+            with pytest.raises(NotFound):
+                await topics.messages("red", "a", 0, 10)
+            assert await put(topics, "a", "new") == 3
+            await _piece_with(pieces, b"new")
+            async with aclosing(topics.watch(ANN, "a", 1, _always)) as late:
+                assert b"event: events-lost" in await _piece_with(late, b"event:")
+                await put(topics, "a", "newer")
+                assert b"old" not in await _piece_with(late, b"newer")
+        assert await seqs(topics, "a") == [3, 4]
+
+
+async def _piece_with(pieces: AsyncGenerator[bytes], text: bytes) -> bytes:
+    """Return the stream up to the text."""
+    found = b""
+    while text not in found:
+        found += await anext(pieces)
+    return found
 
 
 async def race(url: str, rounds: int) -> None:
