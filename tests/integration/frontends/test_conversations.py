@@ -1,0 +1,70 @@
+"""Conversations of a bot with a host that answers as a test wants it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent_common.clock import SystemClock
+from frontends.conversation import Later
+from frontends.platform import Piece
+from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
+from tests.bot_platform import CHAT
+
+from .stub_host import ANN_ID, BOT, WORKSPACE, Talk, nothing, problem
+
+
+@pytest.fixture
+async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
+    one = Talk(tmp_path)
+    await one.start()
+    yield one
+    await one.kill()
+
+
+async def approval(talk: Talk) -> str:
+    """The token of an approval that waits in the chat."""
+    now = SystemClock().now_ms()
+    request = StoredRequest(
+        "t1", BOT, CHAT.id, WORKSPACE, ANN_ID, "s", "r1", now, "approval", "bash", {"command": "ls"}, None, [],
+        ANN_ID, "Ann", None, now + 60_000, created_at=now,
+    )  # fmt: skip
+    await talk.database.run(lambda c: remember_chat_in(c, BOT, CHAT))
+    await talk.database.run(lambda c: add_request_in(c, request))
+    await talk.database.run(lambda c: add_post_in(c, BOT, CHAT.id, "t1", [Piece("Allow bash?")], now=now))
+    talk.conversations._bots[BOT][0].outbox.wake(CHAT.id)
+    await talk.until(lambda: talk.platform.messages)
+    return "t1"
+
+
+@pytest.mark.parametrize(
+    ("first", "shown"),
+    [
+        ([problem(409, "not_running")], "decided elsewhere"),
+        ([problem(429, "too_many_requests")], "decided elsewhere"),
+        ([problem(502, "http_error")], "Allowed once by Ann"),
+        ([problem(502, "http_error"), problem(409, "not_running")], "Allowed once by Ann"),
+    ],
+    ids=["does not run", "too much", "may have arrived", "may have arrived before"],
+)
+async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
+    talk: Talk, first: list[httpx2.Response], shown: str
+) -> None:
+    """The first attempts fail; then the approval is over at the agent."""
+    answers = iter(first)
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/answer"):
+            return nothing(request)
+        return next(answers, problem(409, "not_waiting"))
+
+    talk.respond = respond
+    press = talk.people.press(f"a:{await approval(talk)}:once")
+    for _ in first:
+        with pytest.raises(Later):
+            await talk.handle(press)
+    await talk.handle(press)
+    await talk.until(lambda: shown in talk.platform.shown()[0])
