@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -76,3 +77,19 @@ class Talk:
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(request)
         return self.respond(request)
+
+
+def streamed(request: httpx2.Request, text: str, *, cut: bool = False) -> httpx2.Response:
+    """The turn of a chat message with this text, or its beginning."""
+    names = {"session_id": "s", "message_id": json.loads(request.content)["message_id"]}
+    chunks: list[dict[str, Any]] = [
+        {"type": "start", "messageId": "m", "messageMetadata": names},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "t"},
+        {"type": "text-delta", "id": "t", "delta": text},
+    ]
+    if not cut:
+        chunks += [{"type": "text-end", "id": "t"}, {"type": "finish-step"}, {"type": "finish", "finishReason": "stop"}]
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    content = "".join([*lines, *([] if cut else ["data: [DONE]\n\n"])])
+    return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, content=content)

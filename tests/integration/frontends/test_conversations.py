@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from frontends.platform import Piece
 from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
 from tests.bot_platform import CHAT
 
-from .stub_host import ANN_ID, BOT, WORKSPACE, Talk, nothing, problem
+from .stub_host import ANN_ID, BOT, WORKSPACE, Talk, nothing, problem, streamed
 
 
 @pytest.fixture
@@ -68,3 +69,41 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
             await talk.handle(press)
     await talk.handle(press)
     await talk.until(lambda: shown in talk.platform.shown()[0])
+
+
+async def test_what_is_taken_back_while_its_agent_is_away_is_not_sent_again(talk: Talk) -> None:
+    def begins(request: httpx2.Request) -> httpx2.Response:
+        return streamed(request, "half", cut=True) if request.url.path.endswith("/chat/stream") else nothing(request)
+
+    def rewinds(request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/rewind"):
+            return nothing(request)
+        message = {"id": "m", "role": "user", "parts": []}
+        return httpx2.Response(200, json={"session_id": "s", "hidden": 2, "message": message})
+
+    def answers(request: httpx2.Request) -> httpx2.Response:
+        return streamed(request, "well said") if request.url.path.endswith("/chat/stream") else nothing(request)
+
+    talk.respond = begins
+    await talk.handle(talk.people.message("do it"))
+    await talk.until(lambda: talk.platform.shown() == ["half"])
+    talk.respond = nothing
+    await talk.until(lambda: "It goes on by itself" in talk.platform.shown()[0])
+    with pytest.raises(Later):
+        await talk.handle(back := talk.people.message("/rewind"))
+    assert followers(), "it was not taken back, and so it is followed"
+    talk.respond = rewinds
+    await talk.handle(back)
+    assert not followers()
+    await talk.until(lambda: "Taken back" in talk.platform.shown()[-1])
+    await talk.kill()
+    await talk.start()
+    talk.respond = answers
+    await talk.handle(talk.people.message("hello"))
+    await talk.until(lambda: talk.platform.shown()[-1] == "well said")
+
+
+def followers() -> list[str]:
+    """The turns that are followed."""
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    return [name for name in names if name.startswith("follower of")]
