@@ -13,9 +13,9 @@ from agent_common.clock import SystemClock
 from frontends.conversation import Later
 from frontends.platform import Piece
 from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
-from tests.bot_platform import CHAT
+from tests.bot_platform import CHAT, LENGTH
 
-from .stub_host import ANN_ID, BOT, WORKSPACE, Talk, nothing, problem, streamed
+from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
 
 
 @pytest.fixture
@@ -72,25 +72,20 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
 
 
 async def test_what_is_taken_back_while_its_agent_is_away_is_not_sent_again(talk: Talk) -> None:
-    def begins(request: httpx2.Request) -> httpx2.Response:
-        return streamed(request, "half", cut=True) if request.url.path.endswith("/chat/stream") else nothing(request)
-
     def rewinds(request: httpx2.Request) -> httpx2.Response:
         if not request.url.path.endswith("/rewind"):
             return nothing(request)
         message = {"id": "m", "role": "user", "parts": []}
         return httpx2.Response(200, json={"session_id": "s", "hidden": 2, "message": message})
 
-    def answers(request: httpx2.Request) -> httpx2.Response:
-        return streamed(request, "well said") if request.url.path.endswith("/chat/stream") else nothing(request)
-
-    talk.respond = begins
+    talk.respond = says("half", cut=True)
     await talk.handle(talk.people.message("do it"))
     await talk.until(lambda: talk.platform.shown() == ["half"])
     talk.respond = nothing
     await talk.until(lambda: "It goes on by itself" in talk.platform.shown()[0])
+    back = talk.people.message("/rewind")
     with pytest.raises(Later):
-        await talk.handle(back := talk.people.message("/rewind"))
+        await talk.handle(back)
     assert followers(), "it was not taken back, and so it is followed"
     talk.respond = rewinds
     await talk.handle(back)
@@ -98,9 +93,42 @@ async def test_what_is_taken_back_while_its_agent_is_away_is_not_sent_again(talk
     await talk.until(lambda: "Taken back" in talk.platform.shown()[-1])
     await talk.kill()
     await talk.start()
-    talk.respond = answers
+    talk.respond = says("well said")
     await talk.handle(talk.people.message("hello"))
     await talk.until(lambda: talk.platform.shown()[-1] == "well said")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_was_read_of_an_answer_stays_while_it_cannot_be_followed(talk: Talk, *, restarts: bool) -> None:
+    read = ["a" * LENGTH, "b" * 100]
+    talk.respond = says("".join(read), cut=True)
+    await talk.handle(talk.people.message("do it"))
+    await talk.until(lambda: talk.platform.shown() == read)
+    talk.respond = nothing
+    if restarts:
+        await talk.kill()
+        await talk.start()
+    tried = chats(talk)
+    await talk.until(lambda: chats(talk) >= tried + 3)
+    assert "".join(talk.platform.shown()).startswith("".join(read))
+    talk.respond = lambda _: problem(404, "not_found")
+    await talk.until(lambda: "The agent refuses this" in "".join(talk.platform.shown()))
+    assert "".join(talk.platform.shown()).startswith("".join(read))
+    assert not followers()
+
+
+def says(text: str, *, cut: bool = False) -> Respond:
+    """An agent that gives this answer to every message."""
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        return streamed(request, text, cut=cut) if request.url.path.endswith("/chat/stream") else nothing(request)
+
+    return respond
+
+
+def chats(talk: Talk) -> int:
+    """How often a turn was asked for."""
+    return sum(request.url.path.endswith("/chat/stream") for request in talk.requests)
 
 
 def followers() -> list[str]:
