@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 from agent_client import (
     Agent,
@@ -167,16 +168,23 @@ class Follower:
             change_post_in(connection, reply.key, layout.pieces)
             if layout.whole is not None:
                 file = FILE_NAME, layout.whole.encode(errors="replace")
-                add_post_in(connection, reply.bot, reply.chat, f"{reply.key}-all", [Piece("")], file=file, now=now)
+                key = self._file_key("all", layout.whole)
+                add_post_in(connection, reply.bot, reply.chat, key, [Piece("")], file=file, now=now)
 
         await self._database.run(note)
         self._outbox.end(reply.chat, reply.key)
 
     async def _send_files(self, rendition: Rendition) -> None:
         for number, link in enumerate(rendition.files):
-            await self._send_file(number, link)
+            answer = rendition.reply.text if rendition.reply is not None else ""
+            await self._send_file(self._file_key(f"f{number}", answer), link)
 
-    async def _send_file(self, number: int, link: FileLink) -> None:
+    def _file_key(self, name: str, answer: str) -> str:
+        """Return the key of a file's post. A message that is edited has another answer, with files of its own."""
+        version = sha256(f"{self._reply.text}\0{answer}".encode(errors="surrogatepass")).hexdigest()[:8]
+        return f"{self._reply.key}-{name}-{version}"
+
+    async def _send_file(self, key: str, link: FileLink) -> None:
         """Add a post for a file of the workspace, or for why there is none."""
         pieces, file = [Piece("")], None
         limit = self._platform.limits.upload_bytes
@@ -194,7 +202,6 @@ class Follower:
                 raise
             pieces = [Piece(f"📎 {code(link.name)}: {trouble.words}")]
         reply, now = self._reply, self._clock.now_ms()
-        key = f"{reply.key}-f{number}"
         await self._database.run(lambda c: add_post_in(c, reply.bot, reply.chat, key, pieces, file=file, now=now))
         self._outbox.wake(reply.chat)
 

@@ -81,7 +81,8 @@ class Talk:
 
 def streamed(request: httpx2.Request, text: str, *, cut: bool = False) -> httpx2.Response:
     """The turn of a chat message with this text, or its beginning."""
-    names = {"session_id": "s", "message_id": json.loads(request.content)["message_id"]}
+    body = json.loads(request.content)
+    names = {"session_id": "s", "message_id": body.get("message_id") or body["messageId"]}
     chunks: list[dict[str, Any]] = [
         {"type": "start", "messageId": "m", "messageMetadata": names},
         {"type": "start-step"},

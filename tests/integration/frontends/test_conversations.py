@@ -117,6 +117,30 @@ async def test_what_was_read_of_an_answer_stays_while_it_cannot_be_followed(talk
     assert not followers()
 
 
+async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Talk) -> None:
+    def answers(text: str) -> Respond:
+        chat = says(f"{text * 6 * LENGTH} [it](workspace:{text}.txt)")
+
+        def respond(request: httpx2.Request) -> httpx2.Response:
+            if "/workspace/" not in request.url.path:
+                return chat(request)
+            return httpx2.Response(200, headers={"ETag": '"1"'}, content=b"" if request.method == "HEAD" else text)
+
+        return respond
+
+    def files() -> list[tuple[str, bytes]]:
+        return sorted((one.file[0], one.file[1][:1]) for one in talk.platform.messages.values() if one.file)
+
+    first = [("a.txt", b"a"), ("answer.md", b"a")]
+    talk.respond = answers("a")
+    message = talk.people.message("write it")
+    await talk.handle(message)
+    await talk.until(lambda: files() == first)
+    talk.respond = answers("b")
+    await talk.handle(talk.people.edit(message.message_id, "write it anew"))
+    await talk.until(lambda: files() == sorted([*first, ("b.txt", b"b"), ("answer.md", b"b")]))
+
+
 def says(text: str, *, cut: bool = False) -> Respond:
     """An agent that gives this answer to every message."""
 
