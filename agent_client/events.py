@@ -38,15 +38,16 @@ async def follow_events(connection: Connection, call: Call, after: str | None) -
         nonlocal last
         resume_header = {"Last-Event-ID": last} if last else {}
         async with connection.stream(replace(call, headers={**call.headers, **resume_header})) as response:
+            yield None
             async for event in httpx2.EventSource(response):
                 last = event.id or last
-                yield _parse(event) if event.data else None  # the server tells the position at once, which is a success
+                if event.data:  # the server tells the position at once
+                    yield _parse(event)
         raise ConnectionFailed(f"{call.path}: the stream was cut off")
 
     async with aclosing(resumed(read, deadline=inf)) as events:
         async for event in events:
-            if event is not None:
-                yield event
+            yield event
 
 
 def _parse(event: httpx2.ServerSentEvent) -> AgentEvent:

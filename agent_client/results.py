@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from .errors import NotFound, UnexpectedReply
 from .host_messages import ResultPage, ResultRecord
-from .http import Call, Connection, pages, resumed
+from .http import FIRST_POLL_SECONDS, POLL_SECONDS, Call, Connection, pages, resumed
 
-POLL_SECONDS = 20.0
 WAIT_SECONDS = 3600.0
 
 
@@ -42,10 +41,12 @@ async def wait_for_result(
         return await connection.fetch(ResultRecord, Call("GET", "/results", params=params))
 
     async def polls() -> AsyncGenerator[ResultRecord | None]:
-        call = Call("GET", "/results", params={**params, "wait": POLL_SECONDS}, timeout=2 * POLL_SECONDS)
+        poll = FIRST_POLL_SECONDS
         while True:
+            call = Call("GET", "/results", params={**params, "wait": poll}, timeout=2 * POLL_SECONDS)
             reply = await connection.send(call)
             if reply.status_code == HTTPStatus.ACCEPTED:
+                poll = POLL_SECONDS
                 yield None
                 continue
             try:
@@ -55,8 +56,7 @@ async def wait_for_result(
 
     async with aclosing(resumed(polls, deadline=monotonic() + wait)) as found:
         async for record in found:
-            if record is not None:
-                return record
+            return record
     raise AssertionError("unreachable")
 
 

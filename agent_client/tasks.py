@@ -18,12 +18,11 @@ from agent_common.protocol import TaskAssignment, TaskRecord, TaskResult, TokenB
 
 from .chat import ChatStream
 from .errors import ClientError, InvalidResult, MapFailed, TaskFailed, UnexpectedReply
-from .http import Call, Connection, path, resumed
+from .http import FIRST_POLL_SECONDS, POLL_SECONDS, Call, Connection, path, resumed
 
 T = TypeVar("T", default=dict[str, Any])
 TaskInput = str | Mapping[str, Any]
 """An objective in words, or the task's input."""
-POLL_SECONDS = 20.0
 WAIT_SECONDS = 3600.0
 """How long a result is waited for unless the caller says otherwise."""
 
@@ -68,16 +67,17 @@ class Task(Generic[T]):
         """Wait for the end of the task, however it ends. Raises ClientError."""
         async with aclosing(resumed(self._polls, deadline=monotonic() + wait)) as polls:
             async for found in polls:
-                if found is not None:
-                    return found
+                return found
         raise AssertionError("unreachable")
 
     async def _polls(self) -> AsyncGenerator[TaskResult | None]:
         """Yield None for as long as the task is under way, then its result."""
-        params = {"task_id": self.id, "wait": POLL_SECONDS}
+        wait = FIRST_POLL_SECONDS
         while True:
+            params = {"task_id": self.id, "wait": wait}
             reply = await self._connection.send(Call("GET", "/result", params=params, timeout=2 * POLL_SECONDS))
             if reply.status_code == HTTPStatus.ACCEPTED:
+                wait = POLL_SECONDS
                 yield None
                 continue
             try:

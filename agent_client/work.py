@@ -92,9 +92,10 @@ class Work:
         left out."""
         last: WorkEvent | None = None
 
-        async def read() -> AsyncGenerator[WorkEvent]:
+        async def read() -> AsyncGenerator[WorkEvent | None]:
             nonlocal last
             async with self._connection.stream(Call("GET", path("work", id, "stream"))) as response:
+                yield None
                 async for sent in httpx2.EventSource(response):
                     event = _event(sent)
                     if event != last:  # a new connection begins with the present state

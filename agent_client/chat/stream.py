@@ -95,14 +95,15 @@ class ChatStream:
             async for event in events:
                 yield event
 
-    async def _read(self, reader: TurnReader) -> AsyncGenerator[ChatEvent]:
-        """Read one connection to its end. A stream without `[DONE]` was cut off."""
+    async def _read(self, reader: TurnReader) -> AsyncGenerator[ChatEvent | None]:
+        """Read one connection to its end; None says that it is open. A stream without `[DONE]` was cut off."""
         reader.reconnected()
         done = False
         try:
             async with self._connection.stream(self._call) as response:
                 if response.status_code == HTTPStatus.NO_CONTENT:
                     return
+                yield None
                 async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     if event.data == "[DONE]":
                         done = True  # what follows is the end of the response, after which its connection is used again

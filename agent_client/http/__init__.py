@@ -4,6 +4,17 @@ again."""
 from .connection import SILENCE_SECONDS, Call, Connection, path
 from .pages import pages
 from .read_bytes import read_bytes
-from .resume import RECONNECT_SECONDS, resumed
+from .resume import FIRST_POLL_SECONDS, POLL_SECONDS, RECONNECT_SECONDS, resumed
 
-__all__ = ["RECONNECT_SECONDS", "SILENCE_SECONDS", "Call", "Connection", "pages", "path", "read_bytes", "resumed"]
+__all__ = [
+    "FIRST_POLL_SECONDS",
+    "POLL_SECONDS",
+    "RECONNECT_SECONDS",
+    "SILENCE_SECONDS",
+    "Call",
+    "Connection",
+    "pages",
+    "path",
+    "read_bytes",
+    "resumed",
+]

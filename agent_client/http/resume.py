@@ -17,31 +17,45 @@ T = TypeVar("T")
 RECONNECT_SECONDS = 120.0
 """How long a server may be away before a stream is given up."""
 FIRST_SECONDS = 6.0
-"""The same before the first item: the address may be wrong."""
+"""The same before the server has answered once: the address may be wrong."""
+POLL_SECONDS = 20.0
+"""How long a server may keep a request for something that has not come yet."""
+FIRST_POLL_SECONDS = 0.1
+"""The same for the first one: its answer shows that the address is right."""
 _BACKOFF = Backoff(first=0.05, most=5.0, jitter=0.5)
 
 
 async def resumed(
-    read: Callable[[], AsyncGenerator[T]], *, deadline: float, within: float = RECONNECT_SECONDS
+    read: Callable[[], AsyncGenerator[T | None]], *, deadline: float, within: float = RECONNECT_SECONDS
 ) -> AsyncGenerator[T]:
     """Yield what `read` yields, and call it again whenever its connection breaks: it must then leave out what it has
-    yielded before. Ends when `read` ends by itself. Raises ClientError if nothing comes for `within` seconds of
-    attempts, DeadlineExceeded at `deadline` on the monotonic clock.
+    yielded before, and yield None when the server has answered, which is not passed on. Ends when `read` ends by
+    itself. Raises ClientError if the server does not answer for `within` seconds, DeadlineExceeded at `deadline` on the
+    monotonic clock.
 
-    Not by stamina, which leaves no way to start counting anew whenever a stream has made progress.
+    Only items shorten the pauses, because a server may answer and break off each time. Not by stamina, which leaves no
+    way to start counting anew whenever a stream has made progress.
     """
-    failures, patient_until, first = 0, 0.0, True
+    failures = 0
+    patient_until = 0.0
+    first = True
+    answered = True
     while True:
         try:
             async with aclosing(read()) as items:
-                while (item := await _next_before(items, deadline)) is not None:
-                    failures, first = 0, False
-                    yield item[0]
+                while (found := await _next_before(items, deadline)) is not None:
+                    first = False
+                    answered = True
+                    item = found[0]
+                    if item is not None:
+                        failures = 0
+                        yield item
             return
         except ClientError as error:
             wait = pause_before_retry(error)
-            if failures == 0:
+            if answered:
                 patient_until = monotonic() + (FIRST_SECONDS if first else within)
+                answered = False
             pause = max(wait or 0.0, _BACKOFF.pause(failures) if failures else 0.0)  # at once the first time
             failures += 1
             if wait is None or monotonic() + pause > min(patient_until, deadline):

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from ..errors import NotFound, RequestError, Unavailable
+from agent_common.errors import describe
+
+from ..errors import NotFound, Unavailable
 from .fleet import Fleet
 
 log = structlog.get_logger(__name__)
@@ -49,8 +51,11 @@ class Restorer:
     async def _end_orphans(self) -> None:
         """Try again until all have ended, because an engine may not answer yet while the machine boots."""
         while True:
-            if await self._fleet.orphans.end_unwanted(self._fleet.lock, self._fleet.is_running):
-                return
+            try:
+                if await self._fleet.orphans.end_unwanted(self._fleet.lock, self._fleet.is_running):
+                    return
+            except Exception as error:  # noqa: BLE001  it must not end the restores beside it
+                log.error("orphans_not_ended", why=describe(error))
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _restore(self, workspace_id: str) -> None:
@@ -61,9 +66,9 @@ class Restorer:
                 await self._fleet.start(workspace_id)
             except (NotFound, Unavailable):
                 return  # it was deleted, or the host is stopping
-            except RequestError as error:
-                log.error("workspace_not_restored", workspace=workspace_id, why=error.message)
-                self._record_event(workspace_id, "not_restored", error.message)
+            except Exception as error:  # noqa: BLE001  a fault of one must not end the restores of the others
+                log.error("workspace_not_restored", workspace=workspace_id, why=describe(error))
+                self._record_event(workspace_id, "not_restored", describe(error))
                 self._fleet.on_exit(workspace_id)
             else:
                 kind = "adopted" if workspace_id in self._fleet.orphans.adopted else "restored"

@@ -10,8 +10,9 @@ import structlog
 
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock
+from agent_common.errors import describe
 
-from ..errors import NotFound, RequestError
+from ..errors import NotFound
 from .fleet import Fleet
 
 log = structlog.get_logger(__name__)
@@ -24,7 +25,7 @@ STEADY_SECONDS = 30.0
 class _RestartState:
     failures: int = 0
     started: float | None = None
-    """Monotonic time of the last restart; None before the first."""
+    """Monotonic time of the last restart; None before the first, and if it failed."""
     task: asyncio.Task[None] | None = None
 
 
@@ -47,9 +48,6 @@ class Supervisor:
         restart = self._restarts.setdefault(workspace_id, _RestartState())
         if restart.task is not None and not restart.task.done():
             return
-        now = self._clock.monotonic()
-        if restart.started is not None and now - restart.started >= STEADY_SECONDS:
-            restart.failures = 0
         restart.task = asyncio.create_task(self._restart(workspace_id, restart), name=f"restart-{workspace_id}")
 
     def forget(self, workspace_id: str) -> None:
@@ -67,23 +65,28 @@ class Supervisor:
 
     async def _restart(self, workspace_id: str, restart: _RestartState) -> None:
         while True:
+            if restart.started is not None and self._clock.monotonic() - restart.started >= STEADY_SECONDS:
+                restart.failures = 0
             restart.failures += 1
             wait = _BACKOFF.pause(restart.failures)
             await self._sleep(wait)
-            if not await self._has_failed(workspace_id) or not self._may_start(workspace_id):
-                return
-            log.info("workspace_restarted", workspace=workspace_id, after_seconds=wait)
-            restart.started = self._clock.monotonic()
             try:
+                if not await self._is_missing(workspace_id) or not self._may_start(workspace_id):
+                    return
+                log.info("workspace_restarted", workspace=workspace_id, after_seconds=wait)
+                restart.started = self._clock.monotonic()
                 await self._fleet.start(workspace_id)
-            except RequestError as error:  # it failed again, or the host is closing
-                log.error("workspace_restart_failed", workspace=workspace_id, why=error.message)
-                continue
-            if not await self._has_failed(workspace_id):  # else it has failed again since
-                return
+                if not await self._is_missing(workspace_id):  # else it has failed again since
+                    return
+            except Exception as error:  # noqa: BLE001  it failed again, the database does, or the host is closing
+                log.error("workspace_restart_failed", workspace=workspace_id, why=describe(error))
+                restart.started = None
 
-    async def _has_failed(self, workspace_id: str) -> bool:
+    async def _is_missing(self, workspace_id: str) -> bool:
+        """Whether the workspace is meant to run and does not. Its stored state may be older than its runtime's end: a
+        database that failed at that moment has not recorded it."""
         try:
-            return (await self._fleet.get(workspace_id)).state == "failed"
+            wanted = (await self._fleet.get(workspace_id)).desired_state == "running"
         except NotFound:
             return False
+        return wanted and not self._fleet.is_running(workspace_id)

@@ -55,6 +55,8 @@ class ListenerLimits:
     """Longest pause before work that was sent and never started is sent again."""
     expires_after: float = 86_400.0
     """How long work may wait to be started, unless its caller gives a time."""
+    return_timeout: float = 600.0
+    """How long work that was sent waits at least for its agent, also if it has expired meanwhile."""
     drain_timeout: float = 60.0
     """How long a drained agent may take to finish its work, unless the operator gives a time."""
     close_timeout: float = 1.0

@@ -62,6 +62,7 @@ from .replies import (
     reply_of_message_in,
     reply_of_turn_in,
     rewind_replies_in,
+    running_replies_from_in,
     running_replies_in,
 )
 from .requests import (
@@ -147,6 +148,7 @@ __all__ = [
     "reply_of_turn_in",
     "request_in",
     "rewind_replies_in",
+    "running_replies_from_in",
     "running_replies_in",
     "transaction",
     "waiting_chats_in",

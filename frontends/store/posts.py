@@ -79,6 +79,11 @@ class Post:
     session: str | None
     """Of a reply to a message of a person."""
 
+    @property
+    def shown(self) -> Sequence[Piece]:
+        """What its messages show."""
+        return [one.piece for one in self.messages if one.piece.markdown and not one.absent]
+
 
 @cache
 def _pieces() -> TypeAdapter[list[Piece]]:

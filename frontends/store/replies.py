@@ -82,6 +82,11 @@ def running_replies_in(connection: sqlite3.Connection, bot: str) -> list[Reply]:
     return _select(connection, "bot = ? AND state = 'running' ORDER BY position", bot)
 
 
+def running_replies_from_in(connection: sqlite3.Connection, first: Reply) -> list[Reply]:
+    """Return those of this reply and all later ones of its session whose turns have not ended, as far as is known."""
+    return _select(connection, f"{_FROM} AND state = 'running' ORDER BY position", *_from(first))
+
+
 def reply_in(connection: sqlite3.Connection, key: str) -> Reply | None:
     """Return a reply; None if there is none of that key."""
     return _first(_select(connection, "key = ?", key))
@@ -115,12 +120,12 @@ def reply_of_turn_in(connection: sqlite3.Connection, user: str, session: str, me
 
 
 def rewind_replies_in(connection: sqlite3.Connection, first: Reply) -> int:
-    """Note that this reply and all later ones of its session are hidden, and return how many these are."""
-    return connection.execute(
-        "UPDATE replies SET state = 'rewound' WHERE bot = ? AND chat = ? AND session = ? AND position >="
-        " (SELECT position FROM replies WHERE key = ?)",
-        (first.bot, first.chat, first.session, first.key),
-    ).rowcount
+    """Note that this reply and all later ones of its session are hidden, and return how many these are. The post of one
+    whose turn has not ended stays as it is, because nobody follows that turn any more."""
+    hidden = f"SELECT key FROM replies WHERE {_FROM}"  # noqa: S608
+    unfinished = f"state = 'waiting' AND pieces IS NULL AND key IN ({hidden})"
+    connection.execute(f"UPDATE posts SET state = 'shown' WHERE {unfinished}", _from(first))  # noqa: S608
+    return connection.execute(f"UPDATE replies SET state = 'rewound' WHERE {_FROM}", _from(first)).rowcount  # noqa: S608
 
 
 def prune_replies_in(connection: sqlite3.Connection) -> int:
@@ -129,6 +134,14 @@ def prune_replies_in(connection: sqlite3.Connection) -> int:
         "DELETE FROM replies WHERE state != 'running'"
         " AND NOT EXISTS (SELECT 1 FROM posts WHERE posts.key = replies.key)"
     ).rowcount
+
+
+_FROM = "bot = ? AND chat = ? AND session = ? AND position >= (SELECT position FROM replies WHERE key = ?)"
+"""A reply and all later ones of its session."""
+
+
+def _from(first: Reply) -> tuple[str, ...]:
+    return first.bot, first.chat, first.session, first.key
 
 
 def _select(connection: sqlite3.Connection, where: str, *values: object) -> list[Reply]:

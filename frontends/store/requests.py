@@ -141,8 +141,8 @@ def expect_reason_in(connection: sqlite3.Connection, token: str, person: str | N
     connection.execute(query, (person, until, token))
 
 
-def note_deciding_in(connection: sqlite3.Connection, token: str, update_id: str) -> None:
-    """Remember the update that decides a request, before the agent is informed."""
+def note_deciding_in(connection: sqlite3.Connection, token: str, update_id: str | None) -> None:
+    """Remember the update that decides a request, before the agent is informed; None: the agent has refused it."""
     connection.execute("UPDATE requests SET deciding = ? WHERE token = ?", (update_id, token))
 
 

@@ -48,8 +48,13 @@ class WorkDeadlines:
         return work.expires_monotonic
 
     def arm_expiry(self, work: OpenWork) -> None:
-        """Limit how long the work may wait to be started, or for the agent that had it."""
+        """Limit how long the work may wait to be started, or for the agent that had it.
+
+        Work that was sent may have been started in time: then its expiry says nothing about its agent's return.
+        """
         seconds = self.monotonic_expiry(work) - self._clock.monotonic()
+        if work.status == "retry_wait":
+            seconds = max(seconds, self._limits.return_timeout)
         self.arm(work, seconds, lambda: self._on_expired(work))
 
     def _on_expired(self, work: OpenWork) -> None:

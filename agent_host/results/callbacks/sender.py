@@ -31,6 +31,8 @@ FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 3600.0
 MAX_ATTEMPTS = 36
 """With these pauses the last one comes about a day after the first."""
 DATABASE_RETRY_SECONDS = 5.0
+CLOCK_SECONDS = 60.0
+"""Longest time until the wall clock is looked at again: it may go back while a callback waits for its time."""
 _GONE = 410
 """A receiver that answers this wants no more attempts."""
 
@@ -87,14 +89,14 @@ class CallbackSender:
     # ---------------------------------------------------------------- which
 
     async def _run(self) -> None:
-        checked = False
+        last: int | None = None
         while True:
             self._news.clear()
             try:
-                if not checked:
-                    await self._queue.forget_future(self._clock.now_ms() + round(self._pauses.most * 1000))
-                    checked = True
-                now = self._clock.now_ms()  # one for both: what is due between two looks would be waited for in vain
+                now = self._clock.now_ms()  # one for all: what is due between two looks would be waited for in vain
+                if last is None or now < last:
+                    await self._queue.forget_future(now + round(self._pauses.most * 1000))
+                last = now
                 started = await self._start_due(now)
                 wait = None if started else await self._seconds_until_due(now)
             except Exception as error:  # noqa: BLE001  the database may work again in a moment
@@ -137,9 +139,12 @@ class CallbackSender:
         self._news.set()
 
     async def _seconds_until_due(self, now: int) -> float | None:
-        """Return the seconds until the next callback after `now` is due; None if none waits for its time."""
+        """Return the seconds until the next callback after `now` is due, or until the clock is to be looked at; None if
+        none waits for its time."""
         at = await self._queue.next_due(now)
-        return max(0, at - self._clock.now_ms()) / 1000 if at is not None else None
+        if at is None:
+            return None
+        return min(max(0, at - self._clock.now_ms()) / 1000, CLOCK_SECONDS)
 
     # ---------------------------------------------------------------- one
 

@@ -23,6 +23,7 @@ from ...store import (
     reply_in,
     reply_of_message_in,
     rewind_replies_in,
+    running_replies_from_in,
 )
 from ..context import Context, key_of, words_or_later
 from ..words import plain
@@ -124,8 +125,28 @@ class GoingBack:
         await self.sending.send(update, chat, person, source=offer.update, also=also)
 
     async def _hide(self, target: Reply) -> str | None:
-        """Have the agent hide this message and all later ones. Returns why it refuses. Hidden before, by a process that
-        then died, it is hidden. Raises Later."""
+        """Have the agent hide this message and all later ones. Returns why it refuses. Raises Later.
+
+        Their turns are not followed from before that on: a follower sends its message until its turn has ended, and to
+        the agent a message that is hidden is a new one.
+        """
+        it = self.context
+        running = await it.database.run(lambda c: running_replies_from_in(c, target))
+        for reply in running:
+            await it.followers.stop(reply)
+        hidden = False
+        try:
+            refusal = await self._rewind(target)
+            hidden = refusal is None
+        finally:
+            if not hidden:
+                for reply in running:
+                    it.followers.start(reply)
+        return refusal
+
+    async def _rewind(self, target: Reply) -> str | None:
+        """Rewind the agent's session. Returns why it refuses. Hidden before, by a process that then died, the message
+        is hidden. Raises Later."""
         agent = self.context.mesh.agent(target.workspace, target.user)
         try:
             await agent.sessions.rewind(target.session, target.message_id)

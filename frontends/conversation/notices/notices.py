@@ -27,7 +27,8 @@ def notice_of(event: AgentEvent) -> str | None:
 
 
 def summary_of(event: AgentEvent) -> str | None:
-    """Return one line for the operator about what waits for a person or has failed; None for other events."""
+    """Return one line for the operator about what waits for a person or has failed, or a budget that is nearly or fully
+    used; None for other events."""
     data = event.data
     where, user = one_line(str(data.get("workspace", "")), 60), one_line(str(data.get("user", "")), 60)
     if event.type == "approval-requested":
@@ -39,4 +40,8 @@ def summary_of(event: AgentEvent) -> str | None:
         return f"A turn has failed: agent {where}, user {user}"
     if event.type == "work-changed" and (words := _FAILED_WORK.get(str(data.get("status")))):
         return f"Work {one_line(str(data.get('request_id', '')), 80)} {words}: agent {where}"
+    if event.type in ("budget-warning", "budget-exhausted"):
+        scope, limit = (one_line(str(data.get(name, "")), 210) for name in ("scope", "limit"))
+        used = f"{data.get('spent')} of {data.get('most')}"
+        return f"{data.get('percent')} % of a budget are used: {scope}, {limit}, {used}"
     return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 from agent_client import (
     Agent,
@@ -28,7 +29,7 @@ from ..outbox import Draft, Outbox
 from ..words import code
 from .endings import trouble_of
 from .file_links import FileLink
-from .layout import FILE_NAME, laid_out
+from .layout import FILE_NAME, Layout, laid_out
 from .rendition import Rendition
 
 log = logger(__name__)
@@ -59,11 +60,15 @@ class Follower:
         self._clock, self._on_request = clock, on_request
         self._shown = Rendition()
         self._footer = ""
+        self._kept: Sequence[Piece] = ()
+        """What an earlier process has shown. It stays until the turn can be followed."""
 
     async def run(self) -> None:
         """Follow the turn to its end, over all failures that may pass."""
         failures = 0
-        again = await self._database.run(lambda c: bool((post := post_in(c, self._reply.key)) and post.messages))
+        post = await self._database.run(lambda c: post_in(c, self._reply.key))
+        self._kept = post.shown if post is not None else ()
+        again = bool(self._kept)
         while True:
             rendition = Rendition()
             try:
@@ -73,10 +78,11 @@ class Follower:
                 trouble = trouble_of(error)
                 log.info("a turn is not followed", bot=self._reply.bot, session=self._reply.session, error=str(error))
                 if not trouble.passing:
-                    await self._end(rendition, trouble.words)
+                    await self._give_up(rendition, f"⚠️ {trouble.words}")
                     return
                 self._footer = f"⏳ {trouble.words} It goes on by itself."
-                self._show()
+                if self._shown.message_id is not None or not self._kept:
+                    self._show()
             failures = 1 if rendition.message_id is not None else failures + 1
             again = True
             await asyncio.sleep(_BACKOFF.pause(failures))
@@ -84,8 +90,8 @@ class Follower:
     async def _follow(self, rendition: Rendition, *, again: bool) -> bool:
         """Read one stream of the turn. Returns whether the turn has ended."""
         reply, loop = self._reply, asyncio.get_running_loop()
-        shown_from = loop.time() + CATCH_UP_SECONDS if again else 0.0
-        later = loop.call_later(CATCH_UP_SECONDS, self._take, rendition) if again else None
+        shown_from = 0.0
+        later: asyncio.TimerHandle | None = None
         try:
             async with self._agent.chat(
                 reply.text,
@@ -99,6 +105,9 @@ class Follower:
             ) as turn:
                 async for event in turn:
                     rendition.add(event)
+                    if again and later is None:
+                        shown_from = loop.time() + CATCH_UP_SECONDS
+                        later = loop.call_later(CATCH_UP_SECONDS, self._take, rendition)
                     if rendition.message_id not in (None, "", reply.message_id):
                         await self._join()
                         return True
@@ -110,7 +119,7 @@ class Follower:
                 later.cancel()
         if rendition.reply is None:
             return False
-        await self._end(rendition)
+        await self._end(laid_out(rendition.parts(), self._platform.split, complete=True))
         return True
 
     async def _react(self, event: ChatEvent, rendition: Rendition) -> None:
@@ -142,10 +151,16 @@ class Follower:
         await self._database.run(note)
         self._outbox.end(self._reply.chat, self._reply.key)
 
-    async def _end(self, rendition: Rendition, words: str = "") -> None:
+    async def _give_up(self, rendition: Rendition, words: str) -> None:
+        """End with what was shown until now, and why there is no more of it. `rendition` is what has come last."""
+        begun = self._shown if self._shown.message_id is not None else rendition
+        if begun is not self._shown and self._kept:
+            await self._end(Layout([*self._kept, Piece(words)], None))
+        else:
+            await self._end(laid_out(begun.parts(words), self._platform.split, complete=True))
+
+    async def _end(self, layout: Layout) -> None:
         """The last look of the post is on disk before the turn counts as ended."""
-        parts = rendition.parts(f"⚠️ {words}" if words else "")
-        layout = laid_out(parts, self._platform.split, complete=True)
         reply, now = self._reply, self._clock.now_ms()
 
         def note(connection: sqlite3.Connection) -> None:
@@ -153,16 +168,23 @@ class Follower:
             change_post_in(connection, reply.key, layout.pieces)
             if layout.whole is not None:
                 file = FILE_NAME, layout.whole.encode(errors="replace")
-                add_post_in(connection, reply.bot, reply.chat, f"{reply.key}-all", [Piece("")], file=file, now=now)
+                key = self._file_key("all", layout.whole)
+                add_post_in(connection, reply.bot, reply.chat, key, [Piece("")], file=file, now=now)
 
         await self._database.run(note)
         self._outbox.end(reply.chat, reply.key)
 
     async def _send_files(self, rendition: Rendition) -> None:
         for number, link in enumerate(rendition.files):
-            await self._send_file(number, link)
+            answer = rendition.reply.text if rendition.reply is not None else ""
+            await self._send_file(self._file_key(f"f{number}", answer), link)
 
-    async def _send_file(self, number: int, link: FileLink) -> None:
+    def _file_key(self, name: str, answer: str) -> str:
+        """Return the key of a file's post. A message that is edited has another answer, with files of its own."""
+        version = sha256(f"{self._reply.text}\0{answer}".encode(errors="surrogatepass")).hexdigest()[:8]
+        return f"{self._reply.key}-{name}-{version}"
+
+    async def _send_file(self, key: str, link: FileLink) -> None:
         """Add a post for a file of the workspace, or for why there is none."""
         pieces, file = [Piece("")], None
         limit = self._platform.limits.upload_bytes
@@ -180,7 +202,6 @@ class Follower:
                 raise
             pieces = [Piece(f"📎 {code(link.name)}: {trouble.words}")]
         reply, now = self._reply, self._clock.now_ms()
-        key = f"{reply.key}-f{number}"
         await self._database.run(lambda c: add_post_in(c, reply.bot, reply.chat, key, pieces, file=file, now=now))
         self._outbox.wake(reply.chat)
 

@@ -59,7 +59,7 @@ class Followers:
         task.add_done_callback(lambda _: self._tasks.pop(reply.key, None))
 
     async def stop(self, reply: Reply) -> None:
-        """Do not follow a turn any more: its message is about to be edited."""
+        """Do not follow a turn any more: its message is about to be edited or taken back."""
         if (task := self._tasks.get(reply.key)) is not None:
             task.cancel()
             await asyncio.wait([task])

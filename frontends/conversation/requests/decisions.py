@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import assert_never
 
-from agent_client import ClientError, NotFound, NotWaiting
+from agent_client import ApiError, ClientError, NotFound, NotWaiting
 from agent_common.protocol import how_to_decide, lacks_code, read_typed_decision
 
 from ...people import Person
@@ -143,6 +144,9 @@ class Decisions:
         except NotFound:
             verdict = "Its conversation does not exist any more."
         except ClientError as error:
+            if not again and isinstance(error, ApiError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                # It was refused, and so did not arrive: what is over later was not decided by it.
+                await it.database.run(lambda c: note_deciding_in(c, request.token, None))
             words = words_or_later(error)
             await it.tell(update, words)
             return

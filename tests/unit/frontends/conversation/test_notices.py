@@ -51,6 +51,14 @@ def test_what_waits_is_noticed_without_its_content() -> None:
     assert summary_of(event("approval-requested", kind="question")) == "A question waits: agent ada, user telegram:1"
 
 
+@pytest.mark.parametrize("kind", ["budget-warning", "budget-exhausted"])
+def test_the_operator_hears_of_budgets(kind: str) -> None:
+    data = {"type": kind, "scope": "team:a\nb", "limit": "daily_usd", "percent": 80, "most": 20.0, "spent": 16.25}
+    used = AgentEvent("1", kind, data)
+    assert summary_of(used) == "80 % of a budget are used: team:a b, daily_usd, 16.25 of 20.0"
+    assert notice_of(used) is None
+
+
 async def test_a_notice_reaches_where_the_operator_wants() -> None:
     got: list[dict] = []
 

@@ -25,6 +25,7 @@ class Surviving(Driver):
         super().__init__()
         self.left: dict[str, Mortal] = {}
         self.deaf = False
+        self.broken: set[str] = set()
         self.asked: list[tuple[str, str]] = []
 
     async def find_orphans(self) -> Set[str]:
@@ -39,6 +40,8 @@ class Surviving(Driver):
         self.asked.append(("adopt", workspace_id))
         if self.deaf:
             raise StartFailed("the engine does not answer")
+        if workspace_id in self.broken:
+            raise RuntimeError("not foreseen")
         return self.left.get(workspace_id)
 
     async def end_orphan(self, workspace_id: str) -> None:
@@ -98,6 +101,15 @@ async def test_what_has_ended_meanwhile_is_started(tmp_path: Path, driver: Survi
     async with host(tmp_path, driver) as fleet:
         assert await restore(fleet) == [("reader", "adopted", None), ("writer", "restored", None)]
         assert len(driver.lives) == 3
+
+
+async def test_a_fault_of_one_does_not_keep_the_others_down(tmp_path: Path, driver: Surviving) -> None:
+    driver.broken.add("reader")
+    failed: list[str] = []
+    async with host(tmp_path, driver) as fleet:
+        fleet.on_exit = failed.append
+        assert await restore(fleet) == [("reader", "not_restored", "not foreseen"), ("writer", "adopted", None)]
+    assert failed == ["reader"], "it is tried again"
 
 
 async def test_what_cannot_be_adopted_is_started_anew(tmp_path: Path, driver: Surviving) -> None:

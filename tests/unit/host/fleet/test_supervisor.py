@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
-from agent_host.fleet import CommandOutcome, Fleet, LaunchRequest, Status, Supervisor, Workspaces
+from agent_host.fleet import CommandOutcome, Fleet, LaunchRequest, Status, Supervisor, Workspace, Workspaces
 from agent_host.fleet.driver import NotOffered, P, StartFailed
+from agent_host.fleet.workspace import State
 
 
 class Clock(SystemClock):
@@ -83,11 +86,31 @@ class Driver:
         return self.lives[-1]
 
 
+class Failing(Workspaces):
+    """Workspaces whose database fails for a time."""
+
+    fails = False
+    failures = 0
+
+    async def get(self, workspace_id: str) -> Workspace:
+        self._check()
+        return await super().get(workspace_id)
+
+    async def set_state(self, workspace_id: str, state: State, detail: str | None = None, **more: Any) -> Workspace:
+        self._check()
+        return await super().set_state(workspace_id, state, detail, **more)
+
+    def _check(self) -> None:
+        if self.fails:
+            self.failures += 1
+            raise SQLAlchemyError("the database does not answer")
+
+
 class Ward:
     """A fleet of one, whose supervisor waits as long as the test lets it."""
 
-    def __init__(self, fleet: Fleet, driver: Driver, clock: Clock) -> None:
-        self.fleet, self.driver, self.clock = fleet, driver, clock
+    def __init__(self, fleet: Fleet, driver: Driver, clock: Clock, workspaces: Failing) -> None:
+        self.fleet, self.driver, self.clock, self.workspaces = fleet, driver, clock, workspaces
         self.waits: list[float] = []
         self.may = True
         self.let: asyncio.Queue[None] = asyncio.Queue()
@@ -121,8 +144,9 @@ class Ward:
 async def ward(tmp_path: Path):
     clock, driver = Clock(), Driver()
     with closing(open_database(f"sqlite:///{tmp_path}/mesh.db")) as database:
-        fleet = Fleet(Workspaces(database, tmp_path, clock), {"mortal": driver}, TokenStore(database, clock), "")
-        made = Ward(fleet, driver, clock)
+        workspaces = Failing(database, tmp_path, clock)
+        fleet = Fleet(workspaces, {"mortal": driver}, TokenStore(database, clock), "")
+        made = Ward(fleet, driver, clock, workspaces)
         await fleet.create("writer")
         await fleet.start("writer")
         yield made
@@ -146,6 +170,19 @@ async def test_one_that_does_not_start_is_tried_again(ward: Ward) -> None:
         ward.let.put_nowait(None)
     await ward.until(2, 3)
     assert ward.waits == [1, 2, 4]
+
+
+async def test_one_that_dies_while_the_database_fails_is_started_again(ward: Ward) -> None:
+    ward.workspaces.fails = True
+    ward.driver.lives[-1].end.set()
+    for count in (1, 2):
+        await ward.until(1, count)
+        ward.let.put_nowait(None)
+    await ward.until(1, 3)
+    assert ward.workspaces.failures == 3, "its end was not written, and it was looked for twice"
+    ward.workspaces.fails = False
+    ward.let.put_nowait(None)
+    await ward.until(2, 3)
 
 
 async def test_what_is_fenced_or_stopped_stays_down(ward: Ward) -> None:

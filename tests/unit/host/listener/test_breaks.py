@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,10 @@ from .conftest import Room
 ENDS = "SELECT request_id, type FROM work_audit WHERE direction = 'host' AND type IN ('resulted', 'dead')"
 
 
-async def begun(room: Room, request_id: str = "r1") -> tuple[Agent, dict]:
+async def begun(room: Room, request_id: str = "r1", **more: Any) -> tuple[Agent, dict]:
     """Work that an agent has accepted."""
     agent = await room.attached()
-    await room.submit(request_id)
+    await room.submit(request_id, **more)
     request = await agent.request()
     agent.accept(request)
     await room.stands("accepted", request_id)

@@ -67,6 +67,26 @@ async def test_work_whose_agent_never_comes_back_is_dead(room: Room) -> None:
     assert (await room.error()).startswith("no_agent: ")
 
 
+@pytest.mark.parametrize("break_by", ["connection", "restart", "restart in a pause"])
+async def test_work_that_was_begun_in_time_does_not_expire(room: Room, break_by: str) -> None:
+    agent, request = await begun(room, expires_in=5)
+    room.pass_time(60)
+    if break_by == "restart in a pause":
+        await gone(room, agent)
+        await room.attached()
+        await room.until(lambda: room.count("retries") == 1)
+    if break_by == "connection":
+        await gone(room, agent)
+    else:
+        await room.again()
+    room.pass_time(590)
+    assert await room.status() == "queued", "its agent may still come back"
+    again = await room.attached(running=("r1",))
+    assert again.verdicts == {"r1": "continue"}
+    again.result(request)
+    assert (await room.ended()).status == "resulted"
+
+
 async def test_a_place_is_free_some_time_after_the_result(room: Room) -> None:
     agent = await room.attached(window=1)
     await room.submit("r1")

@@ -151,6 +151,26 @@ async def test_a_wall_clock_that_went_back_does_not_delay_what_waits(database: H
             await post.until("delivered")
 
 
+async def test_a_wall_clock_that_goes_back_does_not_delay_the_next_attempt(database: HostDatabase) -> None:
+    class SetBack(SystemClock):
+        milliseconds = SystemClock().now_ms()
+
+        def now_ms(self) -> int:
+            return self.milliseconds
+
+    clock = SetBack()
+    async with Receiver(lambda _: reply(503)) as receiver, sending(Post(database, clock=clock)) as post:
+        await post.queue(receiver.url())
+        async with asyncio.timeout(60):
+            while (await post.rows())[0]["delivery_attempts"] == 0:
+                await asyncio.sleep(0.01)
+            clock.milliseconds -= 86_400_000
+            post.sender.wake()
+            while (await post.rows())[0]["delivery_attempts"] == 1:
+                await asyncio.sleep(0.01)
+                clock.milliseconds += 10
+
+
 async def test_redirects_are_not_followed_and_410_ends_it(database: HostDatabase) -> None:
     async with Receiver() as other, Receiver() as receiver, sending(Post(database)) as post:
         answers = [reply(307, f"location: {other.url()}"), reply(410)]

@@ -1,0 +1,161 @@
+"""Conversations of a bot with a host that answers as a test wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent_common.clock import SystemClock
+from frontends.conversation import Later
+from frontends.platform import Piece
+from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
+from tests.bot_platform import CHAT, LENGTH
+
+from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
+
+
+@pytest.fixture
+async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
+    one = Talk(tmp_path)
+    await one.start()
+    yield one
+    await one.kill()
+
+
+async def approval(talk: Talk) -> str:
+    """The token of an approval that waits in the chat."""
+    now = SystemClock().now_ms()
+    request = StoredRequest(
+        "t1", BOT, CHAT.id, WORKSPACE, ANN_ID, "s", "r1", now, "approval", "bash", {"command": "ls"}, None, [],
+        ANN_ID, "Ann", None, now + 60_000, created_at=now,
+    )  # fmt: skip
+    await talk.database.run(lambda c: remember_chat_in(c, BOT, CHAT))
+    await talk.database.run(lambda c: add_request_in(c, request))
+    await talk.database.run(lambda c: add_post_in(c, BOT, CHAT.id, "t1", [Piece("Allow bash?")], now=now))
+    talk.conversations._bots[BOT][0].outbox.wake(CHAT.id)
+    await talk.until(lambda: talk.platform.messages)
+    return "t1"
+
+
+@pytest.mark.parametrize(
+    ("first", "shown"),
+    [
+        ([problem(409, "not_running")], "decided elsewhere"),
+        ([problem(429, "too_many_requests")], "decided elsewhere"),
+        ([problem(502, "http_error")], "Allowed once by Ann"),
+        ([problem(502, "http_error"), problem(409, "not_running")], "Allowed once by Ann"),
+    ],
+    ids=["does not run", "too much", "may have arrived", "may have arrived before"],
+)
+async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
+    talk: Talk, first: list[httpx2.Response], shown: str
+) -> None:
+    """The first attempts fail; then the approval is over at the agent."""
+    answers = iter(first)
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/answer"):
+            return nothing(request)
+        return next(answers, problem(409, "not_waiting"))
+
+    talk.respond = respond
+    press = talk.people.press(f"a:{await approval(talk)}:once")
+    for _ in first:
+        with pytest.raises(Later):
+            await talk.handle(press)
+    await talk.handle(press)
+    await talk.until(lambda: shown in talk.platform.shown()[0])
+
+
+async def test_what_is_taken_back_while_its_agent_is_away_is_not_sent_again(talk: Talk) -> None:
+    def rewinds(request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/rewind"):
+            return nothing(request)
+        message = {"id": "m", "role": "user", "parts": []}
+        return httpx2.Response(200, json={"session_id": "s", "hidden": 2, "message": message})
+
+    talk.respond = says("half", cut=True)
+    await talk.handle(talk.people.message("do it"))
+    await talk.until(lambda: talk.platform.shown() == ["half"])
+    talk.respond = nothing
+    await talk.until(lambda: "It goes on by itself" in talk.platform.shown()[0])
+    back = talk.people.message("/rewind")
+    with pytest.raises(Later):
+        await talk.handle(back)
+    assert followers(), "it was not taken back, and so it is followed"
+    talk.respond = rewinds
+    await talk.handle(back)
+    assert not followers()
+    await talk.until(lambda: "Taken back" in talk.platform.shown()[-1])
+    await talk.kill()
+    await talk.start()
+    talk.respond = says("well said")
+    await talk.handle(talk.people.message("hello"))
+    await talk.until(lambda: talk.platform.shown()[-1] == "well said")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_was_read_of_an_answer_stays_while_it_cannot_be_followed(talk: Talk, *, restarts: bool) -> None:
+    read = ["a" * LENGTH, "b" * 100]
+    talk.respond = says("".join(read), cut=True)
+    await talk.handle(talk.people.message("do it"))
+    await talk.until(lambda: talk.platform.shown() == read)
+    talk.respond = nothing
+    if restarts:
+        await talk.kill()
+        await talk.start()
+    tried = chats(talk)
+    await talk.until(lambda: chats(talk) >= tried + 3)
+    assert "".join(talk.platform.shown()).startswith("".join(read))
+    talk.respond = lambda _: problem(404, "not_found")
+    await talk.until(lambda: "The agent refuses this" in "".join(talk.platform.shown()))
+    assert "".join(talk.platform.shown()).startswith("".join(read))
+    assert not followers()
+
+
+async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Talk) -> None:
+    def answers(text: str) -> Respond:
+        chat = says(f"{text * 6 * LENGTH} [it](workspace:{text}.txt)")
+
+        def respond(request: httpx2.Request) -> httpx2.Response:
+            if "/workspace/" not in request.url.path:
+                return chat(request)
+            return httpx2.Response(200, headers={"ETag": '"1"'}, content=b"" if request.method == "HEAD" else text)
+
+        return respond
+
+    def files() -> list[tuple[str, bytes]]:
+        return sorted((one.file[0], one.file[1][:1]) for one in talk.platform.messages.values() if one.file)
+
+    first = [("a.txt", b"a"), ("answer.md", b"a")]
+    talk.respond = answers("a")
+    message = talk.people.message("write it")
+    await talk.handle(message)
+    await talk.until(lambda: files() == first)
+    talk.respond = answers("b")
+    await talk.handle(talk.people.edit(message.message_id, "write it anew"))
+    await talk.until(lambda: files() == sorted([*first, ("b.txt", b"b"), ("answer.md", b"b")]))
+
+
+def says(text: str, *, cut: bool = False) -> Respond:
+    """An agent that gives this answer to every message."""
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        return streamed(request, text, cut=cut) if request.url.path.endswith("/chat/stream") else nothing(request)
+
+    return respond
+
+
+def chats(talk: Talk) -> int:
+    """How often a turn was asked for."""
+    return sum(request.url.path.endswith("/chat/stream") for request in talk.requests)
+
+
+def followers() -> list[str]:
+    """The turns that are followed."""
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    return [name for name in names if name.startswith("follower of")]

@@ -1,0 +1,77 @@
+"""Streams over connections that break: whether they are taken up again, how soon, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+
+import httpx2
+
+from agent_client import Agent, Mesh
+
+AWAY = 0.2
+"""Seconds after which a server is given up here."""
+Step = str | float
+"""Text of a stream, or seconds without any."""
+
+
+class Server(httpx2.AsyncBaseTransport):
+    """Answers each connection with the next of these streams, which then ends; the last one for ever."""
+
+    def __init__(self, *streams: tuple[Step, ...] | httpx2.Response) -> None:
+        self.requests: list[httpx2.Request] = []
+        self._streams = streams
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        stream = self._streams[min(len(self.requests), len(self._streams) - 1)]
+        self.requests.append(request)
+        if isinstance(stream, httpx2.Response):
+            return stream
+        return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, content=_sent(stream))
+
+
+async def _sent(steps: tuple[Step, ...]) -> AsyncIterator[bytes]:
+    for step in steps:
+        if isinstance(step, str):
+            yield step.encode()
+            continue
+        await asyncio.sleep(step)
+
+
+CHAT = 'data: {"type":"start","messageId":"m","messageMetadata":{"session_id":"s","message_id":"m"}}\n\n'
+CHAT_END = 'data: {"type":"finish","finishReason":"stop"}\n\ndata: [DONE]\n\n'
+
+
+async def test_a_server_that_was_there_in_between_is_not_given_up() -> None:
+    server = Server((CHAT,), (CHAT, 2 * AWAY), (CHAT, 2 * AWAY), (CHAT, CHAT_END))
+    async with Agent("http://server", transport=server) as agent, agent.chat("hello", reconnect=AWAY) as turn:
+        assert [event.type async for event in turn] == ["started", "finished"]
+    assert len(server.requests) == 4
+
+
+async def test_a_position_is_no_progress() -> None:
+    """A server whose streams all end after their first bytes is not asked without a pause."""
+    server = Server((": watching\nid: 7\n\n",))
+    async with Agent("http://server", transport=server) as agent:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1), aclosing(agent.events()) as events:
+                await anext(events)
+    assert len(server.requests) <= 10
+    assert server.requests[-1].headers["Last-Event-ID"] == "7"
+
+
+async def test_the_first_poll_for_a_result_is_answered_at_once() -> None:
+    """It shows that the address is right: a server that goes away after it is waited for."""
+    waiting = httpx2.Response(202, json={"task_id": "t", "status": "running"})
+    result = {"task_id": "t", "status": "complete", "result": {"text": "x"}}
+    record = {"workspace": "a", "task_id": "t", "user": "ann", "result": result, "finished_at": 1, "recorded_at": 1}
+    guest = Server(waiting, waiting, httpx2.Response(200, json=result))
+    host = Server(waiting, waiting, httpx2.Response(200, json=record))
+    async with Agent("http://server", transport=guest) as agent:
+        assert await agent.task("t").result() == {"text": "x"}
+    async with Mesh("http://server", transport=host) as mesh:
+        await mesh.result("a", "t")
+    for server in (guest, host):
+        waits = [float(request.url.params["wait"]) for request in server.requests]
+        assert waits[0] < 1 < waits[1] == waits[2]
