@@ -49,7 +49,8 @@ class Subscription:
 
     def _send(self, envelope: Envelope) -> None:
         self._position = envelope.sequence
-        if self._reader is None or envelope.is_visible_to(self._reader):
+        reader = self._reader
+        if reader is None or (self._session.folded.info.has(reader) and envelope.is_visible_to(reader)):
             self._endpoint.send(
                 NotifyFrame(envelope=envelope, recipient_id=self._reader or "", subscription_id=self.subscription_id)
             )

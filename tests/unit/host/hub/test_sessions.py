@@ -292,7 +292,12 @@ async def test_a_turn_that_is_late(action: str, told: list[int], speaker: str | 
     if action == "remove":
         with pytest.raises(AccessDeniedError, match="does not take part"):
             await links[1].send(session, "too late")
+        links[1].subscribe(session)
+        while not hub.delivery.is_watched(session):
+            await asyncio.sleep(0)
         await links[2].send(session, "without bob")
+        assert (await links[0].get_text()).envelope.text == "without bob"
+        assert "without bob" not in links[1].waiting()
         with pytest.raises(AccessDeniedError, match="nobody of this link takes part in the session"):
             await links[1].ask_own("read_log", session_id=session)
         assert (await links[1].ask_own("info", session_id=session))["removed"] == [links[1].agent_id]
