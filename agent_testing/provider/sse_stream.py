@@ -120,7 +120,7 @@ def _finish_reason(say: Say) -> str:
 def _usage(say: Say, request: Recorded, pieces: int) -> dict[str, Any]:
     thought = {"completion_tokens_details": {"reasoning_tokens": len(PIECE.findall(say.reasoning))}}
     counted = {"prompt_tokens": -(-len(request.body) // 4), "completion_tokens": pieces}
-    reported = {**counted, **(thought if say.reasoning else {}), **(say.usage or {})}
+    reported: dict[str, Any] = {**counted, **(thought if say.reasoning else {}), **(say.usage or {})}
     return {"total_tokens": sum(reported[name] for name in counted if type(reported[name]) is int), **reported}
 
 
