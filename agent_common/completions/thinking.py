@@ -25,7 +25,11 @@ TAGS = {
     "[THINK]": "[/THINK]",
     "\u25c1think\u25b7": "\u25c1/think\u25b7",
     "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|channel|>analysis<|message|>": "<|end|>",
+    "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
 }
+ANSWER_HEADS = ("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>")
+"""What only says that the answer follows."""
 UNOPENED_CLOSINGS = ("</think>", "</thinking>", "</seed:think>", "[/THINK]", "\u25c1/think\u25b7")
 """Ends that are believed without a beginning."""
 MAX_HELD = 256 * 1024
@@ -36,7 +40,8 @@ MAX_BLOCKS = 64
 """Most blocks of reasoning in one answer. Text after the last of them is read as text."""
 _UNOPENED_CLOSING = re.compile("|".join(map(re.escape, UNOPENED_CLOSINGS)))
 _OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
-_BEGINNINGS = (*TAGS, *NOTATIONS)
+_BEGINNINGS_OF_TEXT = (*TAGS, *ANSWER_HEADS)
+_BEGINNINGS = (*_BEGINNINGS_OF_TEXT, *NOTATIONS)
 _LONGEST = max(map(len, _BEGINNINGS))
 _LONGEST_END = max(map(len, TAGS.values()))
 
@@ -135,11 +140,14 @@ class TextChannel:
             self._state = "call"
             return begun
         self._state = "text"
+        for head in ANSWER_HEADS:
+            if begun.startswith(head):
+                return begun[len(head) :]
         return begun if self._thought else piece
 
     @property
     def _beginnings(self) -> tuple[str, ...]:
-        return _BEGINNINGS if self._calls else tuple(TAGS)
+        return _BEGINNINGS if self._calls else _BEGINNINGS_OF_TEXT
 
     def _think(self, piece: str) -> Reading:
         closings = [(at, end) for end in self._closings if (at := piece.find(end)) >= 0]

@@ -14,10 +14,12 @@ from .calls import clean_name
 
 NOTATIONS = (
     *("<tool_call>", "<function=", "<tool_calls>", "<function_calls>", "<invoke name="),  # Hermes, Qwen, Llama, GLM
+    *("<minimax:tool_call>", "<seed:tool_call>", "<TOOLCALL>"),  # MiniMax, Seed, Nemotron
     *("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),  # Kimi
     *("<|channel|>commentary to=", "commentary to=functions.", "<|start|>assistant<|channel|>commentary"),  # gpt-oss
     *("[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>", "<|tool_calls|>"),  # Mistral, Llama, Granite, Phi
     *("<\uff5ctool\u2581calls\u2581begin\uff5c>", "<\uff5ctool\u2581call\u2581begin\uff5c>"),  # DeepSeek
+    "<\uff5cDSML\uff5c",  # DeepSeek since 3.2
 )
 """What such a text begins with."""
 _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
@@ -26,26 +28,31 @@ _NAMED = re.compile(
     r"<\|tool_call_begin\|>(?P<kimi>[^<]++)<\|tool_call_argument_begin\|>"
     r"|<function=(?P<llama>[^>={\s]++)[>=]?"
     r"|commentary\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
-    r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+\[ARGS\]"
+    r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+(?:\[ARGS\]|(?=\{))"
     r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
-    r"|<invoke name=\"(?P<invoke>[^\"]++)\">"
+    r"|<(?:\uff5cDSML\uff5c)?+invoke name=\"(?P<invoke>[^\"]++)\">"
     r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>)"
 )
 """A name that stands before its arguments."""
 _PARAMETERS = (
     re.compile(
-        r"\s*+<parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+[^>]*+>\n?+(?P<value>.*?)\n?</parameter>", re.DOTALL
+        r"\s*+<(?:\uff5cDSML\uff5c)?+parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+(?P<attributes>[^>]*+)>"
+        r"\n?+(?P<value>.*?)\n?</(?:\uff5cDSML\uff5c)?+parameter>",
+        re.DOTALL,
     ),
     re.compile(
-        r"\s*+<arg_key>(?P<name>(?:(?!</arg_key>).)*+)</arg_key>\s*+<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL
+        r"\s*+<arg_key>(?P<attributes>)(?P<name>(?:(?!</arg_key>).)*+)</arg_key>\s*+<arg_value>(?P<value>.*?)</arg_value>",
+        re.DOTALL,
     ),
 )
 _GLUE = re.compile(
-    r"(?:\s|</?tool_calls?>|</?function(?:_calls)?>|</invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
-    r"|<\|(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)|<\|start\|>assistant"
+    r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>|</?(?:\uff5cDSML\uff5c)?function(?:_calls)?>"
+    r"|</?TOOLCALL>|</(?:\uff5cDSML\uff5c)?invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
+    r"|<\|start\|>assistant|<\|(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)"
     r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
 )
+_MARKED_AS_TEXT = 'string="true"'
 
 
 class NotCalls(ValueError):
@@ -84,7 +91,9 @@ def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
     for pattern in _PARAMETERS:
         while parameter := pattern.match(text, at):
-            found[parameter["name"].strip()] = _scalar(parameter["value"])
+            value = parameter["value"]
+            is_text = _MARKED_AS_TEXT in parameter["attributes"]
+            found[parameter["name"].strip()] = value if is_text else _scalar(value)
             at = parameter.end()
     if found:
         return found, at

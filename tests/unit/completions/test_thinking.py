@@ -12,6 +12,8 @@ from agent_common.errors import ModelError
 from .support import read, stream
 
 READ = [("read", {"path": "a.txt"})]
+START, SAYS = "<|start|>assistant", "<|message|>"
+DSML = "\uff5cDSML\uff5c"
 DS = [
     f"<\uff5ctool\u2581{mark}\uff5c>"
     for mark in ("calls\u2581begin", "call\u2581begin", "sep", "call\u2581end", "calls\u2581end")
@@ -33,6 +35,11 @@ def pieces(text: str, size: int) -> bytes:
         ("[THINK]hm[/THINK]4", "4", "hm"),
         ("\u25c1think\u25b7hm\u25c1/think\u25b74", "4", "hm"),
         ("<think>a</think><think>b</think>4", "4", "ab"),
+        (f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>final{SAYS}4", "4", "hm"),
+        (f"{START}<|channel|>analysis{SAYS}hm<|end|>\n{START}<|channel|>final{SAYS}4", "4", "hm"),
+        (f"<|channel|>analysis{SAYS}a<|end|><|channel|>analysis{SAYS}b<|end|><|channel|>final{SAYS}4", "4", "ab"),
+        (f"<|channel|>final{SAYS}4", "4", ""),
+        ("<|channel|>final", "<|channel|>final", ""),
         ("<think>4", "4", "4"),
         ("The tag `</think>` ends it.", "The tag `</think>` ends it.", ""),
         ("```\na </think> b\n```", "```\na </think> b\n```", ""),
@@ -75,6 +82,15 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         'commentary to=functions.read json{"path": "a.txt"}',
         '[TOOL_CALLS][{"name": "read", "arguments": {"path": "a.txt"}}]',
         '[TOOL_CALLS]read[ARGS]{"path": "a.txt"}',
+        '[TOOL_CALLS]read{"path": "a.txt"}',
+        '<minimax:tool_call>\n<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>\n'
+        "</minimax:tool_call>",
+        "<seed:tool_call>\n<function=read>\n<parameter=path>a.txt</parameter>\n</function>\n</seed:tool_call>",
+        '<TOOLCALL>[{"name": "read", "arguments": {"path": "a.txt"}}]</TOOLCALL>',
+        f'<{DSML}function_calls>\n<{DSML}invoke name="read">\n<{DSML}parameter name="path" string="true">a.txt'
+        f"</{DSML}parameter>\n</{DSML}invoke>\n</{DSML}function_calls>",
+        f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>"
+        f'commentary to=functions.read json{SAYS}{{"path": "a.txt"}}',
         '<|python_tag|>{"name": "read", "parameters": {"path": "a.txt"}}',
         '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]',
         f'{DS[0]}{DS[1]}function{DS[2]}read\n```json\n{{"path": "a.txt"}}\n```{DS[3]}{DS[4]}',
@@ -82,10 +98,20 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
-def test_a_call_that_is_written_as_text_is_a_call(said: str, before: str) -> None:
-    found = read(pieces(before + said, 4))
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_call_that_is_written_as_text_is_a_call(said: str, before: str, size: int) -> None:
+    found = read(pieces(before + said, size))
     assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
     assert (found.text, found.reader.stop_reason) == ("", "tool-calls")
+
+
+def test_a_parameter_that_is_marked_as_a_text_stays_one() -> None:
+    parameters = "".join(
+        f'<{DSML}parameter name="{name}" string="{text}">7</{DSML}parameter>'
+        for name, text in (("path", "true"), ("limit", "false"))
+    )
+    found = read(pieces(f'<{DSML}function_calls><{DSML}invoke name="read">{parameters}</{DSML}invoke>', 5))
+    assert [json.loads(arguments) for _, arguments in found.calls] == [{"path": "7", "limit": 7}]
 
 
 def test_two_written_calls_are_two() -> None:
