@@ -333,6 +333,14 @@ async def test_the_time_that_a_model_takes_to_load_is_waited_for_in_parts(wait: 
             assert await anext(stream) == Retrying(1, "the model endpoint answered 503: Loading model", delay)
 
 
+async def test_roles_that_a_template_refuses_are_joined() -> None:
+    request = ModelRequest("default", [*REQUEST.messages, *REQUEST.messages])
+    with ScriptedProvider([Fail(500, "Conversation roles must alternate user/assistant/..."), Say("ok")]) as provider:
+        async with client_of(provider.url) as (client, _):
+            assert completion(await collect(client, request)).stop_reason == "stop"
+        assert [len(one.messages) for one in provider.completions] == [2, 1]
+
+
 async def test_what_is_broken_on_its_way_is_tried_a_second_time_and_no_third() -> None:
     with ScriptedProvider(otherwise=Garbage(stream('{"choices": [{"delta": {"conte'))) as provider:
         async with client_of(provider.url, attempts=4) as (client, _):
