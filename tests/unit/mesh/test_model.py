@@ -352,11 +352,13 @@ async def test_what_is_broken_on_its_way_is_tried_a_second_time_and_no_third() -
 async def test_a_first_byte_may_take_longer_than_a_gap_and_is_not_waited_for_twice() -> None:
     found = await events(Say("4", wait=0.4), idle=0.3)
     assert found[0] == TextPiece("4")
-    with ScriptedProvider(otherwise=Hang(0)) as provider:
-        async with client_of(provider.url, attempts=3, idle=0.05) as (client, _):
-            with pytest.raises(ModelError, match=r"sent nothing for 0\.125 s"):
-                await collect(client)
-        assert len(provider.completions) == 1
+    only_a_head = Raw(("data: {}",), delay=60)
+    for silent in (Hang(0), only_a_head):
+        with ScriptedProvider(otherwise=silent) as provider:
+            async with client_of(provider.url, attempts=3, idle=0.05) as (client, _):
+                with pytest.raises(ModelError, match=r"sent nothing for 0\.125 s"):
+                    await collect(client)
+            assert len(provider.completions) == 1
 
 
 @pytest.mark.slow
