@@ -94,8 +94,8 @@ class ProviderFailed(RequestError):
     """The model's provider failed. The code says whether another attempt may succeed.
 
     `provider_auth` (the host's key was refused) lasts until an operator acts, `provider_unreadable` as long as the
-    provider compresses its answers; `provider_unreachable`, `provider_dropped`, `provider_timeout` and `provider_error`
-    may pass.
+    provider compresses its answers; `provider_unreachable`, `provider_dropped` and `provider_error` may pass. After a
+    `provider_timeout` a fallback is asked; the agent does not ask again, as the provider still works on the call.
     """
 
     status = 502

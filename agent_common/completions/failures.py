@@ -69,6 +69,8 @@ _SLIP_WORDS = (
     *("failed to generate json", "model generated invalid", "model produced invalid", "unparsable tool call"),
     *("parsing failed. the model generated output",),
 )
+_TIMEOUT_CODE = "provider_timeout"
+"""The mesh's own, with the status 504: the provider has said nothing, and still works on the request."""
 _TRANSIENT = frozenset((408, 409, 425, 429, 499))
 _FINAL_OUTAGES = frozenset((501, 505))
 _OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engine", "timeout", "529")
@@ -181,7 +183,7 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
     if status is None:
         final = any(known in code for code in codes for known in _FINAL_CODES)
         return not final or _has(words, _OUTAGE_WORDS)
-    if status in _FINAL_OUTAGES:
+    if status in _FINAL_OUTAGES or (status == 504 and _TIMEOUT_CODE in codes):
         return False
     return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS)
 

@@ -10,6 +10,9 @@ from ..completions import ErrorReport, named_fields
 from ..protocol import Profile
 
 _REFUSED_STATUSES = (400, 404, 422)
+_TEMPLATE_STATUS = 500
+"""That of llama.cpp where the template of a model refuses the order of roles."""
+_OF_ROLES = frozenset(("user_after_tool", "two_users"))
 _REFUSAL = re.compile(
     r"unsupported|not supported|not permitted|not allowed|unrecognized|unknown|unexpected|extra|unavailable"
     r"|does not support|doesn't support|must either|deprecated|no longer"
@@ -74,18 +77,26 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
 
 def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None:
     """Return what a refusal says of the model beyond the profile by which the request was `sent`; None: nothing."""
-    if status not in _REFUSED_STATUSES:
+    if status in _REFUSED_STATUSES:
+        changes = _changes(report)
+    elif status == _TEMPLATE_STATUS and (worded := _worded(report)).keys() <= _OF_ROLES:
+        changes = worded
+    else:
         return None
-    learnt = Profile.model_validate(_changes(report))
+    learnt = Profile.model_validate(changes)
     news = {name: value for name, value in learnt.stated().items() if getattr(sent, name) != value}
     return Profile.model_validate(news) if news else None
 
 
+def _worded(report: ErrorReport) -> dict[str, Any]:
+    text = f"{report.param}: {report.message}"
+    return next((changes for pattern, changes in _WORDINGS if pattern.search(text)), dict[str, Any]())
+
+
 def _changes(report: ErrorReport) -> dict[str, Any]:
     words = report.message
-    for pattern, changes in _WORDINGS:
-        if pattern.search(f"{report.param}: {words}"):
-            return changes
+    if worded := _worded(report):
+        return worded
     if _REFUSAL.search(words) is None and not report.codes & _REFUSED_CODES:
         return {}  # it is about a value
     paths = [re.findall(r"[A-Za-z_]\w*", path) for path in _OF_A_MESSAGE.findall(f"{report.param} {words}")]

@@ -136,7 +136,7 @@ class ModelClient:
                     yield event
         except TransportFault as fault:
             self._catalog.reachable = False
-            raise self._transport_error(fault, profile, begun=begun) from fault
+            raise self._transport_error(fault, profile, begun=begun and not fault.before_body) from fault
         if fallback is not None:
             maker = self._profiles.maker(fallback.model)
         else:
@@ -153,8 +153,8 @@ class ModelClient:
             raise _Learnt(error)
 
     def _transport_error(self, fault: TransportFault, profile: Profile, *, begun: bool) -> ModelError:
-        """Return the error of a connection that failed. A provider that was silent from the beginning still works on
-        the request, so that it is not repeated."""
+        """Return the error of a connection that failed. A provider that was silent from the beginning, or behind the
+        head of its answer, still works on the request, so that it is not repeated."""
         if not fault.timed_out:
             return ModelError(f"the model endpoint {self._url} cannot be reached: {fault.message}", transient=True)
         idle = max(self._retry_policy.idle_seconds, profile.idle_seconds or 0)

@@ -24,6 +24,8 @@ class TransportFault(AgentRuntimeError):
         super().__init__(message)
         self.timed_out = timed_out
         """Whether the connection was open, but nothing came in time."""
+        self.before_body = False
+        """Whether the head of the reply had come, and nothing of its body."""
 
 
 class HttpConnection(ReplyParser, asyncio.Protocol):

@@ -151,7 +151,11 @@ class HttpPool:
 
 
 async def _pieces(connection: HttpConnection, idle: float, first: float) -> AsyncIterator[bytes]:
-    data = await connection.read(first)
+    try:
+        data = await connection.read(first)
+    except TransportFault as fault:
+        fault.before_body = True
+        raise
     while data:
         yield data
         data = await connection.read(idle)

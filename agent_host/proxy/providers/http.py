@@ -31,7 +31,7 @@ def open_client(*, in_process: bool = False) -> httpx2.AsyncClient:
 def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool) -> ProviderFailed:
     """Return the error for a call whose connection failed. `reached`: an answer had begun."""
     name = f"the provider {spec.name!r}"
-    if isinstance(error, httpx2.TimeoutException):
+    if isinstance(error, httpx2.TimeoutException) and not isinstance(error, httpx2.ConnectTimeout):
         return ProviderFailed(f"{name} was silent for too long", code="provider_timeout")
     code = "provider_dropped" if reached else "provider_unreachable"
     what = "broke off its answer" if reached else "cannot be reached"

@@ -17,6 +17,7 @@ from tests.unit.context.tokens.test_overflow import SAID
     ("status", "body", "code", "transient"),
     [
         *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 500, 502, 503, 504, 529)),
+        (504, b'{"error": {"code": "provider_timeout", "message": "silent"}}', "model_unavailable", False),
         (429, b"", "model_rate_limited", True),
         *((status, b"", "model_config", False) for status in (400, 404, 405, 415, 422)),
         (302, b"", "model_unavailable", False),
@@ -209,6 +210,7 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"type": "not_found_error", "message": "model: claude-9"}, "model_config", False),
         ({"type": "not_found_error", "message": "The model `x` does not exist."}, "unknown_model", False),
         ({"errorMessage": "Task timed out after 30 seconds"}, "model_unavailable", True),
+        ({"code": "provider_timeout", "message": "silent"}, "model_unavailable", True),
         ("engine dead", "model_unavailable", True),
     ],
 )

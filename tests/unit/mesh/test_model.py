@@ -353,6 +353,14 @@ async def test_the_time_that_a_model_takes_to_load_is_waited_for_in_parts(wait: 
             assert await anext(stream) == Retrying(1, "the model endpoint answered 503: Loading model", delay)
 
 
+async def test_roles_that_a_template_refuses_are_joined() -> None:
+    request = ModelRequest("default", [*REQUEST.messages, *REQUEST.messages])
+    with ScriptedProvider([Fail(500, "Conversation roles must alternate user/assistant/..."), Say("ok")]) as provider:
+        async with client_of(provider.url) as (client, _):
+            assert completion(await collect(client, request)).stop_reason == "stop"
+        assert [len(one.messages) for one in provider.completions] == [2, 1]
+
+
 async def test_what_is_broken_on_its_way_is_tried_a_second_time_and_no_third() -> None:
     with ScriptedProvider(otherwise=Garbage(stream('{"choices": [{"delta": {"conte'))) as provider:
         async with client_of(provider.url, attempts=4) as (client, _):
@@ -364,11 +372,13 @@ async def test_what_is_broken_on_its_way_is_tried_a_second_time_and_no_third() -
 async def test_a_first_byte_may_take_longer_than_a_gap_and_is_not_waited_for_twice() -> None:
     found = await events(Say("4", wait=0.4), idle=0.3)
     assert found[0] == TextPiece("4")
-    with ScriptedProvider(otherwise=Hang(0)) as provider:
-        async with client_of(provider.url, attempts=3, idle=0.05) as (client, _):
-            with pytest.raises(ModelError, match=r"sent nothing for 0\.125 s"):
-                await collect(client)
-        assert len(provider.completions) == 1
+    only_a_head = Raw(("data: {}",), delay=60)
+    for silent in (Hang(0), only_a_head):
+        with ScriptedProvider(otherwise=silent) as provider:
+            async with client_of(provider.url, attempts=3, idle=0.05) as (client, _):
+                with pytest.raises(ModelError, match=r"sent nothing for 0\.125 s"):
+                    await collect(client)
+            assert len(provider.completions) == 1
 
 
 @pytest.mark.slow

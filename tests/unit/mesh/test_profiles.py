@@ -106,6 +106,20 @@ def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], less
 
 
 @pytest.mark.parametrize(
+    ("message", "lesson"),
+    [
+        ("Conversation roles must alternate user/assistant/user/assistant/...",
+         Profile(two_users=False, user_after_tool=False)),
+        ("Unexpected role 'user' after role 'tool'", Profile(user_after_tool=False)),
+        ("toolConfig is broken", None),
+        ("Unsupported parameter: 'max_tokens'", None),
+    ],
+)  # fmt: skip
+def test_of_a_fault_of_the_server_only_the_order_of_roles_is_learned(message: str, lesson: Profile | None) -> None:
+    assert lesson_of(500, read_error_body(to_json(openai(message))), Profile()) == lesson
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "This model's maximum context length is 8192 tokens, and max_tokens is 4096.",

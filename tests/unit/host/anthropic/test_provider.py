@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic_core import to_json
 
@@ -13,6 +14,7 @@ from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.anthropic import AnthropicProvider
+from agent_host.proxy.providers.http import transport_failed
 from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Raw, Say
 
 NEW, OLD = "claude-sonnet-5-5", "claude-sonnet-4-5"
@@ -337,6 +339,15 @@ async def test_a_success_without_a_message_is_a_failure(
     with pytest.raises(ProviderFailed, match=words) as caught:
         await ask(provider, USER, stream=stream)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(httpx2.ConnectTimeout("late"), "provider_unreachable"), (httpx2.ReadTimeout("late"), "provider_timeout")],
+)
+def test_only_a_provider_that_was_asked_was_silent(error: Exception, code: str) -> None:
+    spec = ProviderSpec("anthropic", "anthropic", "http://127.0.0.1:1", "sk-ant", set_by="ANTHROPIC_API_KEY")
+    assert transport_failed(spec, error, reached=False).code == code
 
 
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider: AnthropicProvider) -> None:
