@@ -138,8 +138,9 @@ def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Write
     if tool.spec.name in NAMING_TOOLS:
         files = frozenset(str(context.workspace / name) for name in touches)
         asked = all(is_instructions(PurePath(name).parts) for name in touches)
-        return Writer(context.principal, context.agent, unreviewed=unreviewed and not asked, only=files)
-    return Writer(context.principal, context.agent, unreviewed=unreviewed)
+        clears = context.approved or tool.spec.name == "write"
+        return Writer(context.principal, context.agent, unreviewed and not asked, files, clears)
+    return Writer(context.principal, context.agent, unreviewed, clears=context.approved)
 
 
 def error_result(text: str, kind: str, started: float) -> ToolResult:

@@ -68,6 +68,8 @@ class Writer:
     unreviewed: bool
     only: frozenset[str] | None = None
     """The files that the call itself names; None: it may have changed any."""
+    clears: bool = False
+    """Whether nothing is left of what was in the file, or a person has agreed: it is not unreviewed for that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,23 +114,26 @@ class PromptFileAuthors:
         """The call has ended: what it may have written, and nobody who is known, is its writer's."""
         now, writer = self.states(), call.writer()
         with self._lock:
-            self._open = tuple(one for one in self._open if one is not call)
             changed = {path: state for path, state in now.items() if call.may_have_written(path, state)}
             for path, state in changed.items():
-                if (author := self._author(path, state, writer)) is not None:
-                    self._record(path, self._write(state, author))
-                if writer.only is not None:
+                write = self._attribute(path, state, writer, call.before.get(path))
+                if write is not None:
+                    self._record(path, write)
+                if writer.only is not None or (write is not None and write.unreviewed):
                     self._set_known(path, state)
+            self._open = tuple(one for one in self._open if one is not call)
             if changed:
                 self._save()
 
-    def _author(self, path: str, state: State, writer: Writer) -> Writer | None:
+    def _attribute(self, path: str, state: State, writer: Writer, before: State | None) -> FileWrite | None:
         """Return who counts as the author of what this writer may have written; None: that is on record."""
         known = self._records.get(path)
         if known is not None and known.state == state:  # by a call that has ended meanwhile
-            return writer if writer.unreviewed and not known.unreviewed else None
+            return self._write(state, writer) if writer.unreviewed and not known.unreviewed else None
+        if known is not None and known.unreviewed and known.state == before and not writer.clears:
+            return known.model_copy(update={"state": state})  # what nobody has reviewed is still in it
         suspect = self._suspect(path, state) if writer.only is None else None
-        return suspect if suspect is not None and suspect.unreviewed else writer
+        return self._write(state, suspect if suspect is not None and suspect.unreviewed else writer)
 
     def _suspect(self, path: str, state: State) -> Writer | None:
         """Return who makes a call that runs now and may have written the file, first of all an unreviewed one."""
@@ -153,14 +158,16 @@ class PromptFileAuthors:
             yield
         finally:
             with self._lock:
-                if (state := _state_of(path)) is not None:
+                state = _state_of(path)
+                if state is not None:
                     self._set_known(name, state)
-                    after = before if write is None else write.model_copy(update={"state": state})
-                    if after is not None:
-                        self._record(name, after)
-                        self._save()
-                    else:
-                        self._records.pop(name, None)
+                if write is not None and state is not None:
+                    self._records[name] = write.model_copy(update={"state": state})
+                    self._save()
+                elif before is not None:
+                    self._records[name] = before
+                else:
+                    self._records.pop(name, None)
 
     def _write(self, state: State, writer: Writer) -> FileWrite:
         return FileWrite(
@@ -173,7 +180,6 @@ class PromptFileAuthors:
 
     def _record(self, path: str, write: FileWrite) -> None:
         log.info("instructions changed", path=path, principal=write.principal, unreviewed=write.unreviewed)
-        self._records.pop(path, None)
         self._records[path] = write
 
     def _drop_records(self) -> None:

@@ -36,14 +36,15 @@ def watched_files(home: Home) -> Iterator[Path]:
     workspace, as it is for those who read it. Time is bounded whatever the folders hold."""
     for folder in dict.fromkeys((home.workspace, home.records)):
         yield from (folder / name for name in (*_TOP, *NOTES))
+    workspace = Path(os.path.realpath(home.workspace))
     left = MAX_STEPS
-    for path, is_link in _package_files(home.workspace):
+    for path, is_link in _package_files(workspace):
         if not is_link:
             yield path
         elif left > 0:
             real, steps = _resolve(path)
             left -= steps
-            if real is not None and is_below(real, home.workspace):
+            if real is not None and is_below(real, workspace):
                 yield real
 
 

@@ -169,8 +169,8 @@ WAYS = {
     "linked source": "mkdir -p notes/skills; cp -r pkg notes/skills; ln -s notes .agents",
     "hidden names": "mkdir -p .agents/skills/pkg; cp -r pkg .agents/skills/pkg; cd .agents/skills; touch .{001..399}",
     "plain files": "mkdir -p .agents/skills/pkg; cp -r pkg .agents/skills/pkg; cd .agents/skills; touch {001..399}",
-    "winding links": "mkdir -p .agents/skills far; for i in {100..249}; do cp -r pkg far/$i; sed -i s/pkg/p$i/ "
-    f"far/$i/SKILL.md; ln -s ../../{'far/../' * 40}far/$i .agents/skills/p$i; done",
+    "winding links": "mkdir -p .agents/skills far; for i in {100..189}; do cp -r pkg far/$i; sed -i s/pkg/p$i/ "
+    f"far/$i/SKILL.md; ln -s ../../{'far/../' * 55}far/$i .agents/skills/p$i; done",
 }
 
 

@@ -89,6 +89,19 @@ def test_who_names_a_file_is_its_author_whatever_runs_beside(home: Home, authors
     assert not authors.was_written_by_agent(saved)
 
 
+@pytest.mark.parametrize("began", ["after it", "before it"])
+def test_what_is_added_to_an_unreviewed_file_leaves_it_so(home: Home, authors: PromptFileAuthors, began: str) -> None:
+    file = home.workspace / "MEMORY.md"
+    early = authors.begin(lambda: REVIEWED)
+    call(authors, UNREVIEWED, lambda: file.write_text("evil"))
+    adds = early if began == "before it" else authors.begin(lambda: REVIEWED)
+    file.write_text("evil, and more")
+    authors.end(adds)
+    assert authors.is_unreviewed(file)
+    call(authors, Writer("bob", "default", False, frozenset({str(file)}), clears=True), lambda: file.write_text("new"))
+    assert not authors.is_unreviewed(file)
+
+
 def test_what_the_runtime_adds_leaves_a_file_unreviewed(home: Home, authors: PromptFileAuthors) -> None:
     notes = home.workspace / "learnings" / "errors.md"
     notes.parent.mkdir()
