@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_what_is_no_character_is_replaced(text: bytes, mended: bytes) -> None:
 
 
 @pytest.mark.parametrize(("answer", "mended"), ANSWERS)
-def test_an_answer_gets_the_form_of_the_protocol(answer: object, mended: object) -> None:
+def test_an_answer_gets_the_form_of_the_protocol(answer: dict[str, Any], mended: dict[str, Any]) -> None:
     head = {"jsonrpc": "2.0", "id": "a"}
     assert json.loads(mend_message(json.dumps(head | answer).encode())) == head | mended
 
