@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .home_folder import home_folder
+
 _TOP = frozenset(
     "/" + name
     for name in (
@@ -38,7 +40,10 @@ def check_user_folder(path: Path, *, apart_from: Sequence[Path]) -> Path:
         raise ValueError(f"{folder} cannot be used: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode):
         raise ValueError(f"{folder} is not a folder")
-    homes = (Path.home(), *_home_of(found.st_uid))  # root may work in folders of others, but in no one's home
+    homes = (
+        *filter(None, (home_folder(),)),
+        *_home_of(found.st_uid),
+    )  # root may work in folders of others, but in no one's home
     if fault := _fault(folder, homes, [Path(os.path.realpath(one)) for one in apart_from]):
         raise ValueError(f"{folder} {fault}; take the folder of one project")
     if os.geteuid() not in (0, found.st_uid):

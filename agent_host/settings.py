@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
+from agent_common.home_folder import below_home
 from agent_common.net import (
     Endpoint,
     HostPatterns,
@@ -43,7 +44,7 @@ class HostSettings(BaseModel):
     """Port the host listens on; 0 takes a free one."""
     listen: str | None = None
     """Further addresses it listens on, with commas: `unix:/run/mesh.sock`, `vsock://:8420`, `tcp://10.0.0.1:8420`."""
-    data_dir: Path = Field(default_factory=lambda: Path.home() / ".local/share/agent-mesh")
+    data_dir: Path = Field(default_factory=lambda: below_home(".local/share/agent-mesh", "MESH_DATA_DIR"))
     """Folder for the database and the workspaces."""
     database_url: SecretStr | None = Field(default=None, min_length=1)
     """SQLAlchemy URL: `postgresql+psycopg://...` needs the extra `postgresql`; unset it is {MESH_DATA_DIR}/mesh.db."""

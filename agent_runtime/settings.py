@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
+from agent_common.home_folder import below_home
 from agent_common.net import check_authorities, checked_bearer, parse_endpoint, parse_http_url
 from agent_common.protocol import AGENT_PREFIX, AgentSettings
 from agent_common.settings import SettingsLoader
@@ -28,7 +29,9 @@ IMAGE_DATA_DIR = Path("/data")
 
 
 def _default_data_dir() -> Path:
-    return IMAGE_DATA_DIR if os.access(IMAGE_DATA_DIR, os.W_OK) else Path.home() / ".local/share/agent-runtime"
+    if os.access(IMAGE_DATA_DIR, os.W_OK):
+        return IMAGE_DATA_DIR
+    return below_home(".local/share/agent-runtime", "AGENT_DATA_DIR")
 
 
 def passed_over(image: Path, used: Path) -> str | None:

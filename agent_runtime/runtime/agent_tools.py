@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from agent_common.home_folder import home_folder
 
 from ..agents import AgentDirectory
 from ..connectors import ConnectorManager
@@ -137,7 +138,7 @@ class AgentToolsBuilder:
         space = QuotaCheck(self.confinement, self._sandbox_limits)
         return SkillLibrary(
             self.home.workspace,
-            _user_home(),
+            home_folder(),
             self.settings.skill_paths or (),
             require_space=space.require_space,
             authors=self.storage.authors,
@@ -151,11 +152,3 @@ class AgentToolsBuilder:
     @property
     def _sandbox_limits(self) -> SandboxLimits:
         return sandbox_limits(self.settings)
-
-
-def _user_home() -> Path | None:
-    """Where the user of the server keeps packages; none for one who has no home."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agent_common.home_folder import below_home
 from agent_common.settings import SettingsLoader
 
 from .bots_file import DEFAULT_MESH_URL, HttpUrl, Token, WorkspaceId
@@ -24,7 +25,7 @@ class BotsEnvironment(BaseModel):
     config: Path | None = Field(default=None, validation_alias="AGENT_BOTS")
     """File that names the bots (docs/how-to/bots.md); unset, and without a token below, it is
     `~/.config/agent/bots.yaml`, or below XDG_CONFIG_HOME."""
-    data_dir: Path = Field(default_factory=lambda: Path.home() / ".local/share/agent-bots")
+    data_dir: Path = Field(default_factory=lambda: below_home(".local/share/agent-bots", "BOTS_DATA_DIR"))
     """Folder for the database: who is paired, and what waits."""
     workspace: tuple[WorkspaceId, ...] = ()
     """For bots whose token is in the environment: the workspaces of the host that their people may use, with commas

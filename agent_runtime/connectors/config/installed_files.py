@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_common.home_folder import home_folder
+
 from ...sandbox import COMMAND_PATH
 from .config import LocalServer
 from .trusted_paths import is_changeable
@@ -152,7 +154,7 @@ def _node_modules(script: Path) -> Iterator[Path]:
 def _may_be_shown(folder: Path, data_dir: Path) -> bool:
     """Whether a folder may be made readable: not a system folder, nor the runtime's data, nor a whole home
     directory."""
-    wide = len(folder.parts) <= 2 or folder.parent == Path("/home") or folder == Path.home()
+    wide = len(folder.parts) <= 2 or folder.parent == Path("/home") or folder == home_folder()
     own = folder.is_relative_to(data_dir) or data_dir.is_relative_to(folder)
     return not wide and not own and folder.is_dir() and not any(folder.is_relative_to(one) for one in SYSTEM_FOLDERS)
 

@@ -254,14 +254,24 @@ class ServerConnection:
                 due = self._listed_at + pauses[relists < MAX_PROMPT_RELISTS] - self._now() if self._changed else left
                 if self._changed and due <= 0:
                     relists += 1
-                    with anyio.fail_after(self._timeouts.connect):
-                        await self._list_tools(session)
+                    await self._list_again(session)
                     continue
                 with anyio.move_on_after(min(left, due)):
                     await self._wakeup.wait()
             self._session = None
             self._set_state("connecting")  # so that new calls wait for the next connection
             tasks.cancel_scope.cancel()
+
+    async def _list_again(self, session: McpSession) -> None:
+        """List tools after a change. A server that does one thing at a time may answer only after the call that it is
+        busy with: then it is asked again later. Raises TimeoutError."""
+        try:
+            with anyio.fail_after(self._timeouts.connect):
+                await self._list_tools(session)
+        except TimeoutError:
+            if not self._open_calls:
+                raise
+            self._changed, self._listed_at = True, self._now()
 
     async def _list_tools(self, session: McpSession) -> None:
         """Replace the tools with the server's current list. Turns that have started keep the tools that they had."""

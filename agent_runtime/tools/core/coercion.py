@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json
@@ -27,6 +27,8 @@ _TYPES: tuple[tuple[type, str], ...] = (
     (list, "array"),
     (dict, "object"),
 )
+
+_NO_TYPES = frozenset[str]()
 
 Schema = Mapping[str, Any]
 
@@ -48,7 +50,8 @@ def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str,
             continue
         wanted = cast("Schema", inner)
         types = types_of(wanted)
-        if value is None and types and "null" not in types and name not in required:
+        known_types = types or _types_of_values(wanted)
+        if value is None and known_types and "null" not in known_types and name not in required:
             continue  # as if it were left out
         found[name] = _value(wanted, types, value, depth + 1)
     return found
@@ -76,13 +79,32 @@ def types_of(schema: Schema) -> frozenset[str]:
         return frozenset((declared,))
     if isinstance(declared, list):
         return frozenset(one for one in cast("list[Any]", declared) if isinstance(one, str))
-    for word in ("anyOf", "oneOf"):
-        branches: Any = schema.get(word)
-        if isinstance(branches, list):
-            inner = cast("list[Any]", branches)
-            found = [types_of(cast("Schema", one)) if isinstance(one, Mapping) else frozenset[str]() for one in inner]
-            return frozenset[str]().union(*found) if all(found) else frozenset()
-    return frozenset()
+    return _types_of_parts(schema, types_of)
+
+
+def _types_of_parts(schema: Schema, types_of_part: Callable[[Schema], frozenset[str]]) -> frozenset[str]:
+    """Return the types that the alternatives of a schema take, or all of its parts together."""
+    for word in ("anyOf", "oneOf", "allOf"):
+        parts: Any = schema.get(word)
+        if isinstance(parts, list):
+            inner = cast("list[Any]", parts)
+            found = [types_of_part(cast("Schema", one)) if isinstance(one, Mapping) else _NO_TYPES for one in inner]
+            if word == "allOf":
+                known = [types for types in found if types]
+                return known[0].intersection(*known) if known else _NO_TYPES
+            return _NO_TYPES.union(*found) if all(found) else _NO_TYPES
+    return _NO_TYPES
+
+
+def _types_of_values(schema: Schema) -> frozenset[str]:
+    """Return the types of the values that a schema without types lists; empty if it lists none. For null alone: a text
+    for a number in such a list may be meant as either."""
+    if "const" in schema:
+        return frozenset((_kind(schema["const"]),))
+    values: Any = schema.get("enum")
+    if isinstance(values, list):
+        return frozenset(_kind(one) for one in cast("list[Any]", values))
+    return types_of(schema) or _types_of_parts(schema, _types_of_values)
 
 
 def _branch(schema: Schema, kind: str) -> Schema:
@@ -96,10 +118,14 @@ def _branch(schema: Schema, kind: str) -> Schema:
     return schema
 
 
+def _kind(value: Any) -> str:
+    return next((name for python, name in _TYPES if isinstance(value, python)), "null" if value is None else "")
+
+
 def _fits(value: Any, types: frozenset[str]) -> bool:
     if value is None:
         return "null" in types
-    kind = next((name for python, name in _TYPES if isinstance(value, python)), "")
+    kind = _kind(value)
     whole = isinstance(value, float) and value.is_integer() and "integer" in types
     return kind in types or whole or (kind == "integer" and "number" in types)
 

@@ -257,6 +257,39 @@ time.sleep(PAUSE if REPORTS else 60)
 
 
 @pytest.mark.slow
+async def test_a_server_that_lists_nothing_during_a_call_keeps_it(grow: Grow) -> None:
+    """It announces new tools in the call, which goes on until the runtime has given up to list them."""
+    calling, given_up = asyncio.Event(), asyncio.Event()
+    lists = 0
+    changed = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal lists
+        if sent.method == "GET" and not calling.is_set():
+            await calling.wait()
+            return Reply(200, changed, {"content-type": "text/event-stream"})
+        if sent.asks == "initialize":
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
+        if sent.asks == "tools/call":
+            calling.set()
+            await given_up.wait()
+        if sent.asks == "notifications/cancelled":
+            given_up.set()
+        if sent.asks == "tools/list":
+            lists += 1
+            if lists == 2:
+                await given_up.wait()
+        return usual(sent, list={"tools": [OK_TOOL, *([{**OK_TOOL, "name": "later"}] if lists > 2 else [])]})
+
+    async with odd_server(answers) as url:
+        plant = grow(Timeouts(first_wait=10, connect=2, relist=0.05, backoff=(30.0,)), it={"url": url})
+        await plant.prepare()
+        assert await plant.value("it_ok") == "fine"
+        await until(lambda: "it_later" in plant.names, 60)
+        await plant.connectors.close()
+
+
+@pytest.mark.slow
 async def test_a_call_that_reports_progress_has_more_time(grow: Grow) -> None:
     """It takes two deadlines, and never one without a report."""
     plant = grow(ONCE, ToolGate(timeout=1.5), it=hostile(SLOW.format(reports=9, pause=0.3)))

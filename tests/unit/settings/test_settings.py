@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +36,36 @@ def test_defaults_work_on_a_laptop() -> None:
     assert (settings.host, settings.port, settings.token) == ("127.0.0.1", 8400, None)
     assert settings.model_url == "http://127.0.0.1:8420/v1"
     assert settings.skills_path == settings.data_dir / "skills"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes a user whom the system does not know")
+def test_a_user_without_a_home_folder_is_told_what_to_set() -> None:
+    code = """if True:
+        import os
+        from pathlib import Path
+        from agent_common.errors import StartError
+        from agent_common.user_folder import check_user_folder
+        from agent_host.settings import load_settings as load_host
+        from agent_runtime.connectors.config.installed_files import find_installation
+        from agent_runtime.connectors.config.config import LocalServer
+        from agent_runtime.settings import load_settings
+        os.setuid(2**31 - 7)
+        for load in (load_settings, load_host):
+            try:
+                load()
+            except StartError as fault:
+                print(fault)
+        find_installation(LocalServer(("/usr/share/tool/bin/tool",), {}), Path("/nowhere"), {}, ())
+        try:
+            check_user_folder(Path("/usr/share"), apart_from=())
+        except ValueError as fault:
+            print("refused")
+        """
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={}, capture_output=True, text=True, check=False, timeout=60
+    )
+    told = [f"this user has no home folder: set {name}_DATA_DIR" for name in ("AGENT", "MESH")]
+    assert found.stdout.splitlines() == [*told, "refused"], found.stderr
 
 
 def test_the_environment_is_read(tmp_path: Path) -> None:

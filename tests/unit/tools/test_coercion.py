@@ -34,6 +34,9 @@ CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
     (NESTED, {"count": "3", "on": "true"}, {"count": 3, "on": True}),
     (NESTED, {"count": None, "on": True}, {"on": True}),
     ({"anyOf": [NESTED, {"type": "null"}]}, {"count": "3"}, {"count": 3}),
+    ({"allOf": [INTEGER, {"minimum": 1}], "default": 3}, "5", 5),
+    ({"allOf": [{"type": ["integer", "null"]}, INTEGER]}, "5", 5),
+    ({"allOf": [{"type": "object"}, NESTED]}, '{"count": 3}', {"count": 3}),
 ]
 KEPT: list[tuple[dict[str, Any], Any]] = [
     (INTEGER, "fifty"),
@@ -70,6 +73,23 @@ def test_what_loses_nothing_is_converted(schema: dict[str, Any], given: Any, exp
 def test_anything_else_stays_as_it_is(schema: dict[str, Any], given: Any) -> None:
     found = coerce_arguments({"properties": {"it": schema}}, {"it": given})["it"]
     assert (found, type(found)) == (given, type(given))
+
+
+@pytest.mark.parametrize(
+    ("schema", "left_out"),
+    [
+        ({"allOf": [INTEGER], "default": 3}, True),
+        ({"enum": ["x", "y"]}, True),
+        ({"const": "x"}, True),
+        ({"oneOf": [{"const": "x"}, {"const": 1}]}, True),
+        ({"allOf": [{"enum": ["x"]}, {"description": "One."}]}, True),
+        ({"enum": ["x", None]}, False),
+        ({"oneOf": [{"const": "x"}, {"type": "null"}]}, False),
+        ({"oneOf": [{"const": "x"}, {}]}, False),
+    ],
+)
+def test_null_is_left_out_where_the_type_is_found_in_parts(schema: dict[str, Any], left_out: bool) -> None:
+    assert coerce_arguments({"properties": {"it": schema}}, {"it": None}) == ({} if left_out else {"it": None})
 
 
 def test_null_is_left_out_only_where_the_field_may_be() -> None:
