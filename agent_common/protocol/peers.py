@@ -97,9 +97,7 @@ class HandOff(Inbound):
     """Body of `POST /agents/{id}/hand-off`."""
 
     message: Message
-    deadline_s: float = Field(
-        default=DEFAULT_HAND_OFF_SECONDS, gt=0, le=MAX_HAND_OFF_SECONDS, allow_inf_nan=False
-    )
+    deadline_s: float = Field(default=DEFAULT_HAND_OFF_SECONDS, gt=0, le=MAX_HAND_OFF_SECONDS, allow_inf_nan=False)
     """Seconds that the work may take once it has begun."""
 
 
