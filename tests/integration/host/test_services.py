@@ -39,8 +39,8 @@ services:
     private: true
     credential: {{header: X-Api-Key, secret: main}}
     methods: [GET, HEAD, POST]
-    paths: [/open, /open/**, /items/*, /encoded, /header, /name, /split, /trailer, /zipped, /repeated, /redirect, /large,
-            /broken, /status, /silent, /events]
+    paths: [/open, /open/**, /items/*, /encoded, /header, /name, /split, /trailer, /zipped, /repeated, /redirect,
+            /large, /broken, /status, /silent, /events]
     timeout: 2
   filed: {{<<: *echo, credential: {{header: Authorization, secret: from-file}}}}
   printed: {{<<: *echo, credential: {{header: Authorization, value: 'Key {{secret}} v1', secret: from-command}}}}
