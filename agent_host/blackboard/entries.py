@@ -8,11 +8,9 @@ from typing import Any
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam, select
 
-from ..database import blackboard_changes, blackboard_entries, blackboards, end_of_prefix
+from ..database import PageSize, blackboard_changes, blackboard_entries, blackboards, end_of_prefix
 from ..errors import NotFound
 
-MAX_PAGE_CHARACTERS = 4 << 20
-"""Characters of values after which a page ends, however many rows it may have."""
 _ROWS_AT_ONCE = 64
 
 
@@ -108,11 +106,11 @@ def newest_change(connection: Connection, team: str) -> int:
 def _fill(connection: Connection, query: Any, limit: int) -> tuple[list[Row[Any]], bool]:
     """Return the rows of a page, and whether there are more. It ends early where values are large."""
     found: list[Row[Any]] = []
-    size = 0
+    size = PageSize()
     with connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
         for row in rows:
-            if len(found) == limit or size >= MAX_PAGE_CHARACTERS:
+            if len(found) == limit or size.is_full:
                 return found, True
             found.append(row)
-            size += len(row.value or "")
+            size.add(row.value)
     return found, False

@@ -86,7 +86,8 @@ class ServiceAnswer:
     def headers(self) -> RawHeaders:
         """Return the headers to pass on. Raises ServiceFailed for a redirect to elsewhere, and for an encoded body."""
         given, redact = dict(self._exchange.headers), self._applied.hidden.redact
-        if given.get("content-encoding", "").strip().lower() not in _UNENCODED:
+        is_encoded = given.get("content-encoding", "").strip().lower() not in _UNENCODED
+        if is_encoded or given.get("transfer-encoding", "chunked").strip().lower() != "chunked":
             text = f"{self._request.service.name} has encoded its answer, although that was not asked for"
             raise ServiceFailed(text, code="answer_encoded")
         if self.status in _REDIRECTS and "location" in given:

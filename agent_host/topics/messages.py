@@ -9,10 +9,9 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 
-from ..database import topic_messages, topic_subscriptions, topics
+from ..database import PageSize, topic_messages, topic_subscriptions, topics
 from ..errors import Conflict, NotFound, RequestError
 
-MAX_PAGE_CHARACTERS = 4 << 20
 _ROWS_AT_ONCE = 64
 _ROW_BYTES = 200
 """What a message takes beside its data."""
@@ -154,14 +153,14 @@ def read_messages(connection: Connection, team: str, name: str, after: int, limi
     if connection.execute(known).first() is None:
         raise NotFound(f"there is no topic {name!r}")
     found: list[Row[Any]] = []
-    size = 0
+    size = PageSize()
     query = messages_after(team, name, after).limit(limit + 1)
     with connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
         for row in rows:
-            if len(found) == limit or size >= MAX_PAGE_CHARACTERS:
+            if len(found) == limit or size.is_full:
                 return MessagePage(found, found[-1].seq)
             found.append(row)
-            size += len(row.data)
+            size.add(row.data)
     return MessagePage(found, None)
 
 

@@ -8,6 +8,12 @@ MAX_HEAD_BYTES = 64 * 1024
 _FINAL = 200
 """Statuses below are only announcements of a reply."""
 
+_SINGLE = frozenset((
+    "age", "content-length", "content-location", "content-type", "date", "etag", "expires", "last-modified", "location",
+    "retry-after", "server", "set-cookie",
+))  # fmt: skip
+"""Headers that are no lists, so that two cannot be joined."""
+
 
 class InvalidReply(ValueError):
     """What came is not HTTP, or its head is too large."""
@@ -20,7 +26,7 @@ class ReplyParser:
         self.status = 0
         """0 before the head has come."""
         self.headers: dict[str, str] = {}
-        """Names in lower case; of several with one name the first."""
+        """Names in lower case. Several with one name are one list, except those that cannot be: of them the first."""
         self.pieces: list[bytes] = []
         """Of the body, that were not taken yet."""
         self.waiting_bytes = 0
@@ -59,8 +65,13 @@ class ReplyParser:
         self.unsolicited = self.done
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:  # a trailer is no header
-            self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        if self.status:  # a trailer is no header
+            return
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        if key not in self.headers:
+            self.headers[key] = text
+        elif key not in _SINGLE:
+            self.headers[key] += f", {text}"
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

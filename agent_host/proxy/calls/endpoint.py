@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 from pydantic_core import to_json
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
@@ -29,7 +30,7 @@ from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
 from ...budgets import Budgets, HeldReserve
-from ...errors import InvalidCall, RequestError, TooMany
+from ...errors import InvalidCall, RequestError, TooMany, Unavailable
 from ...http import MAX_BODY
 from ..catalog.catalog import CatalogModel, HostCatalog, Operation
 from ..json_access import as_object
@@ -161,8 +162,11 @@ class ModelProxy:
     ) -> list[Message]:
         """Ask one model, and record the call in any case. Return the last messages of the reply.
 
-        Raises RequestError if a budget does not allow the call."""
-        held = await self.budgets.reserve(reserve_of(order, attempt, self.clock.now_ms()))
+        Raises RequestError if a budget does not allow the call, or its reserve cannot be written."""
+        try:
+            held = await self.budgets.reserve(reserve_of(order, attempt, self.clock.now_ms()))
+        except SQLAlchemyError as error:
+            raise Unavailable("the host's database does not answer", code="database_unavailable") from error
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         try:
             provider = self.providers.get(attempt.model.provider, attempt.model.api)

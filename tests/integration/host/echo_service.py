@@ -154,6 +154,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(f"2\r\nhi\r\n0\r\nx-secret: {self.secret(seen)}\r\n\r\n".encode())
 
+    def on_repeated(self, seen: dict[str, Any], query: dict[str, str]) -> None:
+        """Answer with some headers twice, such as `?x-list=a,b`."""
+        self.send_response(200)
+        for name, values in query.items():
+            for value in values.split(","):
+                self.send_header(name, value)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
     def on_zipped(self, seen: dict[str, Any], query: dict[str, str]) -> None:
         import gzip
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 
 from agent_testing import Hang, Say, ScriptedProvider
 
-from .live import Host, assert_openai_error, assert_problem, catalog, said
+from .live import PATIENCE, Host, assert_openai_error, assert_problem, catalog, said
 
 CHAT = "/v1/chat/completions"
 USED = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -179,6 +181,17 @@ def test_each_answer_of_a_call_is_reserved(
             provider.release()
             assert reply.result().status_code == 200
     assert reserved[1] > 15 * reserved[0] > 0
+
+
+def test_a_reserve_that_cannot_be_written_is_a_database_that_does_not_answer(
+    host: Host, spender: httpx.Client, name: str
+) -> None:
+    put(host, name, daily_tokens=1_000_000)
+    with closing(sqlite3.connect(host.data_dir / "mesh.db", timeout=PATIENCE)) as database:
+        database.execute("ALTER TABLE call_reserves RENAME TO lost")
+        assert_openai_error(spender.post(CHAT, json=said("hi")), 503, "database_unavailable")
+        database.execute("ALTER TABLE lost RENAME TO call_reserves")
+    assert spender.post(CHAT, json=said("hi")).status_code == 200
 
 
 def test_usage_is_grouped_and_narrowed(host: Host, spender: httpx.Client, name: str) -> None:

@@ -39,8 +39,8 @@ services:
     private: true
     credential: {{header: X-Api-Key, secret: main}}
     methods: [GET, HEAD, POST]
-    paths: [/open, /open/**, /items/*, /encoded, /header, /name, /split, /trailer, /zipped, /redirect, /large, /broken,
-            /status, /silent, /events]
+    paths: [/open, /open/**, /items/*, /encoded, /header, /name, /split, /trailer, /zipped, /repeated, /redirect,
+            /large, /broken, /status, /silent, /events]
     timeout: 2
   filed: {{<<: *echo, credential: {{header: Authorization, secret: from-file}}}}
   printed: {{<<: *echo, credential: {{header: Authorization, value: 'Key {{secret}} v1', secret: from-command}}}}
@@ -247,6 +247,8 @@ def test_statuses_and_headers_pass(world: World, ada: httpx.Client) -> None:
         reply = ada.get(f"/services/echo/status?is={status}")
         assert (reply.status_code, reply.text, reply.headers["retry-after"]) == (status, "so be it", "7")
         assert "www-authenticate" not in reply.headers
+    twice = ada.get("/services/echo/repeated", params={"link": "<1>,<2>", "x-own": "a,b", "etag": "1,2"})
+    assert [twice.headers[name] for name in ("link", "x-own", "etag")] == ["<1>, <2>", "a, b", "1"]
     assert ada.head("/services/echo/open").status_code == 200
     assert ada.get("/services/echo/status?is=204").content == b""
 
@@ -260,6 +262,7 @@ def test_statuses_and_headers_pass(world: World, ada: httpx.Client) -> None:
         ("public/open", 502, "address_not_allowed"),
         ("named/open", 502, "address_not_allowed"),
         ("echo/zipped", 502, "answer_encoded"),
+        ("echo/repeated?content-encoding=identity,gzip", 502, "answer_encoded"),
     ],
 )
 def test_failures_have_codes(world: World, ada: httpx.Client, path: str, status: int, code: str) -> None:

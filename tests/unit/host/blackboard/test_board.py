@@ -12,10 +12,13 @@ import pytest
 
 from agent_common.clock import SystemClock
 from agent_common.errors import RequestError
+from agent_common.json_reader import JsonLimits, read_json
+from agent_common.protocol import Cause
 from agent_host.blackboard.changes import BoardLimits
+from agent_host.blackboard.entries import render_entry
 from agent_host.blackboard.errors import BlackboardFull, Claimed, VersionConflict
 from agent_host.database import end_of_prefix
-from agent_host.http import Condition
+from agent_host.http import ALWAYS, Condition
 from tests.unit.host.postgresql import new_database, postgresql
 
 from .boards import Board, opened
@@ -49,6 +52,24 @@ async def test_a_team_has_so_many_entries_of_so_many_bytes(tmp_path: Path) -> No
         await board.delete("b")
         assert await board.put("c", "x" * 30) == 1
         assert await board.keys() == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [("[" + "1," * 120_000 + "1]", 3), ('"' + "\u65e5" * 87_000 + '"', 24)], ids=["numbers", "text"]
+)
+async def test_an_agent_can_read_each_page_whatever_others_have_written(tmp_path: Path, value: str, count: int) -> None:
+    async with opened(sqlite(tmp_path)) as board:
+        for number in range(count):
+            await board.board.put(board.member, Cause(), f"{number:02}", value, ttl=None, condition=ALWAYS)
+        after: str | None = None
+        seen = 0
+        while True:
+            page = await board.board.list(board.member.team, "", after, 1000)
+            body = b"[%b]" % b",".join(render_entry(row) for row in page.rows)
+            seen += len(read_json(body, JsonLimits(5 << 20)))
+            if (after := page.next) is None:
+                break
+        assert seen == count
 
 
 async def test_the_log_keeps_the_newest_and_a_late_watcher_is_told(tmp_path: Path) -> None:
