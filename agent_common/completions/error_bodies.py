@@ -13,7 +13,18 @@ from ..protocol import is_object
 BODY_LIMITS = JsonLimits(max_bytes=64 * 1024)
 """A larger body is treated as plain text."""
 DETAIL_CHARACTERS = 500
-_TEXT_MEMBERS = ("message", "detail", "msg", "error_message", "error_msg", "Message", "status_msg", "error", "title")
+_TEXT_MEMBERS = (
+    "message",
+    "detail",
+    "msg",
+    "error_message",
+    "error_msg",
+    "errorMessage",
+    "Message",
+    "status_msg",
+    "error",
+    "title",
+)
 _CODE_MEMBERS = ("code", "type", "status", "status_code", "error_code", "error_type", "err_code")
 _INNER_MEMBERS = (
     "error",
