@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from agent_runtime.skills.registry import SkillRegistry
+from agent_runtime.skills.sources.source import PluginSource
 from agent_runtime.skills.validation.declarations import check_declaration
 from agent_runtime.skills.validation.validator import SkillBuild
 
@@ -23,7 +24,7 @@ class Quiet:
 
 def build_of(name: str) -> SkillBuild:
     declared = check_declaration({"name": name, "description": "d", "parameters": {"type": "object"}})
-    return SkillBuild(source=cast("Any", None), skills=(declared,), pool=cast("Any", Quiet()))
+    return SkillBuild(source=PluginSource(f"{name}.py", {}), skills=(declared,), pool=cast("Any", Quiet()))
 
 
 async def first() -> int:

@@ -97,7 +97,7 @@ async def test_those_that_were_taken_back_are_let_go() -> None:
     timers = Timers(SystemClock())
     for _ in range(10_000):
         timers.call_later(3600.0, lambda: None).cancel()
-    assert sum(isinstance(one, Timer) for one in gc.get_objects()) < 4000
+    assert sum(type(one) is Timer for one in gc.get_objects()) < 4000
 
 
 async def test_one_is_kept_that_is_put_off_after_it_was_taken_back() -> None:

@@ -146,7 +146,7 @@ async def test_answers_of_a_frontend_that_come_early_are_taken_or_refused_but_ne
 
 async def test_a_replay_builds_the_parts_that_the_live_stream_built(tmp_path: Path) -> None:
     hands = Hands()
-    model = FakeModel([call(("c", "deploy", "[]"), ("d", "deploy", "{}"), ("e", "nothing", "{}")), say("done")])
+    model = FakeModel([call(("c", "deploy", "[1]"), ("d", "deploy", "{}"), ("e", "nothing", "{}")), say("done")])
     async with World(tmp_path, model, catalog=hands.catalog("deploy", ask=["deploy"])) as it:
         turn = await waits(await it.send("go"))
         await decide(it, turn, "d", "once")
