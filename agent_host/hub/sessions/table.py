@@ -147,6 +147,8 @@ class SessionTable:
             self._finish(session_id, HubUnavailable(f"the session cannot be read: {error}", retry_after=1.0))
             raise
         self._finish(session_id, result)
+        if isinstance(result, LiveSession):
+            self.drop_if_done(result)  # one that was over when it was read has nothing that ends
 
     def _finish(self, session_id: str, result: LiveSession | NetworkError) -> None:
         for on_session in self._loading.pop(session_id):

@@ -389,6 +389,12 @@ async def test_closed_sessions_leave_memory_and_stay_readable(url: str) -> None:
         async with asyncio.timeout(60):  # until the hub has read the last acknowledgement
             while hub.table.live:
                 await asyncio.sleep(0)
+        with pytest.raises(ProtocolError, match="is closed"):
+            await alice.send(session)
+        assert not await alice.ask("can_send", session_id=session, agent_id=bob.agent_id)
+        await alice.ask_own("close", session_id=session)
+        await hub.table.try_to_load(session)
+        assert hub.table.live == {}, "nor does one stay that is read again"
         assert len((await bob.ask_own("read_log", session_id=session))["envelopes"]) == 5
         assert len(await hub.queries.sessions(bob.agent_id, "", 99)) == 20
         assert hub.agents.get("alice").created == 0
