@@ -41,7 +41,7 @@ class EventSplitter:
 
     @property
     def whole(self) -> bool:
-        """Whether it is a document that is whole; what comes behind it does not matter."""
+        """Whether the body is one document and its end has come. What follows is not read."""
         return self.form == "document" and self._document_end.reached(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ from .tasks import Tasks
 Handler = Callable[[Envelope], Awaitable[TurnOutcome | None]]
 _REMEMBERED = 10_000
 _INVITING = (EV_SESSION_INVITE, *INVITE_ANSWERS)
-"""What is said before a session is open. An invitation that nobody has answered waits for a handler."""
+"""Events before a session is open. A wait does not acknowledge an open invitation: a handler has to answer it."""
 
 
 class AgentClient:

@@ -42,7 +42,7 @@ MOST_ENVELOPES, MOST_BYTES = 5000, 4 << 20
 """What is read of a log at most, from its end: others decide how long it is, and no model reads more."""
 _MOST_LATER = 100
 _PASSES_THE_TURN = ("hide", "remove")
-"""What the hub does about somebody who is late, after which it is another one's turn."""
+"""Actions of the hub on an agent that is late: the turn passes to another agent."""
 _FINAL = (AccessDeniedError, NotFoundError, ProtocolError)
 """Refusals after which another attempt would not help."""
 _REPLY_SECONDS = 300.0

@@ -20,11 +20,12 @@ LONGEST_LINE = 8 * 1024 * 1024
 EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 """A larger event is passed on without being parsed."""
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
-_FINISH = re.compile(rb'"finish_reason"\s*:\s*"(?!(?i:null|none)?")|data:\s*\[DONE\]')
+_REASON = re.compile(rb'"finish_reason"\s*:\s*"(?!(?i:null|none)?")([^"]{1,100})')
+"""Some servers write no reason as a text."""
+_DONE = re.compile(rb"data:\s*\[DONE\]")
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|"object"\s*:\s*"error"', re.MULTILINE)
 _ERROR_STATUS = re.compile(rb'"base_resp"\s*:\s*\{[^}]{0,200}"status_code"\s*:\s*[1-9]')
 """MiniMax's."""
-_REASON = re.compile(rb'"finish_reason"\s*:\s*"(?!null"|none")([^"]{1,100})"')
 
 
 class UsageFilter:
@@ -84,10 +85,10 @@ class UsageFilter:
             self._first_event_bytes = lines.find(b"\n\n") + 2 if b"\n\n" in lines else len(lines)
         if b'"choices"' in lines:
             self.answered += 1
-        if not self.complete and (b"finish" in lines or b"DONE" in lines):
-            self.complete = _FINISH.search(lines) is not None
+        if not self.complete and b"DONE" in lines:
+            self.complete = _DONE.search(lines) is not None
         if b"finish" in lines and (reasons := _REASON.findall(lines)):
-            self.reason = reasons[-1].decode("utf-8", "replace")
+            self.reason, self.complete = reasons[-1].decode("utf-8", "replace"), True
         if (b"error" in lines and _ERROR.search(lines)) or (b"base_resp" in lines and _ERROR_STATUS.search(lines)):
             self._read_errors(lines)
         if b'"usage"' not in lines or not _USAGE.search(lines):

@@ -30,7 +30,7 @@ class DiscussionState:
     trigger: str = ""
     since: int = 0
     hidden: int = 0
-    """How often the turn has passed since somebody took one."""
+    """Number of agents whose turn has passed since an agent last took its turn."""
 
     @property
     def speaker(self) -> str | None:
