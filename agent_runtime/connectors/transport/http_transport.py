@@ -5,36 +5,20 @@ Imported only when a remote server is used, because it needs packages that load 
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
-import anyio
 import httpcore2
 import httpx2
 
-from agent_common.json_reader import JsonRefused, read_json, run_by_size
-from agent_common.net import (
-    ANY_ADDRESS,
-    ByteStream,
-    DirectUpstream,
-    Endpoint,
-    Inflater,
-    ProxyUpstream,
-    Upstream,
-    canonical_host,
-    open_endpoint,
-    public_tls,
-)
+from agent_common.json_reader import JsonRefused, read_json
+from agent_common.net import Inflater, public_tls
 
 from ...errors import ToolFailure
-from ..rate_limit import JSON_LIMITS, MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
-from .event_limits import EventCheck
+from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter
+from .answer_bodies import Decoded, StreamedBody, WholeBody
 from .incoming import count_requests
-from .mended_messages import LineBuffer, mend_events, mend_message
 from .refusals import (
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
@@ -44,6 +28,7 @@ from .refusals import (
     is_session_unknown,
     refusal_reason,
 )
+from .routes import Backend, Route
 
 if TYPE_CHECKING:
     from .connection_state import ConnectionState
@@ -55,40 +40,6 @@ CLOSE_SECONDS = 2.0
 MAX_CONNECTIONS = 20
 SESSION_HEADER = "mcp-session-id"
 EVENT_STREAM = "text/event-stream"
-
-
-class Route:
-    """The route to a server: through the operator's forward proxy, or directly if the server is on this machine.
-
-    `mesh`: the endpoint of the agent's host, to which all connections go.
-    """
-
-    def __init__(
-        self, egress_url: str | None = None, token: str | None = None, *, mesh: Endpoint | None = None
-    ) -> None:
-        self._direct = DirectUpstream(ANY_ADDRESS)
-        self._proxy = ProxyUpstream(egress_url, token, ANY_ADDRESS) if egress_url else None
-        self._mesh = mesh
-
-    async def open(self, host: str, port: int) -> ByteStream:
-        """Connect to a host. Raises ToolFailure."""
-        if self._mesh is not None:
-            try:
-                return ByteStream(*await open_endpoint(self._mesh))
-            except OSError as error:
-                raise ToolFailure(
-                    f"the host cannot be reached: {error.strerror or error}", kind="unavailable"
-                ) from error
-        name = canonical_host(f"[{host}]" if ":" in host else host)
-        upstream: Upstream = self._direct if self._proxy is None or _is_loopback(name) else self._proxy
-        return await upstream.open(name, port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
@@ -103,7 +54,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._connection_state, self._credentials = connection_state, credentials
         self._limiter = MessageRateLimiter()
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=public_tls(), max_connections=MAX_CONNECTIONS, network_backend=_Backend(route)
+            ssl_context=public_tls(), max_connections=MAX_CONNECTIONS, network_backend=Backend(route)
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -163,8 +114,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await answer.aclose()
             raise httpx2.ReadError(failure.message) from None
         streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
-        body_type = _StreamedBody if streamed else _WholeBody
-        body = body_type(_Decoded(answer, inflater), self._limiter)
+        body_type = StreamedBody if streamed else WholeBody
+        body = body_type(Decoded(answer, inflater), self._limiter)
         if streamed:
             headers["content-type"] = EVENT_STREAM  # with another charset it would be parsed differently from the check
         return httpx2.Response(answer.status, headers=headers, stream=body)
@@ -249,136 +200,3 @@ class LimitedStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-class _Decoded:
-    """The decompressed body of an answer, in small pieces, so that whoever reads it can stop at a limit."""
-
-    def __init__(self, answer: httpcore2.Response, inflater: Inflater) -> None:
-        self._answer, self._inflater = answer, inflater
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for piece in self._answer.aiter_stream():
-                for part in self._inflater.pieces(piece):
-                    yield part
-            self._inflater.finish()
-        except ToolFailure as failure:
-            raise LimitExceeded(failure.message) from None
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()
-
-
-class _WholeBody(httpx2.AsyncByteStream):
-    """A body that is read as a whole, up to the limit."""
-
-    def __init__(self, answer: _Decoded, limiter: MessageRateLimiter) -> None:
-        self._answer, self._limiter = answer, limiter
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        body = bytearray()
-        try:
-            async for piece in self._answer:
-                body += piece
-                if len(body) > MESSAGE_LIMIT:
-                    raise LimitExceeded(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
-            await self._limiter.throttle(len(body))
-            check_nodes(bytes(body))
-        except LimitExceeded as overrun:
-            raise httpx2.StreamError(str(overrun)) from None
-        yield await run_by_size(len(body), partial(mend_message, bytes(body)))
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()
-
-
-class _StreamedBody(httpx2.AsyncByteStream):
-    """A body that is a stream of events, with limits on the rate and on the size of each event."""
-
-    def __init__(self, answer: _Decoded, limiter: MessageRateLimiter) -> None:
-        self._answer, self._limiter = answer, limiter
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        check = EventCheck()
-        lines = LineBuffer()
-        try:
-            async for piece in self._answer:
-                await self._limiter.throttle(check.feed(piece))
-                if whole := lines.feed(piece):
-                    yield await run_by_size(len(whole), partial(mend_events, whole))
-            check.end()
-            yield mend_events(lines.rest)
-        except LimitExceeded as overrun:
-            raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()
-
-
-class _Backend(httpcore2.AsyncNetworkBackend):
-    """Opens connections for the pool over the runtime's own upstreams."""
-
-    def __init__(self, route: Route) -> None:
-        self._route = route
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109
-        local_address: str | None = None,
-        socket_options: Any = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        try:
-            return _Connection(await self._route.open(host, port))
-        except ToolFailure as failure:
-            raise httpcore2.ConnectError(failure.message) from failure
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-
-
-class _Connection(httpcore2.AsyncNetworkStream):
-    """One connection, with the interface of the pool."""
-
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        try:
-            with anyio.fail_after(timeout):
-                return await self._stream.reader.read(max_bytes)
-        except TimeoutError as error:
-            raise httpcore2.ReadTimeout("it sends nothing") from error
-        except OSError as error:
-            raise httpcore2.ReadError(error.strerror or "the connection broke") from error
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        try:
-            with anyio.fail_after(timeout):
-                self._stream.writer.write(buffer)
-                await self._stream.writer.drain()
-        except TimeoutError as error:
-            raise httpcore2.WriteTimeout("it reads nothing") from error
-        except OSError as error:
-            raise httpcore2.WriteError(error.strerror or "the connection broke") from error
-
-    async def aclose(self) -> None:
-        self._stream.close()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-    ) -> httpcore2.AsyncNetworkStream:
-        from agent_common.net import upgrade_to_tls
-
-        try:
-            return _Connection(await upgrade_to_tls(self._stream, server_hostname or "", ssl_context))
-        except ToolFailure as failure:
-            raise httpcore2.ConnectError(failure.message) from failure
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.reader.at_eof() if info == "is_readable" else None

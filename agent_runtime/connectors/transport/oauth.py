@@ -18,9 +18,10 @@ from agent_common.json_reader import JsonLimits, read_json
 from agent_common.telemetry import logger
 
 from ...errors import ToolFailure
-from .http_transport import Route, http_client
+from .http_transport import http_client
 from .refresh_tokens import TokenFile
 from .refusals import WRONG_CREDENTIALS
+from .routes import Route
 
 TOKEN_SECONDS = 20.0
 _ANSWER_LIMITS = JsonLimits(1 << 20, max_values=1000)

@@ -26,8 +26,8 @@ from .connection_state import ConnectionState, Streams
 if TYPE_CHECKING:
     from agent_common.net import ConnectionRecord, Upstream
 
-    from .http_transport import Route
     from .oauth import AccessToken
+    from .routes import Route
 
 MIN_ADDRESS_SPACE = 4096 * 2**20
 """Bytes. JIT compilers reserve far more address space than they use; the memory in use is limited separately."""
@@ -210,7 +210,7 @@ class ConnectorDeps:
         """Return the server with its URL and headers, and the route to it."""
         from agent_common.net import parse_http_url
 
-        from .http_transport import Route
+        from .routes import Route
 
         if target.service is None:
             return target, Route(self.egress_url, self.egress_token)
@@ -226,9 +226,9 @@ class ConnectorDeps:
         """Return the access token of a server, for all its connections, or None if it uses no OAuth."""
         if not isinstance(server.target, RemoteServer) or server.target.oauth is None:
             return None
-        from .http_transport import Route
         from .oauth import AccessToken
         from .refresh_tokens import TokenFile
+        from .routes import Route
 
         kept = TokenFile(self.data_dir / "connectors" / f"{server.name}.json", server.target.oauth)
         return AccessToken(server.name, server.target.url, kept, Route(self.egress_url, self.egress_token))

@@ -100,7 +100,7 @@ async def test_it_sees_the_workspace_and_nothing_else(grow: Grow) -> None:
 
 
 async def test_it_has_the_network_that_it_was_given(grow: Grow) -> None:
-    from agent_runtime.connectors.transport.http_transport import ANY_ADDRESS
+    from agent_common.net import ANY_ADDRESS
 
     async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -24,7 +24,8 @@ import asyncio, sys
 from agent_client import Agent
 from agent_common.net import HttpPool
 from agent_host.proxy.providers.http import open_client
-from agent_runtime.connectors.transport.http_transport import Route, http_client
+from agent_runtime.connectors.transport.http_transport import http_client
+from agent_runtime.connectors.transport.routes import Route
 
 url = sys.argv[1]
 

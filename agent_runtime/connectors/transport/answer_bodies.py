@@ -1,0 +1,82 @@
+"""Bodies of a server's answers: decompressed, bounded, and mended where servers commonly slip."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import httpcore2
+import httpx2
+
+from agent_common.json_reader import run_by_size
+from agent_common.net import Inflater
+
+from ...errors import ToolFailure
+from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
+from .event_limits import EventCheck
+from .mended_messages import LineBuffer, mend_events, mend_message
+
+
+class Decoded:
+    """The decompressed body of an answer, in small pieces, so that whoever reads it can stop at a limit."""
+
+    def __init__(self, answer: httpcore2.Response, inflater: Inflater) -> None:
+        self._answer, self._inflater = answer, inflater
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._answer.aiter_stream():
+                for part in self._inflater.pieces(piece):
+                    yield part
+            self._inflater.finish()
+        except ToolFailure as failure:
+            raise LimitExceeded(failure.message) from None
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class WholeBody(httpx2.AsyncByteStream):
+    """A body that is read as a whole, up to the limit."""
+
+    def __init__(self, answer: Decoded, limiter: MessageRateLimiter) -> None:
+        self._answer, self._limiter = answer, limiter
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        body = bytearray()
+        try:
+            async for piece in self._answer:
+                body += piece
+                if len(body) > MESSAGE_LIMIT:
+                    raise LimitExceeded(f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
+            await self._limiter.throttle(len(body))
+            check_nodes(bytes(body))
+        except LimitExceeded as overrun:
+            raise httpx2.StreamError(str(overrun)) from None
+        yield await run_by_size(len(body), partial(mend_message, bytes(body)))
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class StreamedBody(httpx2.AsyncByteStream):
+    """A body that is a stream of events, with limits on the rate and on the size of each event."""
+
+    def __init__(self, answer: Decoded, limiter: MessageRateLimiter) -> None:
+        self._answer, self._limiter = answer, limiter
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        check = EventCheck()
+        lines = LineBuffer()
+        try:
+            async for piece in self._answer:
+                await self._limiter.throttle(check.feed(piece))
+                if whole := lines.feed(piece):
+                    yield await run_by_size(len(whole), partial(mend_events, whole))
+            check.end()
+            yield mend_events(lines.rest)
+        except LimitExceeded as overrun:
+            raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
