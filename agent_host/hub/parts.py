@@ -88,7 +88,7 @@ class HubParts:
         )
         if sharing is not None:
             self.table.know_agents = self.registry.know
-            self.posting.on_full_elsewhere = self.leases.recount
+            self.posting.recipients.on_full_elsewhere = self.leases.recount
             self.lifecycle.is_shared = True
         self.peers = self._peers(sharing) if sharing is not None else None
         self.queries = Queries(store, self.table, limits)

@@ -2,7 +2,8 @@
 
 from .delivery import Delivery
 from .inbox import Cursor, Endpoint, Inbox
+from .inboxes import Inboxes
 from .receipts import Receipts
 from .subscription import Subscription, Watch
 
-__all__ = ["Cursor", "Delivery", "Endpoint", "Inbox", "Receipts", "Subscription", "Watch"]
+__all__ = ["Cursor", "Delivery", "Endpoint", "Inbox", "Inboxes", "Receipts", "Subscription", "Watch"]

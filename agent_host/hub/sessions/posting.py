@@ -18,30 +18,28 @@ from agent_common.clock import Clock
 from agent_common.protocol.hub import (
     HUB_ID,
     MAX_ENVELOPE,
-    AccessDeniedError,
     Envelope,
     FoldedSession,
     HubUnavailable,
-    InboxFull,
     NetworkError,
     ProtocolError,
     RateLimited,
     fold,
-    is_protocol_event,
     validate,
 )
 
 from ..agents import Agent, Agents
-from ..delivery import Cursor, Delivery, Inbox
+from ..delivery import Delivery
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
 from ..live_session import DECIDING, LiveSession, OnPosted, Post, opening_bytes, read_fired
 from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
+from .recipients import Recipients
+from .repetitions import Repetitions, finish_as_before
 from .table import SessionTable
 
 log = structlog.get_logger(__name__)
-_INBOX_RETRY = 1.0
 _PAGE = 64
 _MOST_QUEUED = 1000
 """Posts that wait while a session is read again."""
@@ -64,11 +62,11 @@ class Posting:
     ) -> None:
         self._store, self._clock, self._limits, self._agents = store, clock, limits, agents
         self._delivery, self._table, self._ids, self._tasks = delivery, table, ids, tasks
+        self._repetitions = Repetitions(store, tasks)
+        self.recipients = Recipients(agents, delivery.inboxes)
         self._invite_ms = round(limits.invite_seconds * 1000)
         self.on_appended: Callable[[LiveSession], None] = _ignore
         """Called after each append, and after a session was read again."""
-        self.on_full_elsewhere: Callable[[Agent], None] = _ignore
-        """Called when an inbox seems full to which another hub delivers: this one does not see what is acknowledged."""
 
     def post(self, sender: Agent, envelope: Envelope, on_posted: OnPosted) -> None:
         """Append an agent's envelope, and call back once it is durable, or with why it is refused."""
@@ -84,8 +82,8 @@ class Posting:
                 sender.bucket.take()
         except RateLimited as error:
             session = self._table.live.get(envelope.session_id)
-            if session is None or not _repeat(session, post):
-                self._refuse(post, error)
+            if session is None or not finish_as_before(session, post):
+                self._repetitions.refuse(post, error)
             return
         self._table.use(envelope.session_id, partial(self._post, post))
 
@@ -123,19 +121,13 @@ class Posting:
             else:
                 post.finish(HubUnavailable(retry_after=1.0))
             return
-        if _repeat(session, post):
+        if finish_as_before(session, post):
             return
         try:
             validate(session.type, session.folded, post.envelope)
             self._append(session, post)
         except NetworkError as error:
-            self._refuse(post, error)
-
-    def _refuse(self, post: Post, error: NetworkError) -> None:
-        if post.envelope.idempotency_key is None:
-            post.finish(error)
-        else:  # it may be the repetition of one that was stored long ago
-            self._tasks.start(self._finish_by_key(post, error))
+            self._repetitions.refuse(post, error)
 
     def _append(self, session: LiveSession, post: Post) -> None:
         before = session.folded
@@ -147,7 +139,7 @@ class Posting:
             }
         )
         body = _body(envelope)
-        dropped = self._count(session, post)
+        dropped = self.recipients.count(session, post)
         session.folded = fold(session.type, before, envelope)
         row = EnvelopeRow(
             envelope.session_id,
@@ -178,46 +170,6 @@ class Posting:
             return True
         behind = session.folded.sequence - session.snapshot_sequence
         return session.snapshot_sequence < 0 or behind >= self._limits.snapshot_every
-
-    # ---------------------------------------------------------------- inboxes
-
-    def _count(self, session: LiveSession, post: Post) -> list[Cursor]:
-        """Count the envelope in the inboxes of its recipients. Returns those whose rule drops it.
-
-        Raises InboxFull or AccessDeniedError, and then it is counted nowhere."""
-        envelope = post.envelope
-        if is_protocol_event(envelope.event_type):
-            return []
-        sender = self._agents.find(envelope.sender_id)
-        inboxes = self._delivery.inboxes
-        recipients = [cursor for cursor in inboxes.cursors(session.session_id) if cursor.is_for(envelope)]
-        full: list[Cursor] = []
-        for cursor in recipients:
-            agent = cursor.inbox.agent
-            if sender is not None and not agent.accepts(sender):
-                raise AccessDeniedError(f"the rule of {agent.name} does not let {sender.name} send to it")
-            most = agent.rule.inbox.max_pending if agent.is_held or agent.rule.inbox.overflow == "reject" else None
-            if most is not None and cursor.inbox.pending >= most and envelope.sender_id != HUB_ID:
-                full.append(cursor)
-        dropped = [cursor for cursor in full if not self._has_space(cursor.inbox)]
-        for cursor in recipients:
-            inboxes.count(cursor, envelope)
-        post.recipients = [cursor.inbox.agent.agent_id for cursor in recipients]
-        return dropped
-
-    def _has_space(self, inbox: Inbox) -> bool:
-        """Make space in a full inbox, if its rule says how. Returns False if the new envelope is to be dropped."""
-        rule = inbox.agent.rule.inbox
-        if rule.overflow == "drop_newest":
-            return False
-        if rule.overflow == "drop_oldest" and self._delivery.inboxes.drop_oldest(inbox):
-            return True
-        if not inbox.agent.is_held:
-            self.on_full_elsewhere(inbox.agent)
-        raise InboxFull(
-            f"{inbox.agent.name} has {inbox.pending} unacknowledged envelopes, and its rule allows {rule.max_pending}",
-            retry_after=_INBOX_RETRY,
-        )
 
     # ---------------------------------------------------------------- after the write
 
@@ -261,7 +213,7 @@ class Posting:
         while True:
             try:
                 _, stored, folded = await self._table.read(session.session_id)
-                posts = [post for post in posts if not await self._finish_stored(post)]
+                posts = [post for post in posts if not await self._repetitions.finish_stored(post)]
                 break
             except Exception as error:  # noqa: BLE001
                 log.error("hub_session_unreadable", session=session.session_id, why=str(error))
@@ -324,26 +276,6 @@ class Posting:
             creator.created += change
             creator.opened_bytes = max(0, creator.opened_bytes + change * opening_bytes(after.info))
 
-    async def _finish_stored(self, post: Post) -> bool:
-        """Finish a post whose key is in the log. Returns False if it is not."""
-        envelope = post.envelope
-        if envelope.idempotency_key is None:
-            return False
-        known = await self._store.find_key(envelope.session_id, envelope.sender_id, envelope.idempotency_key)
-        if known is None:
-            return False
-        post.finish(known.envelope_id if _is_same(known, envelope) else _other_content())
-        return True
-
-    async def _finish_by_key(self, post: Post, error: NetworkError) -> None:
-        try:
-            if await self._finish_stored(post):
-                return
-        except Exception as failure:  # noqa: BLE001
-            log.error("hub_session_unreadable", session=post.envelope.session_id, why=str(failure))
-            error = HubUnavailable(retry_after=1.0)
-        post.finish(error)
-
 
 def _check_columns(envelope: Envelope) -> None:
     """Raise ProtocolError if a database cannot keep what stands outside of the envelope's JSON."""
@@ -361,26 +293,6 @@ def _body(envelope: Envelope) -> str:
     if (size := len(body.encode())) > MAX_ENVELOPE:
         raise ProtocolError(f"event_data: an envelope may have {MAX_ENVELOPE} bytes, and this one has {size}")
     return body
-
-
-def _repeat(session: LiveSession, post: Post) -> bool:
-    """Finish a post as the one before that has the same key. Returns False if none of the last ones has it."""
-    known = session.keys.get((post.envelope.sender_id, post.envelope.idempotency_key or ""))
-    if known is None:
-        return False
-    if not _is_same(known.envelope, post.envelope):
-        post.finish(_other_content())
-    else:
-        known.then(post.finish)
-    return True
-
-
-def _is_same(one: Envelope, other: Envelope) -> bool:
-    return (one.event_type, one.event_data, one.audience) == (other.event_type, other.event_data, other.audience)
-
-
-def _other_content() -> ProtocolError:
-    return ProtocolError("idempotency_key: another envelope of yours in this session has it")
 
 
 def _ignore(_what: object) -> None:
