@@ -38,6 +38,7 @@ class Recipients:
             most = agent.rule.inbox.max_pending if agent.is_held or agent.rule.inbox.overflow == "reject" else None
             if most is not None and cursor.inbox.pending >= most and envelope.sender_id != HUB_ID:
                 full.append(cursor)
+        full.sort(key=lambda cursor: cursor.inbox.agent.rule.inbox.overflow == "drop_oldest")  # first who may refuse
         dropped = [cursor for cursor in full if not self._has_space(cursor.inbox)]
         for cursor in recipients:
             self._inboxes.count(cursor, envelope)

@@ -200,6 +200,21 @@ async def test_a_full_inbox_drops_as_its_rule_says(url: str, overflow: str, kept
         assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
 
 
+async def test_what_one_full_inbox_refuses_drops_nothing_of_another(url: str) -> None:
+    async with opened(url) as hub:
+        alice, dave = await join(hub, "alice"), await join(hub, "dave")
+        bob = await join(hub, "bob", rule={"inbox": {"max_pending": 2, "overflow": "drop_oldest", "in_flight": 1}})
+        carol = await join(hub, "carol", rule={"inbox": {"max_pending": 2}})
+        session = await open_session(alice, "bob", "carol", "dave", kind="discussion")
+        await alice.send(session, "first")
+        await bob.send(session, "second")
+        await carol.send(session, "third")
+        with pytest.raises(InboxFull, match="carol has 2 unacknowledged"):
+            await dave.send(session, "fourth")
+        bob.ack(await bob.get_text())
+        assert (await bob.get_text()).envelope.text == "third"
+
+
 async def test_a_full_inbox_refuses_with_its_own_error_until_something_is_acknowledged(url: str) -> None:
     async with opened(url) as hub:
         alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"max_pending": 2}})
