@@ -23,7 +23,8 @@ from .reserve import DiskReserve
 
 T = TypeVar("T")
 Unit = Callable[[sqlite3.Connection], T]
-"""Work inside a transaction: runs SQL on the connection and returns a value."""
+"""Work inside a transaction: runs SQL on the connection and returns a value. It may run twice: a transaction that finds
+the disk full is rolled back, and begun again with the reserve."""
 
 MAX_WAITING = 10_000
 MAX_BATCH = 256

@@ -83,8 +83,8 @@ class LiveSession:
             self.prompts[agent] = replace(self.prompts[agent], tools=tools)
 
     def next_timestamp(self, now_ms: int) -> int:
-        """Return a time for the next row: never earlier than the one before, even if the clock goes back."""
-        self._last_ms = max(self._last_ms, now_ms)
+        """Return a time for the next row: later than the one before, even if the clock goes back."""
+        self._last_ms = max(self._last_ms + 1, now_ms)
         return self._last_ms
 
     def new_row(self, workspace: str) -> NewSession:

@@ -92,9 +92,11 @@ class ChatService:
         """Admit the message. A known one returns the turn that it started. Raises Conflict, NotFound, Busy."""
         agent = incoming.agent or DEFAULT
         session = await self._services.live_sessions.find_or_create(incoming.principal, incoming.session, agent)
+        session.use_count += 1  # a refused request beside this one must not drop it
         try:
             return await self._send(incoming, session)
         finally:
+            session.use_count -= 1
             self._services.live_sessions.discard_unstored(session)
 
     async def _send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:

@@ -23,19 +23,22 @@ async def list_tasks(tasks: TaskService, user: str | None, asked: TasksQuery) ->
 
 
 def _select(connection: sqlite3.Connection, user: str | None, asked: TasksQuery) -> list[sqlite3.Row]:
-    """Return a page of rows. The id of a task's message tells when the task came, as ids are made in order."""
+    """Return a page of rows in the order of the turns' ledger. Ids follow the clock, which may go back."""
     conditions = ["1"]
     values = list[object]()
     if user is not None:
         conditions.append("principal = ?")
         values.append(user)
     if asked.after is not None:
-        conditions.append("message_id < ?")
+        conditions.append("turns.seq < (SELECT seq FROM turns WHERE message_id = ?)")
         values.append(asked.after)
     if asked.status:
         conditions.append(f"json_extract(record_json, '$.status') IN ({', '.join('?' * len(asked.status))})")
         values += asked.status
-    query = f"SELECT * FROM tasks WHERE {' AND '.join(conditions)} ORDER BY message_id DESC LIMIT ?"  # noqa: S608  no value is in it
+    query = f"""
+        SELECT tasks.* FROM tasks JOIN turns USING (message_id)
+        WHERE {" AND ".join(conditions)} ORDER BY turns.seq DESC LIMIT ?
+    """  # noqa: S608  no value is in it
     return connection.execute(query, (*values, asked.limit)).fetchall()
 
 

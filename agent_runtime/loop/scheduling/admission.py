@@ -102,6 +102,8 @@ class Admission:
                 if turn.state == "queued":
                     await self._cancel_queued_turn(turn)
                 elif turn.state in ("waiting", "resuming"):
+                    if self._draining:  # the next process has it
+                        raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
                     self._stop_waiting(turn, reason)
                 turn.stop(reason)
                 await turn.ended.wait()

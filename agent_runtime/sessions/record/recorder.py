@@ -161,7 +161,13 @@ class Recorder:
         total = Usage.model_validate(metadata.get("usage", {}))
         spent, self._counted_usage = total.minus(self._counted_usage), total
 
+        ran = False
+
         def save(connection: sqlite3.Connection) -> None:
+            nonlocal ran
+            if ran:  # rolled back: the rows have lost what they had grown by
+                self._growing.clear()
+            ran = True
             if whole:
                 rows.upsert_message(connection, replace(self._row, metadata=metadata, updated_at=now))
             for change in changes:

@@ -22,7 +22,9 @@ def interrupt_turn(connection: sqlite3.Connection, turn: history.TurnRow, now: i
     outcome = {"status": "failed", "error_code": "interrupted", "error": TURN_ERROR, "finish_reason": "error"}
     reply = history.message(connection, turn.reply_id)
     metadata = {**(reply.metadata if reply else {}), "outcome": outcome, "finish_reason": "error"}
-    rows.upsert_message(connection, rows.MessageRow(turn.reply_id, turn.session_id, "assistant", metadata, now, now))
+    asked = history.message(connection, turn.message_id)
+    at = max(now, asked.created_at + 1) if asked is not None else now  # the clock may have gone back since
+    rows.upsert_message(connection, rows.MessageRow(turn.reply_id, turn.session_id, "assistant", metadata, at, now))
     rows.leave_queue(connection, turn.message_id)
     rows.end_turn(connection, turn.message_id, outcome, now)
     return outcome

@@ -150,6 +150,7 @@ def store_session(
     """
     if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_import.session_id,)).fetchone():
         raise Conflict(f"session {session_import.session_id} exists already", code="session_exists")
+    file.seek(0)
     for number, line in read_lines(file):
         try:
             _insert(connection, line if line["type"] != "session" else _adopted(connection, line, keep_permissions))
