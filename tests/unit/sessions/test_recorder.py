@@ -19,7 +19,7 @@ from agent_runtime.sessions import Recorder, rows
 from agent_runtime.sessions.record.parts import MessageParts
 from agent_runtime.sessions.record.recorder import FLUSH_CHARACTERS
 from agent_runtime.sessions.store.streaming_text import StreamingText
-from agent_runtime.store import Database
+from agent_runtime.store import Database, Unit
 from agent_testing import ManualClock
 from tests.unit.sessions.support import begin, of_json, opened, parts, raw_parts, recorder, text
 
@@ -101,6 +101,32 @@ def test_the_rows_equal_the_reducer_whenever_they_were_flushed(said: list[c.Chun
 
     with TemporaryDirectory() as path:
         asyncio.run(run(Path(path)))
+
+
+async def test_a_write_that_is_rolled_back_and_begun_again_saves_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the writer does when the disk is full and its reserve is freed."""
+    with opened(tmp_path) as database:
+        await begin(database)
+        saver, write = recorder(database), database.write
+
+        def write_twice(unit: Unit[None], *, durable: bool = False) -> asyncio.Future[None]:
+            def twice(connection: sqlite3.Connection) -> None:
+                connection.execute("SAVEPOINT again")
+                unit(connection)
+                connection.execute("ROLLBACK TO again")
+                unit(connection)
+
+            return write(twice, durable=durable)
+
+        for piece in ("hello", " world", "!" * 2000):
+            for chunk in text("a", piece, end=False)[0 if piece == "hello" else 1 :]:
+                saver.record(chunk)
+            monkeypatch.setattr(database, "write", write_twice if piece != "hello" else write)
+            saver.flush()
+            await write(lambda _: None)
+            assert [of_json(row) for row in await raw_parts(database)] == saver.current_parts()
 
 
 async def test_chunks_are_saved_in_time_without_being_asked(tmp_path: Path) -> None:

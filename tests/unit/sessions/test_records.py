@@ -139,11 +139,15 @@ async def test_what_a_crash_leaves_of_a_call(tmp_path: Path, left: list[c.Chunk]
         assert expected["state"] in [row[0] for row in columns]
 
 
-async def test_a_crash_before_the_first_chunk_leaves_an_empty_reply(tmp_path: Path) -> None:
+@pytest.mark.parametrize("now", [9000, 1000, 5])
+async def test_a_crash_before_the_first_chunk_leaves_an_empty_reply(tmp_path: Path, now: int) -> None:
+    """Behind its message, whether the clock went back meanwhile or not."""
     with opened(tmp_path) as database:
-        await begin(database)
+        await begin(database, now=1000)
         (turn,) = await database.read(history.unfinished)
-        await database.write(lambda db: interrupt_turn(db, turn, 9000))
+        await database.write(lambda db: interrupt_turn(db, turn, now))
+        found = await database.read(lambda db: list(history.messages(db, "ses_1")))
+        assert [message.role for message in found] == ["user", "assistant"]
         reply = await database.read(lambda db: history.message(db, "msg_2"))
         assert reply is not None
         assert reply.parts == []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_common.protocol import ForkRequest
-from agent_runtime.errors import Conflict
+from agent_runtime.errors import Conflict, NotReady
 from agent_runtime.loop import HumanAnswer, Turn
 from agent_runtime.sessions import replay
 from tests.unit.loop.people import (
@@ -63,6 +64,27 @@ async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:
         assert turn.ended.is_set()
         assert await settled(it, turn) == "ended"
         assert not it.admission.queues.turns("waiting")
+
+
+async def test_a_session_is_not_ended_while_the_server_shuts_down(tmp_path: Path) -> None:
+    """What waits in it is kept for the next process."""
+    async with asking(tmp_path) as it:
+        turn = await waits(await it.send("paint"))
+        await it.admission.drain(0.01)
+
+        def never_ends(*_: object) -> None:
+            raise AssertionError("the event loop stands still")
+
+        before = signal.signal(signal.SIGALRM, never_ends)  # no timeout of the loop's own would fire then
+        signal.alarm(round(PATIENCE))
+        try:
+            with pytest.raises(NotReady, match="shutting down"):
+                await it.admission.stop_all(turn.session)
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+    async with World(tmp_path) as it:
+        assert [one.state for one in it.admission.queues.all()] == ["waiting"]
 
 
 def _again(text: str, message_id: str) -> Any:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_common.protocol import TasksQuery
+from agent_runtime.loop.requests.task_list import list_tasks
 from agent_runtime.sessions import Message, history
 from agent_testing import ManualClock
 
-from ..support import PATIENCE, FakeModel, World
+from ..support import PATIENCE, FakeModel, World, assignment
 
 HOUR, DAY = 3_600_000, 86_400_000
 WRAP = 2**36
@@ -61,3 +63,39 @@ async def test_a_queue_stays_in_order_when_the_clock_goes_back_while_it_grows(tm
         asked = [str(messages[-1]) for _, messages in world.model.requests]
     waited = [text for text in asked if "waits" in text]
     assert [f"waits {number}" in text for number, text in enumerate(waited)] == [True] * 4
+
+
+async def test_what_waited_while_the_clock_went_back_comes_before_what_follows(tmp_path: Path) -> None:
+    clock, holding = ManualClock(), asyncio.get_running_loop().create_future()
+    async with World(tmp_path, FakeModel([[holding]]), clock=clock) as world:
+        await world.send("one")
+        async with asyncio.timeout(PATIENCE):
+            await world.model.asked.wait()
+        clock.advance(1)
+        session = (await world.send("two")).session.id
+    clock.set_wall(clock.now_ms() - DAY)
+    async with World(tmp_path, clock=clock) as world:
+        await world.ended(*world.admission.queues.all())
+        await world.ended(await world.send("three"))
+        found = await world.database.read(lambda connection: list(history.messages(connection, session)))
+    assert [message.role for message in found] == ["user", "assistant"] * 3
+    assert [one.parts[0]["text"] for one in found if one.role == "user"] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("jump", [-DAY, 0])
+async def test_tasks_are_listed_newest_first(tmp_path: Path, jump: int) -> None:
+    """Also those whose ids do not follow their order, because the stamps in them began anew or went back."""
+    clock = ManualClock((1_800_000_000_000 // WRAP + 1) * WRAP - 2)
+    for life in range(2):
+        async with World(tmp_path, clock=clock) as world:
+            for number in (2 * life, 2 * life + 1):
+                task = assignment(task_id=f"t{number}")
+                turn = (await world.tasks.assign(task, "operator")).turn
+                assert turn is not None
+                await world.ended(turn)
+                clock.advance(0.001)
+            pages = [await list_tasks(world.tasks, None, TasksQuery(limit=2))]
+            while pages[-1].next is not None:
+                pages.append(await list_tasks(world.tasks, None, TasksQuery(limit=2, after=pages[-1].next)))
+        clock.set_wall(clock.now_ms() + jump)
+    assert [one.task_id for page in pages for one in page.tasks] == ["t3", "t2", "t1", "t0"]
