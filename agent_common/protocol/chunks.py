@@ -140,6 +140,11 @@ class ToolOutputError(_ToolMeta):
     toolCallId: str
     errorText: str
 
+    def to_sse(self) -> bytes:
+        """Encode the chunk without its metadata, which `ai` before 6.0.176 refuses. The recorded part has it."""
+        body = self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude={"toolMetadata"})
+        return b"data: " + body + b"\n\n"
+
 
 class ToolOutputDenied(Chunk):
     type: Literal["tool-output-denied"] = "tool-output-denied"

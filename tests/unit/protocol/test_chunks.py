@@ -72,3 +72,8 @@ def test_keys_of_a_later_version_survive() -> None:
 def test_what_is_no_chunk(given: Any) -> None:
     with pytest.raises(ValidationError):
         c.chunk_adapter().validate_python(given)
+
+
+def test_a_failed_call_has_on_the_wire_what_each_ai_6_takes() -> None:
+    chunk = c.ToolOutputError(toolCallId="c1", errorText="no", toolMetadata={"metadata": {}}, dynamic=True)
+    assert json.loads(chunk.to_sse()[6:]).keys() == {"type", "toolCallId", "errorText", "dynamic"}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from agent_runtime.errors import InvalidRequest
 from agent_runtime.loop import ChatService, Turn
 
-from ..support import FakeModel, World, incoming, say
+from ..support import PATIENCE, FakeModel, World, incoming, say
 
 
 class Host:
@@ -40,3 +44,35 @@ async def test_a_snapshot_comes_before_its_message_and_back_with_a_rewind(tmp_pa
         assert (await sessions.rewind("operator", session, turns[2].message_id)).snapshot_id is None
         assert (await sessions.rewind("operator", session, turns[1].message_id)).snapshot_id == "snap-2"
         assert (await sessions.rewind("operator", session, turns[0].message_id)).snapshot_id == "snap-1"
+
+
+class SlowHost:
+    """Takes its time for a snapshot."""
+
+    def __init__(self) -> None:
+        self.asked, self.done = asyncio.Event(), asyncio.Event()
+
+    async def create_snapshot(self, session_id: str, message_id: str) -> str | None:
+        self.asked.set()
+        async with asyncio.timeout(PATIENCE):
+            await self.done.wait()
+        return None
+
+
+async def test_a_refused_message_does_not_drop_the_session_that_another_one_begins(tmp_path: Path) -> None:
+    async with World(tmp_path) as world, asyncio.TaskGroup() as group:
+        host = SlowHost()
+        chats = ChatService(replace(world.hallway, snapshot_guard=host), lambda: world.limits)
+        first = group.create_task(chats.send(incoming("one", session="new")))
+        await host.asked.wait()
+        with pytest.raises(InvalidRequest, match="nobody"):
+            await chats.send(incoming("two", session="new", agent="nobody"))
+        host.asked.clear()
+        second = group.create_task(chats.send(incoming("three", session="new")))
+        await host.asked.wait()
+        host.done.set()
+        turns = [await first, await second]
+        assert isinstance(turns[0], Turn)
+        assert isinstance(turns[1], Turn)
+        assert turns[0].session is turns[1].session
+        await world.ended(turns[0], turns[1])
