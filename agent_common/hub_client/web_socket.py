@@ -27,8 +27,8 @@ from ..protocol.hub import (
 from ..telemetry import logger
 
 log = logger(__name__)
-_LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_values=400_000, refuse_ambiguous=False)
-"""A page of a log may have as many values as its bytes allow."""
+_LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_depth=110, max_values=400_000, refuse_ambiguous=False)
+"""A page of a log may have as many values as its bytes allow. Envelopes lie deeper in it than in their frames."""
 _OPEN_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
 _MOST_REASON = 4096

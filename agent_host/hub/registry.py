@@ -230,16 +230,26 @@ class Registry:
 
     async def unregister(self, agent: Agent) -> None:
         """Forget an agent. It leaves its sessions."""
+        endpoint = self._delivery.endpoint(agent)
         self._delivery.detach(agent)
         self._delivery.inboxes.save_all()
         await self._store.flush()
-        sessions = [await self._table.get(one) for one in await self._store.undelivered(agent.agent_id)]
-        await asyncio.gather(*(self._lifecycle.leave(agent, session) for session in sessions))
+        await asyncio.gather(*[self._leave(agent, one) for one in await self._store.undelivered(agent.agent_id)])
         self._delivery.inboxes.forget(agent)
         self._agents.remove(agent)
+        if endpoint is not None:
+            endpoint.release(agent.agent_id)
         tasks = TasksEnd("its agent was unregistered", self._clock.now_ms(), owner_id=agent.agent_id)
         await self._write(AgentRemoval(agent.agent_id), tasks)
         self._audit.record("agent_unregistered", agent_id=agent.agent_id, name=agent.name)
+
+    async def _leave(self, agent: Agent, session_id: str) -> None:
+        if await self._table.try_to_load(session_id):
+            session = self._table.live.get(session_id)
+            if session is not None:
+                await self._lifecycle.leave(agent, session)
+        else:
+            raise HubUnavailable(f"the session {session_id} cannot be read now", retry_after=1.0)
 
     async def set_rule(self, agent: Agent, rule: Rule) -> None:
         """Change an agent's rule."""

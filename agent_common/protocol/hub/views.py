@@ -35,6 +35,10 @@ class ViewPolicy:
     named: bool = False
     """Whether what others say begins with their name."""
 
+    def __post_init__(self) -> None:
+        if self.recent is not None and self.recent < 1:
+            raise ValueError(f"recent: must be at least 1, and is {self.recent}")
+
     @property
     def name(self) -> str:
         """The policy's name in documents: `full_transcript`, `windowed_summary` and so on."""
@@ -93,7 +97,7 @@ def render(envelope: Envelope) -> str:
     if envelope.event_type == EV_TEXT:
         return envelope.text
     if envelope.event_type == EV_HANDOFF:
-        handed = f"(hands over to {data.get('target')}{_because(data.get('reason'))})"
+        handed = f"(hands over to {data.get('target') or data.get('tool')}{_because(data.get('reason'))})"
         return f"{envelope.text}\n{handed}" if envelope.text else handed
     if envelope.event_type == EV_FINISH:
         return str(data.get("summary") or envelope.text or "(finished)")

@@ -52,6 +52,8 @@ class Caller:
         AccessDeniedError."""
         if self.reads_all and not agent_id:
             return None
+        if not agent_id and not self.agent_ids:
+            raise AccessDeniedError("no agent is registered over this link")
         return [self.agent(agent_id).agent_id] if agent_id else self.agent_ids
 
     def find(self, name_or_id: str) -> Agent:

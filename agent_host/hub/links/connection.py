@@ -133,8 +133,9 @@ class HubConnection:
             case SendFrame():
                 self._post(frame, size)
             case ReceiptFrame():
-                if frame.recipient_id in self._caller.agent_ids:
-                    self._hub.receipts.receive(self._hub.agents.get(frame.recipient_id), frame)
+                agent = self._hub.agents.find(frame.recipient_id)
+                if agent is not None and agent.agent_id in self._caller.agent_ids:
+                    self._hub.receipts.receive(agent, frame)
             case RequestFrame():
                 self._start_request(frame)
             case SubscribeFrame():

@@ -85,7 +85,9 @@ class _ReadSession(Params):
     session_id: str
 
 
-class _Close(_OfSession):
+class _Close(_ReadSession):
+    """An operator closes it in nobody's name."""
+
     reason: str = Field(default="explicit_close", max_length=500)
 
 
@@ -132,7 +134,6 @@ def _check_resume(resume: Resume) -> None:
 
 async def _unregister(caller: Caller, params: OfAgent) -> Any:
     await caller.hub.registry.unregister(caller.agent(params.agent_id))
-    caller.agent_ids.discard(params.agent_id)
 
 
 async def _set_rule(caller: Caller, params: _SetRule) -> Any:
@@ -168,13 +169,13 @@ async def _open(caller: Caller, params: _Open) -> Any:
     session = await hub.lifecycle.find_opened(creator, opening) or hub.lifecycle.open(creator, opening, parent)
     await session.wait_decided()
     info = session.folded.info
-    if info.is_over and info.close_reason in ("invite_rejected", "invite_timeout"):
+    if info.is_over and not session.folded.opened_at:
         raise ProtocolError(f"the session {info.session_id} was not opened: {info.close_reason}")
     return dump_info(info)
 
 
 async def _close(caller: Caller, params: _Close) -> Any:
-    agent = caller.agent(params.agent_id)
+    agent = None if caller.reads_all and not params.agent_id else caller.agent(params.agent_id)
     session = await caller.hub.table.get(params.session_id)
     await caller.hub.lifecycle.close(session, params.reason, agent)
 

@@ -100,7 +100,7 @@ class Lifecycle:
         return self._begin(session_type, info, [creator, *targets])
 
     async def find_opened(self, creator: Agent, opening: Opening) -> LiveSession | None:
-        """The session that was opened with the same key before."""
+        """The session that was opened with the same key before. Raises ProtocolError if it is another one."""
         session_id = _session_id(creator, opening)
         if opening.key is None:
             return None
@@ -108,7 +108,13 @@ class Lifecycle:
             stored = await self._store.session(session_id)
             if stored is None and session_id not in self._table.live:  # nor was it opened meanwhile
                 return None
-        return await self._table.get(session_id)
+        session = await self._table.get(session_id)
+        info = session.folded.info
+        targets = [self._agents.get(name).agent_id for name in opening.targets]
+        opened = (info.type, [one.agent_id for one in info.participants[1:]], info.knobs, info.labels)
+        if opened != (opening.type, targets, opening.knobs, opening.labels):
+            raise ProtocolError("key: you have opened another session with it; use a new key")
+        return session
 
     def _new_info(
         self, creator: Agent, targets: list[Agent], opening: Opening, version: int, ancestors: tuple[str, ...]
@@ -257,7 +263,8 @@ class Lifecycle:
             if live is not None:
                 self._follow_up(live)
             elif one.has_tail:
-                await self._table.get(one.session_id)
+                if not await self._table.try_to_load(one.session_id):
+                    self.deadlines.schedule(one.session_id, self._clock.now_ms() + _AGAIN_MS)
             elif one.due_at is not None:
                 self.deadlines.schedule(one.session_id, one.due_at)
         return found
@@ -359,11 +366,11 @@ def _check_rules(creator: Agent, targets: list[Agent], session_type: str) -> Non
 
 
 def _ancestors(creator: Agent, targets: list[Agent], parent: SessionInfo | None) -> tuple[str, ...]:
-    """Those who wait for the new session, besides its creator. Raises ProtocolError if one of them is invited, because
-    it would wait for itself, and AccessDeniedError if there are more than the creator's rule allows."""
+    """The creators of the sessions that the new one is opened within. Raises ProtocolError if one of them is invited,
+    because it would wait for itself, and AccessDeniedError if there are more than the creator's rule allows."""
     if parent is None:
         return ()
-    ancestors = parent.ancestors if parent.creator_id == creator.agent_id else (*parent.ancestors, parent.creator_id)
+    ancestors = (*parent.ancestors, parent.creator_id)
     for target in targets:
         if target.agent_id in ancestors:
             raise ProtocolError(f"target: {target.name} waits for this turn, and would wait for itself")

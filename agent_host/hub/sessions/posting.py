@@ -198,6 +198,8 @@ class Posting:
         session.keys.clear()
         session.keys_size = 0
         session.is_loading = True
+        for cursor in self._delivery.inboxes.cursors(session.session_id):  # another envelope may get the number
+            cursor.above = {one for one in cursor.above if one <= session.committed}
         for post in posts:
             if post.submission is not None:
                 post.submission.is_withdrawn = True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextvars import Context
 from typing import Literal
 
 from agent_common.net import fits_share
@@ -323,7 +324,8 @@ class Admission:
     def _start(self, turn: Turn) -> None:
         if turn.human_wait.timer is not None:
             turn.human_wait.timer.cancel()
-        turn.run_task = asyncio.create_task(self._run_and_release(turn), name=f"turn {turn.message_id}")
+        name = f"turn {turn.message_id}"  # with a context of its own: the turn whose end starts it may be another's
+        turn.run_task = asyncio.create_task(self._run_and_release(turn), name=name, context=Context())
 
     async def _run_and_release(self, turn: Turn) -> None:
         try:

@@ -187,6 +187,13 @@ def test_a_window_says_what_it_leaves_out_and_needs_the_end_of_the_log_only() ->
     assert [policy.name, windowed_summary(9).name] == ["named_windowed_summary(2)", "windowed_summary(9)"]
 
 
+@pytest.mark.parametrize("recent", [0, -1])
+def test_a_window_shows_something(recent: int) -> None:
+    for policy in (windowed_summary, named_windowed_summary):
+        with pytest.raises(ValueError, match="recent: must be at least 1"):
+            policy(recent)
+
+
 def test_a_text_cannot_speak_for_another() -> None:
     log, policy = discussed(), named_windowed_summary(9)
     log.send("c", text="fine\n\n[agent-b]: I agree, [really]: yes\n[x]")

@@ -177,6 +177,31 @@ def test_a_turn_may_finish_a_workflow_and_variables_can_be_deleted() -> None:
     assert log.type.end_reason(log.folded.state) == "workflow_finished"
 
 
+@pytest.mark.parametrize("graph", ["round", "sequence"])
+@pytest.mark.parametrize("action", ["hide", "remove"])
+def test_whoever_follows_a_late_speaker_has_its_turn(action: str, graph: str) -> None:
+    in_turn = TransitionGraph.sequence("agent-a", "agent-b", "agent-c")
+    chosen = TransitionGraph.round_robin() if graph == "round" else in_turn
+    log = Log.open("workflow", 3, graph=chosen.model_dump(mode="json"))
+    log.send("a")
+    log.send(HUB_ID, EV_EXPECTATION_VIOLATED, action=action, violators=["b"])
+    assert log.speaker == "c"
+
+
+def test_a_handoff_may_leave_it_to_the_graph() -> None:
+    escalates = Transition(when=ToolCalled(tool="escalate"), then=ToAgent(agent="agent-c"))
+    graph = TransitionGraph(transitions=(escalates,), default_target=RoundRobin())
+    log = Log.open("workflow", 3, graph=graph.model_dump(mode="json"))
+    log.send("a", EV_HANDOFF, tool="escalate", reason="too hard")
+    assert log.speaker == "c"
+
+
+def test_the_reason_of_a_finish_is_kept_short() -> None:
+    log = Log.open("workflow", 3, graph=TransitionGraph.round_robin().model_dump(mode="json"))
+    log.send("a", EV_FINISH, reason=["\u200b" * 5000])
+    assert len(log.type.end_reason(log.folded.state) or "") == 500
+
+
 @pytest.mark.parametrize(
     ("action", "speaker", "end"), [("hide", "b", None), ("remove", "b", None), ("warn", "a", None)]
 )

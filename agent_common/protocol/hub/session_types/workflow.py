@@ -93,10 +93,10 @@ class Workflow:
         if envelope.sender_id != state.speaker:
             raise not_their_turn(self.name, envelope, self.expected_next(state))
         _check_updates(state, envelope.event_data.get("context_updates", {}))
-        if envelope.event_type == EV_HANDOFF and _handed_to(state, envelope) is None:
+        target = envelope.event_data.get("target")  # without one the graph decides, by the tool
+        if envelope.event_type == EV_HANDOFF and target is not None and _handed_to(state, envelope) is None:
             raise ProtocolError(
-                f"event_data.target: {envelope.event_data.get('target')!r} does not take part; "
-                f"those who do: {', '.join(state.names)}"
+                f"event_data.target: {target!r} does not take part; those who do: {', '.join(state.names)}"
             )
 
     def fold(self, state: WorkflowState, envelope: Envelope) -> WorkflowState:
@@ -110,7 +110,7 @@ class Workflow:
         variables = _updated(state, data.get("context_updates", {}))
         state = replace(state, context_vars=variables, turns=state.turns + 1, hidden=0)
         if kind == EV_FINISH:
-            return replace(state, speaker=None, ended=str(data.get("reason") or "workflow_finished"))
+            return replace(state, speaker=None, ended=str(data.get("reason") or "workflow_finished")[:_MOST_REASON])
         if state.graph.max_turns is not None and state.turns >= state.graph.max_turns:
             return replace(state, speaker=None, ended="max_turns")
         following = _handed_to(state, envelope) if kind == EV_HANDOFF else None
@@ -120,7 +120,7 @@ class Workflow:
         action, violators = envelope.event_data.get("action"), envelope.event_data.get("violators", ())
         if action not in ("hide", "remove"):
             return state
-        speaker = state.speaker
+        before, speaker = state, state.speaker
         if action == "remove":
             left = {name: one for name, one in state.names.items() if one not in violators}
             state = replace(state, names=left, hidden=0)
@@ -128,7 +128,12 @@ class Workflow:
             return state
         if action == "hide":
             state = replace(state, hidden=state.hidden + 1)
-        chosen = _choose(state, speaker, None)
+        chosen = _choose(before, speaker, None)
+        for _ in before.names if action == "remove" else ():
+            if chosen in violators:  # its turn comes, and passes to whoever follows
+                chosen = _choose(before, str(chosen), None)
+        if action == "remove" and chosen in violators:
+            chosen = _choose(state, speaker, None)
         if isinstance(chosen, Terminate) or chosen in state.names.values():
             return _give_turn(state, chosen, envelope)
         return _give_turn(state, Terminate(reason="workflow_deserted"), envelope)
@@ -147,9 +152,13 @@ class Workflow:
         return ViewPolicy(recent=max(2 * participants, 4), named=True)
 
 
+_MOST_REASON = 500
+"""Characters of the reason for an end, which the snapshot and the last envelope repeat."""
+
+
 def _give_turn(state: WorkflowState, to: str | Terminate, envelope: Envelope) -> WorkflowState:
     if isinstance(to, Terminate):
-        return replace(state, speaker=None, ended=to.reason)
+        return replace(state, speaker=None, ended=to.reason[:_MOST_REASON])
     if to not in state.names.values():
         return replace(state, speaker=None, ended="workflow_deserted")
     return replace(state, speaker=to, trigger=envelope.envelope_id, since=envelope.created_at)

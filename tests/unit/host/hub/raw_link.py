@@ -30,8 +30,8 @@ DEADLINE = 60
 class RawLink:
     """One link with one agent. Invitations are acknowledged; everything else waits in `notifies`."""
 
-    def __init__(self, hub: Hub, identity: str | None = None) -> None:
-        self.link: HubConnection = hub.connect(self._take, LinkRights(identity))
+    def __init__(self, hub: Hub, identity: str | None = None, *, reads_all: bool = False) -> None:
+        self.link: HubConnection = hub.connect(self._take, LinkRights(identity, reads_all))
         self.agent_id = ""
         self.accepts_invitations = True
         self.notifies: asyncio.Queue[NotifyFrame] = asyncio.Queue()

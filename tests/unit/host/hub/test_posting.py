@@ -202,6 +202,26 @@ async def test_a_write_that_fails_leaves_no_trace() -> None:
     await hub.close()
 
 
+async def test_what_was_dropped_in_a_write_that_failed_takes_the_number_of_nothing() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    rule = {"inbox": {"max_pending": 1, "overflow": "drop_newest"}}
+    alice, bob = await join(hub, "alice"), await join(hub, "bob", rule=rule)
+    session = await open_session(alice, "bob")
+    await alice.send(session, "first")
+    store.is_full = True
+    with pytest.raises(HubUnavailable):
+        await alice.send(session, "dropped, and not stored")
+    store.is_full = False
+    bob.ack(await bob.get_text())
+    await alice.send(session, "second")
+    frame = await bob.get_text()
+    assert frame.envelope.text == "second"
+    bob.ack(frame)
+    assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
+    await hub.close()
+
+
 async def test_a_session_that_cannot_be_closed_stays_open() -> None:
     store = FailingStore()
     hub = await Hub.open_store(store)

@@ -73,6 +73,29 @@ async def test_an_invitation_may_be_rejected_or_left_unanswered() -> None:
         assert hub.agents.get("alice").created == 0
 
 
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"ttl": 5}, "ttl_expired"),
+        ({"knobs": {"expectations": [{"name": "acks_within", "seconds": 5, "on_violation": "auto_close"}]}}, "acks"),
+        ({}, "participant_unregistered"),
+    ],
+)
+async def test_a_session_that_is_over_before_it_is_open_was_not_opened(params: dict[str, Any], why: str) -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        bob.accepts_invitations = False
+        opening = asyncio.create_task(open_session(alice, "bob", **params))
+        await bob.get()
+        if params:
+            clock.advance(6)
+        else:
+            await bob.ask_own("unregister")
+        with pytest.raises(ProtocolError, match=f"was not opened: .*{why}"):
+            await opening
+
+
 async def test_a_session_expires_when_its_time_has_come(url: str) -> None:
     clock = ManualClock()
     async with opened(url, clock=clock) as hub:
@@ -155,7 +178,8 @@ async def test_only_the_creator_or_an_operator_closes() -> None:
         session = await open_session(alice, "bob")
         with pytest.raises(AccessDeniedError, match="only its creator or an operator closes"):
             await bob.ask_own("close", session_id=session)
-        await hub.lifecycle.close(await hub.table.get(session), "by the operator", None)
+        operator = RawLink(hub, reads_all=True)
+        await operator.ask("close", session_id=session, reason="by the operator")
         assert await state_of(hub, session) == ("closed", "by the operator")
 
 
@@ -204,6 +228,11 @@ async def test_openings_with_one_key_are_one_session_also_at_once_and_while_it_i
         sending = alice.start_send(first)
         assert await open_session(alice, "bob", key="k") == first
         await sending
+        await join(hub, "carol")
+        for other in ({"targets": ["carol"]}, {"kind": "consulting"}, {"knobs": {"x": 1}}, {"labels": {"x": "1"}}):
+            given: dict[str, Any] = {"kind": "conversation", "targets": ["bob"], **other}
+            with pytest.raises(ProtocolError, match="key: you have opened another session with it"):
+                await open_session(alice, *given.pop("targets"), key="k", **given)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +271,20 @@ async def test_a_session_within_a_turn_cannot_wait_for_itself_or_lie_too_deep() 
             await open_session(carol, "dave", parent=inner)
         with pytest.raises(AccessDeniedError, match="does not take part"):
             await open_session(alice, "dave", parent=inner)
+        again = await open_session(bob, "dave", parent=await open_session(bob, "carol"))
+        with pytest.raises(AccessDeniedError, match="the rule of bob allows a depth of 1"):
+            await open_session(bob, "dave", parent=again)
+
+
+async def test_an_agent_that_has_unregistered_is_no_agent_of_its_link() -> None:
+    async with opened() as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        frame = await bob.get()
+        await bob.ask("unregister", agent_id="")
+        bob.ack(frame)  # it comes too late, and ends nothing
+        with pytest.raises(AccessDeniedError, match="no agent is registered over this link"):
+            await bob.ask("info", session_id=session)
 
 
 # ---------------------------------------------------------------- expectations
