@@ -11,7 +11,7 @@ from agent_common.protocol.hub import AccessDeniedError, Envelope, SessionInfo, 
 
 from .limits import HubLimits
 from .sessions import SessionTable
-from .store import HubStore, SessionRow
+from .store import PAGE_BYTES, HubStore, ListedSession
 
 MOST_ROWS = 500
 
@@ -71,16 +71,20 @@ class Queries:
         await self._store.flush()
         return await self._store.outcome(session_id, agent_id, sequence)
 
-    async def sessions(self, reader: str | None, after: str, limit: int) -> list[SessionRow]:
-        """Sessions of an agent, or all, in the order of their ids. Their states are those of the last snapshots, which
-        are taken whenever a state changes."""
+    async def sessions(self, reader: str, after: str, limit: int) -> list[ListedSession]:
+        """Sessions of an agent in the order of their ids. Their states are those of the last snapshots, which are taken
+        whenever a state changes."""
         await self._store.flush()
         return await self._store.sessions_of(reader, after, max(1, min(limit, MOST_ROWS)))
 
-    async def infos(self, reader: str | None, after: str, limit: int) -> list[SessionInfo]:
-        """The same sessions, with their participants."""
+    async def infos(self, reader: str | None, after: str, limit: int) -> tuple[list[SessionInfo], str | None]:
+        """A page of the sessions of an agent, or of all, with their participants, and where the next one begins."""
+        await self._store.flush()
+        most = max(1, min(limit, MOST_ROWS))
+        rows = await self._store.snapshots(reader, after, most)
         found: list[SessionInfo] = []
-        for row in await self.sessions(reader, after, limit):
+        for row in rows:
             live = self._table.live.get(row.session_id)
             found.append(live.folded.info if live is not None else load_info(from_json(row.snapshot)["info"]))
-        return found
+        is_full = len(rows) == most or sum(len(row.snapshot) for row in rows) >= PAGE_BYTES
+        return found, found[-1].session_id if is_full else None

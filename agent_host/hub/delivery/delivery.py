@@ -86,7 +86,7 @@ class Delivery:
     def _is_due(self, cursor: Cursor, envelope: Envelope) -> bool:
         """Whether an envelope is to be sent: it is for the agent, was not dropped or done with, and is not too old."""
         if envelope.sequence in cursor.above:
-            cursor.above.discard(envelope.sequence)
+            cursor.above.remove_through(envelope.sequence)
             return False
         if not cursor.is_for(envelope):
             return False

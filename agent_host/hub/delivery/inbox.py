@@ -23,6 +23,7 @@ from agent_common.protocol.hub import (
 from ..agents import Agent
 from ..live_session import LiveSession
 from ..store import CursorRow
+from .ranges import Ranges
 
 MOST_LOADED = 32
 """Most sessions of an agent whose next envelopes are in memory while they wait; those of others stay in the log."""
@@ -153,7 +154,7 @@ class Cursor:
         self.inbox, self.session = inbox, session
         self.next = (row.acked_through if row is not None else 0) + 1
         """The next sequence to look at."""
-        self.above: set[int] = set(from_json(row.acked_above)) if row is not None else set()
+        self.above = Ranges(from_json(row.acked_above) if row is not None else ())
         self.in_flight: dict[str, Envelope] = {}
         """Sent and not acknowledged, by id, in order."""
         self.stripped: set[str] = set()
@@ -220,7 +221,7 @@ class Cursor:
             self.retry.cancel()
             self.retry = None
         first = self.acked_through + 1
-        self.above |= set(range(first, self.next)) - self._unacked()
+        self._add_acked(self.above)
         self.sent_before, self.next, self.attempts = max(self.sent_before, self.next - 1), first, self.first_attempts
         self.nacks.clear()
         self.nacked.clear()
@@ -232,19 +233,24 @@ class Cursor:
 
     def to_row(self) -> CursorRow:
         """The row of its present state."""
-        first = self.acked_through
-        above = sorted(self.above | (set(range(first + 1, self.next)) - self._unacked()))
+        first, above = self.acked_through, Ranges(self.above.pairs())
+        self._add_acked(above)
         return CursorRow(
             session_id=self.session.session_id,
             agent_id=self.inbox.agent.agent_id,
             acked_through=first,
-            acked_above=to_json(above).decode(),
+            acked_above=to_json(above.pairs()).decode(),
             attempts=self.first_attempts,
             done=self.is_done,
         )
 
-    def _unacked(self) -> set[int]:
-        return {envelope.sequence for envelope in self.in_flight.values()}
+    def _add_acked(self, above: Ranges) -> None:
+        """Add what is done with between what is in flight."""
+        first = self.acked_through + 1
+        for sequence in sorted(envelope.sequence for envelope in self.in_flight.values()):
+            above.add(first, sequence - 1)
+            first = sequence + 1
+        above.add(first, self.next - 1)
 
 
 def is_small(envelope: Envelope) -> bool:

@@ -95,8 +95,8 @@ async def sessions(
     hub = _hub(request)
     with _as_http():
         reader = hub.registry.get(agent).agent_id if agent is not None else None
-        page = [HubSession.of(info) for info in await hub.queries.infos(reader, after, limit)]
-    return HubSessions(sessions=page, next=page[-1].session_id if len(page) == limit else None)
+        page, following = await hub.queries.infos(reader, after, limit)
+    return HubSessions(sessions=[HubSession.of(info) for info in page], next=following)
 
 
 @router.get("/hub/sessions/{session_id}/log", dependencies=_operators)

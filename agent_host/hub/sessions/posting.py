@@ -199,7 +199,7 @@ class Posting:
         session.keys_size = 0
         session.is_loading = True
         for cursor in self._delivery.inboxes.cursors(session.session_id):  # another envelope may get the number
-            cursor.above = {one for one in cursor.above if one <= session.committed}
+            cursor.above.remove_after(session.committed)
         for post in posts:
             if post.submission is not None:
                 post.submission.is_withdrawn = True

@@ -4,6 +4,7 @@ from .changes import Change
 from .doorbell import Doorbell
 from .memory import MemoryStore
 from .rows import (
+    PAGE_BYTES,
     AgentRemoval,
     AgentRow,
     AuditRow,
@@ -14,6 +15,7 @@ from .rows import (
     Fenced,
     HubStore,
     LeaseEnd,
+    ListedSession,
     OpenSession,
     Row,
     SessionRow,
@@ -34,6 +36,7 @@ from .tasks import read_task, task_row
 
 __all__ = [
     "MOST_PEERS",
+    "PAGE_BYTES",
     "AgentRemoval",
     "AgentRow",
     "AuditRow",
@@ -47,6 +50,7 @@ __all__ = [
     "HubStore",
     "Lease",
     "LeaseEnd",
+    "ListedSession",
     "MemoryStore",
     "OpenSession",
     "Renewal",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Iterator
+from itertools import islice
 
 from agent_common.protocol.hub import Envelope
 
@@ -14,6 +16,7 @@ from .rows import (
     CursorRow,
     DeadLetterRow,
     EnvelopeRow,
+    ListedSession,
     OpenSession,
     Row,
     SessionRow,
@@ -25,6 +28,7 @@ from .rows import (
     TasksEnd,
     TurnRow,
     page_of,
+    page_of_snapshots,
 )
 from .tasks import MemoryTasks
 
@@ -143,15 +147,18 @@ class MemoryStore:
         found = ((name, rows.cursors.get(agent_id)) for name, rows in self._sessions.items())
         return [name for name, cursor in found if cursor is not None and not cursor.done]
 
-    async def sessions_of(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
-        found: list[SessionRow] = []
+    async def sessions_of(self, agent_id: str, after: str, limit: int) -> list[ListedSession]:
+        found = islice(self._of_agent(agent_id, after), limit)
+        return [ListedSession(row.session_id, row.type, row.state) for row in found]
+
+    async def snapshots(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
+        return page_of_snapshots(islice(self._of_agent(agent_id, after), limit))
+
+    def _of_agent(self, agent_id: str | None, after: str) -> Iterator[SessionRow]:
         for name in self._session_ids[bisect_right(self._session_ids, after) :]:
             rows = self._sessions[name]
             if rows.row is not None and (agent_id is None or agent_id in rows.cursors):
-                found.append(rows.row)
-            if len(found) == limit:
-                break
-        return found
+                yield rows.row
 
     async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:
         rows = self._sessions.get(session_id)

@@ -42,6 +42,14 @@ class SessionRow(NamedTuple):
     closed_at: int | None
 
 
+class ListedSession(NamedTuple):
+    """A session in a list."""
+
+    session_id: str
+    type: str
+    state: str
+
+
 class EnvelopeRow(NamedTuple):
     """One envelope of a log."""
 
@@ -61,6 +69,7 @@ class CursorRow(NamedTuple):
     agent_id: str
     acked_through: int
     acked_above: str
+    """JSON: what is done with behind it, as pairs of the first and the last sequence of a range, or as numbers."""
     attempts: int
     done: bool
 
@@ -241,6 +250,18 @@ def page_of(bodies: Iterable[str]) -> list[Envelope]:
     return page
 
 
+def page_of_snapshots(rows: Iterable[SessionRow]) -> list[SessionRow]:
+    """Take the snapshots of a page, until it is full."""
+    page: list[SessionRow] = []
+    size = 0
+    for row in rows:
+        page.append(row)
+        size += len(row.snapshot)
+        if size >= PAGE_BYTES:
+            break
+    return page
+
+
 class HubStore(Protocol):
     """Keeps the hub's rows."""
 
@@ -269,8 +290,12 @@ class HubStore(Protocol):
         """Ids of sessions in which something may be left to deliver to an agent."""
         ...
 
-    async def sessions_of(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
-        """Sessions of an agent, or of all, in the order of their ids."""
+    async def sessions_of(self, agent_id: str, after: str, limit: int) -> list[ListedSession]:
+        """Sessions of an agent in the order of their ids."""
+        ...
+
+    async def snapshots(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
+        """The same of an agent, or of all, with their snapshots: none after the one that fills PAGE_BYTES."""
         ...
 
     async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:

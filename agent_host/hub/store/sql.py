@@ -26,6 +26,7 @@ from .rows import (
     AuditRow,
     CursorRow,
     DeadLetterRow,
+    ListedSession,
     OpenSession,
     SessionRow,
     StoredSession,
@@ -33,6 +34,7 @@ from .rows import (
     TaskFilter,
     TaskRow,
     page_of,
+    page_of_snapshots,
 )
 from .shared_writer import SharedWriter
 from .sharing import Sharing
@@ -106,12 +108,14 @@ class SqlStore:
         query = select(hub_cursors.c.session_id).where(and_(hub_cursors.c.agent_id == agent_id, ~hub_cursors.c.done))
         return await self._read(lambda connection: list(connection.execute(query).scalars()))
 
-    async def sessions_of(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
-        query = select(*_columns(SessionRow, hub_sessions)).where(hub_sessions.c.session_id > after)
-        if agent_id is not None:
-            query = query.join(hub_cursors, hub_cursors.c.session_id == hub_sessions.c.session_id)
-            query = query.where(hub_cursors.c.agent_id == agent_id)
-        return await self._rows(query.order_by(hub_sessions.c.session_id).limit(limit), SessionRow)
+    async def sessions_of(self, agent_id: str, after: str, limit: int) -> list[ListedSession]:
+        return await self._rows(_of_agent(ListedSession, agent_id, after, limit), ListedSession)
+
+    async def snapshots(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
+        query = _of_agent(SessionRow, agent_id, after, limit)
+        return await self._read(
+            lambda connection: page_of_snapshots(SessionRow(*row) for row in connection.execute(query))
+        )
 
     async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:
         query = select(hub_envelopes.c.body).where(
@@ -193,6 +197,15 @@ class SqlStore:
     async def _numbered(self, table: Table, kind: Any, after: int, limit: int) -> list[tuple[int, Any]]:
         query = select(table.c.id, *_columns(kind, table)).where(table.c.id > after).order_by(table.c.id).limit(limit)
         return await self._read(lambda connection: [(row[0], kind(*row[1:])) for row in connection.execute(query)])
+
+
+def _of_agent(kind: Any, agent_id: str | None, after: str, limit: int) -> Any:
+    """The query for a page of the sessions of an agent; None: of all."""
+    query = select(*_columns(kind, hub_sessions)).where(hub_sessions.c.session_id > after)
+    if agent_id is not None:
+        query = query.join(hub_cursors, hub_cursors.c.session_id == hub_sessions.c.session_id)
+        query = query.where(hub_cursors.c.agent_id == agent_id)
+    return query.order_by(hub_sessions.c.session_id).limit(limit)
 
 
 def _columns(kind: Any, table: Table) -> list[Any]:

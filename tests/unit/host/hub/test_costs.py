@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from pydantic_core import from_json
 
 from agent_common.protocol.hub import EV_CONTEXT_SET, MAX_ENVELOPE, NetworkError, ProtocolError, RateLimited
 from agent_host.hub import Hub, HubLimits, LinkRights
@@ -99,6 +100,39 @@ async def test_what_a_session_is_opened_with_is_bounded() -> None:
         await join(hub, "bob")
         with pytest.raises(ProtocolError, match="knobs: they and the labels may have"):
             await open_session(alice, "bob", knobs={"context_vars": {"a": "x" * 2**16}})
+
+
+@pytest.mark.parametrize("overflow", ["drop_oldest", "drop_newest"])
+async def test_a_full_inbox_of_an_agent_that_is_away_stays_small_on_disk(overflow: str) -> None:
+    async with opened() as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"max_pending": 3}})
+        await bob.ask_own("set_rule", rule={"inbox": {"max_pending": 3, "overflow": overflow}})
+        session = await open_session(alice, "bob")
+        await bob.link.close()
+        for number in range(200):
+            await alice.send(session, str(number))
+        hub.delivery.inboxes.save_all()
+        await hub.store.flush()
+        stored = await hub.store.session(session)
+        assert stored is not None
+        [row] = [one for one in stored.cursors if one.agent_id == bob.agent_id]
+        assert len(from_json(row.acked_above)) == 1
+
+
+async def test_a_page_of_sessions_is_bounded_by_what_they_hold(url: str) -> None:
+    async with opened(url) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "bob")
+        made: list[str] = []
+        for number in range(30):
+            labels = {"note": "x" * 60_000, "number": str(number)}
+            made.append(await open_session(alice, "bob", labels=labels))
+            await alice.ask_own("close", session_id=made[-1])
+        pages, after = list[list[str]](), ""
+        while after is not None:
+            page, after = await hub.queries.infos(None, after, 500)
+            pages.append([one.session_id for one in page])
+        assert len(pages) > 2
+        assert [one for page in pages for one in page] == sorted(made)
 
 
 async def test_open_sessions_of_one_agent_are_bounded_by_what_they_hold() -> None:

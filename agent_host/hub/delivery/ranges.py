@@ -1,0 +1,47 @@
+"""A set of numbers, kept as the ranges that they make: most that are in it follow each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+
+class Ranges:
+    """Numbers as sorted ranges that do not touch."""
+
+    __slots__ = ("_firsts", "_lasts")
+
+    def __init__(self, given: Iterable[int | Sequence[int]] = ()) -> None:
+        """`given`: numbers, and pairs of the first and the last number of a range."""
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for one in given:
+            self.add(one) if isinstance(one, int) else self.add(*one)
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self._firsts, number) - 1
+        return at >= 0 and number <= self._lasts[at]
+
+    def add(self, first: int, last: int | None = None) -> None:
+        """Add a number, or all from the first to the last; nothing if that is smaller."""
+        last = first if last is None else last
+        if last < first:
+            return
+        begin, end = bisect_left(self._lasts, first - 1), bisect_right(self._firsts, last + 1)
+        if begin < end:
+            first, last = min(first, self._firsts[begin]), max(last, self._lasts[end - 1])
+        self._firsts[begin:end], self._lasts[begin:end] = [first], [last]
+
+    def remove_through(self, number: int) -> None:
+        """Remove all up to a number."""
+        kept = [(max(first, number + 1), last) for first, last in self.pairs() if last > number]
+        self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
+
+    def remove_after(self, number: int) -> None:
+        """Remove all that are larger than a number."""
+        kept = [(first, min(last, number)) for first, last in self.pairs() if first <= number]
+        self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return the first and the last number of each range."""
+        return list(zip(self._firsts, self._lasts, strict=True))
