@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_client.hub import HubClient, Passport, TaskSpec, WebSocketLink
+from agent_common.protocol.hub import Envelope
 from agent_testing import LiveProcess
 from tests.ports import free_port
 
@@ -73,3 +75,22 @@ async def test_what_was_confirmed_of_a_task_survives_the_death_of_the_hub(proces
     finally:
         await alices.close()
         await bobs.close()
+
+
+async def test_what_an_envelope_and_a_task_may_nest_is_read_in_their_lists_too(process: HubOnFile) -> None:
+    client = HubClient(WebSocketLink(process.url), timeout=PATIENCE)
+    try:
+        alice, _ = [await client.register(None, Passport(name=name)) for name in ("alice", "bob")]
+        session = await alice.open(type="conversation", target="bob")
+        deep: dict[str, Any] = {}
+        for _ in range(96):
+            deep = {"deeper": deep}
+        names = {"session_id": session.session_id, "sender_id": alice.agent_id}
+        await alice.send_envelope(Envelope(**names, event_type="app.deep", event_data=deep))
+        assert [one.event_data for one in await client.read_wal(session.session_id)][-1] == deep
+        await alice.tasks.observe("t")
+        await alice.tasks.update("t", progress=deep)
+        tasks, _ = await alice.tasks.list()
+        assert [one.progress for one in tasks] == [deep]
+    finally:
+        await client.close()
