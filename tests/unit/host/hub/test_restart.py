@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_common.backoff import Backoff
-from agent_common.protocol.hub import InboxFull, ProtocolError
+from agent_common.protocol.hub import SESSION_TYPES, InboxFull, ProtocolError
 from agent_host.hub import HubLimits
 from agent_testing import ManualClock
 
@@ -88,6 +88,25 @@ async def test_what_the_log_asks_for_is_done_after_a_crash(file_url: str) -> Non
         await hub.store.flush()
         info = await hub.queries.info(None, session)
         assert (info.state, info.close_reason) == ("closed", "consulting_complete")
+
+
+async def test_a_session_that_cannot_be_read_stops_no_other(file_url: str) -> None:
+    """It is of a type that only another program knows."""
+    types = {**SESSION_TYPES, "party": SESSION_TYPES["conversation"]}
+    bounded = {"inbox": {"max_pending": 9}}
+    async with opened(file_url, types=types) as hub:
+        alice, _ = await join(hub, "alice"), await join(hub, "bob", rule=bounded)
+        unknown, known = await open_session(alice, "bob", kind="party"), await open_session(alice, "bob")
+        await alice.send(unknown, "lost here")
+        await alice.send(known, "kept")
+    async with opened(file_url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule=bounded)
+        assert (await bob.get_text()).envelope.text == "kept"
+        await alice.send(known)
+        with pytest.raises(ProtocolError, match="does not know the type party"):
+            await alice.send(unknown)
+        await bob.ask_own("unregister")
+        assert hub.agents.find("bob") is None
 
 
 async def test_a_repeated_send_is_known_after_a_restart_although_the_session_is_over(file_url: str) -> None:
