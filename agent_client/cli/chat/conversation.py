@@ -23,6 +23,7 @@ from ... import (
     ClientError,
     ConnectionFailed,
     NotFound,
+    NotRunning,
     Queued,
     Started,
     Steered,
@@ -34,6 +35,8 @@ FOLLOW_SECONDS = 7 * 24 * 3600.0
 """Seconds that a turn is followed: as long as it may wait for a person."""
 MAX_PENDING = 50
 RETRY_SECONDS = 1.0
+AWAY = (ConnectionFailed, NotRunning, Unavailable)
+"""What says that the agent may answer later."""
 
 
 class View(Protocol):
@@ -183,7 +186,7 @@ class Conversation:
                 if not self._begun:
                     await self._view.missed_turn()
                 return
-            except (ConnectionFailed, Unavailable):
+            except AWAY:
                 if self._begun:
                     raise
                 self.online.clear()  # the next answer of the agent sets it again
@@ -236,7 +239,7 @@ class Conversation:
                 agent=None if message.steers else self.manifest,
                 on_busy="steer" if message.steers else "queue",
             )
-        except (ConnectionFailed, Unavailable):
+        except AWAY:
             return  # it is sent again when its turn is followed
         except ClientError as error:
             self._view.problem(f"not sent: {message.text}: {explain(error)}")
