@@ -54,14 +54,16 @@ class Person:
 
     async def _approve(self, approval: Approval) -> None:
         menu, decisions = approval_menu(approval, await planned_change(self._agent, approval.tool, approval.input))
+        follows = False
         while True:
-            picked = await self._screen.choose(menu)
+            picked = await self._screen.choose(menu, follows=follows)
             if picked is None:
                 self._stop()
                 return
             chosen = decisions[picked.numbers[0]]
             if chosen.word == REJECT:
-                typed = await self._screen.choose(reason_menu(approval))
+                typed = await self._screen.choose(reason_menu(approval), follows=True)
+                follows = True
                 if typed is None:
                     continue
                 chosen = replace(chosen, reason=typed.text or None)
@@ -75,7 +77,8 @@ class Person:
         answers: list[list[str]] = []
         for number, raw in enumerate(question.questions, 1):
             one = asked(raw)
-            picked = await self._screen.choose(question_menu(one, number, len(question.questions)))
+            menu = question_menu(one, number, len(question.questions))
+            picked = await self._screen.choose(menu, follows=number > 1)
             if picked is None:
                 self._stop()
                 return
