@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 import httpx2
 import pytest
 
-from agent_client import Agent, Mesh, NotRunning
+from agent_client import Agent, ApiError, Mesh, NotRunning
 
 AWAY = 0.2
 """Seconds after which a server is given up here."""
@@ -72,6 +72,15 @@ async def test_an_agent_that_its_host_starts_again_is_waited_for() -> None:
     async with Agent("http://server", transport=gone) as agent:
         with pytest.raises(NotRunning):
             await agent.chat("hello", reconnect=AWAY).reply()
+
+
+async def test_an_empty_file_has_no_bytes_in_any_range() -> None:
+    refusal = {"title": "No", "status": 416, "code": "out_of_range", "detail": "it has 0 bytes", "instance": "/"}
+    server = Server(httpx2.Response(416, json=refusal))
+    async with Agent("http://server", transport=server) as agent:
+        assert await agent.files.read("empty", 0, 10) == b""
+        with pytest.raises(ApiError, match="out_of_range"):
+            await agent.files.read("empty", 1, 10)
 
 
 async def test_a_position_is_no_progress() -> None:
