@@ -72,6 +72,10 @@ class Desk:
                 await asyncio.sleep(0.01)
 
 
+async def no_arguments(_: str) -> Sequence[str]:
+    return ()
+
+
 @asynccontextmanager
 async def desk(folder: Path, *replies: httpx2.Response) -> AsyncGenerator[Desk]:
     """A person in front of an agent that replies to their answers with these, and then takes all."""
@@ -84,7 +88,7 @@ async def desk(folder: Path, *replies: httpx2.Response) -> AsyncGenerator[Desk]:
 
     with create_pipe_input() as keys, create_app_session(input=keys):
         async with Agent("http://server", transport=httpx2.MockTransport(handle)) as agent:
-            screen = Screen(ChatCompleter([], lambda _: [], Folders(agent)), open_history(folder / "history"))
+            screen = Screen(ChatCompleter([], no_arguments, Folders(agent)), open_history(folder / "history"))
             screen.handler = Quiet()
             online = asyncio.Event()
             online.set()
