@@ -122,9 +122,13 @@ class Conversation:
         return None
 
     def watch(self, *, shown: bool = False) -> None:
-        """Follow the turn that another window has begun; `shown` says that its message is on the screen."""
+        """Follow the turn that another window has begun, before messages of this one that have not, also before one that
+        waits at the server and is followed; `shown` says that its message is on the screen."""
         if len(self._pending) < MAX_PENDING:
-            self._pending.append(Message(None, shown=shown))
+            if self._queued and self.current is not None and self._following is not None:
+                self._pending.appendleft(self.current)
+                self._following.cancel()
+            self._pending.appendleft(Message(None, shown=shown))
             self._news.set()
 
     def switch(self, session: str) -> None:

@@ -11,10 +11,9 @@ import httpx2
 from agent_client import Agent, ChatEvent
 from agent_client.cli.chat.conversation import Conversation
 
-TURN = """\
-data: {"type":"start","messageId":"m","messageMetadata":{"session_id":"s","message_id":"m"}}
-
-data: {"type":"finish","finishReason":"stop"}
+START = 'data: {"type":"start","messageId":"m","messageMetadata":{"session_id":"s","message_id":"m"}}\n\n'
+TURN = f"""\
+{START}data: {{"type":"finish","finishReason":"stop"}}
 
 data: [DONE]
 
@@ -29,6 +28,7 @@ class Shown:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.finished = asyncio.Event()
+        self.queued = asyncio.Event()
 
     def user(self, text: str) -> None:
         self.lines.append(text)
@@ -39,6 +39,8 @@ class Shown:
     async def event(self, event: ChatEvent) -> None:
         if event.type == "finished":
             self.finished.set()
+        if event.type == "queued":
+            self.queued.set()
 
     async def other_turn(self) -> None:
         self.lines.append("other turn")
@@ -87,3 +89,33 @@ async def test_a_message_to_an_agent_that_is_started_again_is_sent_when_it_is_ba
     assert view.lines == ["hello"]
     assert len(sent) == 2
     assert sent[0] == sent[1]
+
+
+async def test_the_turn_of_another_window_is_shown_before_a_message_that_waits_for_it() -> None:
+    """It has begun, and the message of this window is still behind it at the agent."""
+
+    async def waits() -> AsyncGenerator[bytes]:
+        yield START.encode()
+        yield b'data: {"type":"data-queue","data":{"position":1}}\n\n'
+        await asyncio.sleep(600)
+
+    sent = 0
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        nonlocal sent
+        sent += request.method == "POST"
+        if request.method == "GET" or sent > 1:
+            return turn()
+        return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, content=waits())
+
+    view = Shown()
+    online = asyncio.Event()
+    online.set()
+    async with talking(answer, view, online) as conversation:
+        conversation.queue("mine")
+        await view.queued.wait()
+        conversation.watch()
+        while conversation.busy:
+            await asyncio.sleep(0.01)
+    assert view.lines == ["mine", "other turn"]
+    assert sent == 2
