@@ -122,8 +122,8 @@ class Conversation:
         return None
 
     def watch(self, *, shown: bool = False) -> None:
-        """Follow the turn that another window has begun, before messages of this one that have not, also before one that
-        waits at the server and is followed; `shown` says that its message is on the screen."""
+        """Follow the turn that another window has begun, before messages of this one that have not, also before one
+        that waits at the server and is followed; `shown` says that its message is on the screen."""
         if len(self._pending) < MAX_PENDING:
             if self._queued and self.current is not None and self._following is not None:
                 self._pending.appendleft(self.current)
