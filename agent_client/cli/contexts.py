@@ -100,9 +100,21 @@ def _token_for(url: str, token_file: str | None) -> str | None:
 
 def check_url(url: str) -> None:
     """Raises UsageError if it is no URL of a server."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if not _is_server(url):
         raise UsageError(f"url: {url!r} must be http://HOST:PORT or https://HOST", "a token goes into --token-file")
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number, or too high
+    except ValueError:
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and not (parts.username or parts.query or parts.fragment)
+    )
 
 
 def is_local(url: str) -> bool:

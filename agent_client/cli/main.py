@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -76,4 +78,6 @@ async def root(
 
 
 def main() -> None:
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  it was closed: there is nothing to read
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for as long as the process lives
     app(prog_name="agent")

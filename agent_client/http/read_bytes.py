@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from http import HTTPStatus
 from time import monotonic
 from typing import Any
 
-from ..errors import UnexpectedReply
+from ..errors import ApiError, UnexpectedReply
 from .connection import Call, Connection
 from .resume import resumed
 
@@ -44,6 +45,15 @@ class _Reading:
 
     async def pieces(self) -> AsyncGenerator[bytes]:
         """Yield what is missing."""
+        try:
+            async with aclosing(self._missing()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ApiError as error:
+            if error.status != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or self._at > 0:
+                raise  # but an empty file has no first byte
+
+    async def _missing(self) -> AsyncGenerator[bytes]:
         if self._at == self._until:
             return
         headers: dict[str, str] = {}

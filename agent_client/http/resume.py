@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from agent_common.backoff import Backoff
 
-from ..errors import ClientError, DeadlineExceeded
+from ..errors import ClientError, DeadlineExceeded, NotRunning
 from .problems import pause_before_retry
 
 T = TypeVar("T")
@@ -30,8 +30,8 @@ async def resumed(
 ) -> AsyncGenerator[T]:
     """Yield what `read` yields, and call it again whenever its connection breaks: it must then leave out what it has
     yielded before, and yield None when the server has answered, which is not passed on. Ends when `read` ends by
-    itself. Raises ClientError if the server does not answer for `within` seconds, DeadlineExceeded at `deadline` on the
-    monotonic clock.
+    itself. Raises ClientError if the server, or the agent behind it, is away for `within` seconds, DeadlineExceeded at
+    `deadline` on the monotonic clock.
 
     Only items shorten the pauses, because a server may answer and break off each time. Not by stamina, which leaves no
     way to start counting anew whenever a stream has made progress.
@@ -53,6 +53,8 @@ async def resumed(
             return
         except ClientError as error:
             wait = pause_before_retry(error)
+            if wait is None and isinstance(error, NotRunning) and not first:
+                wait = 0.0  # it did run: its host starts again what has died
             if answered:
                 patient_until = monotonic() + (FIRST_SECONDS if first else within)
                 answered = False

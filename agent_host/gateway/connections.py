@@ -44,6 +44,7 @@ class AgentConnection(HttpConnection):
 class _OfAgent:
     idle: list[AgentConnection] = field(default_factory=list[AgentConnection])
     used: set[AgentConnection] = field(default_factory=set[AgentConnection])
+    opening: int = 0
 
 
 class AgentConnections:
@@ -53,7 +54,8 @@ class AgentConnections:
         self._by_workspace: defaultdict[str, _OfAgent] = defaultdict(_OfAgent)
 
     async def open(self, workspace_id: str, agent: RunningAgent, *, fresh: bool = False) -> AgentConnection:
-        """Return a connection for one request. `fresh`: a new one. Raises OSError, and NotOffered."""
+        """Return a connection for one request. `fresh`: a new one. Raises OSError, also if the agent is cut meanwhile,
+        and NotOffered."""
         mine = self._by_workspace[workspace_id]
         now = asyncio.get_running_loop().time()
         while mine.idle and not fresh:
@@ -63,8 +65,19 @@ class AgentConnections:
                 break
             connection.close()
         else:
-            connection = await agent.runtime.connect(AgentConnection)
+            connection = await self._connect(workspace_id, mine, agent)
         mine.used.add(connection)
+        return connection
+
+    async def _connect(self, workspace_id: str, mine: _OfAgent, agent: RunningAgent) -> AgentConnection:
+        mine.opening += 1
+        try:
+            connection = await agent.runtime.connect(AgentConnection)
+        finally:
+            mine.opening -= 1
+        if self._by_workspace.get(workspace_id) is not mine:  # its connections were cut before it was one of them
+            connection.close()
+            raise ConnectionResetError("its connections were cut")
         return connection
 
     def release(self, workspace_id: str, connection: AgentConnection, *, complete: bool) -> None:
@@ -76,11 +89,11 @@ class AgentConnections:
         else:
             connection.close()
         mine.used.discard(connection)
-        if not mine.used and not mine.idle:
+        if not (mine.used or mine.idle or mine.opening):
             self._by_workspace.pop(workspace_id, None)
 
     def cut(self, workspace_id: str) -> None:
-        """Close all connections to an agent at once, used ones too."""
+        """Close all connections to an agent at once, used ones and those that are being opened too."""
         mine = self._by_workspace.pop(workspace_id, _OfAgent())
         for connection in (*mine.idle, *mine.used):
             connection.close()

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..access import AccessGuard, HostCaller, require_person, speaking_user
+from ..access import AccessGuard, require_person, speaking_user
 from ..errors import NotFound, RequestError
 from ..fleet import Fleet, RunningAgent
 from .connections import AgentConnection, AgentConnections
@@ -55,34 +55,34 @@ class AgentGateway:
             caller.scope.check_workspace(workspace_id)
         user = speaking_user(caller, scope["headers"])
         agent = await self._fleet.running_agent(workspace_id)
-        head = request_head(scope["method"], target, scope["headers"], token=agent.token, user=user)
-        body = RequestBody(scope, receive)
-        head += b"" if body.ended else await body.next_piece()
+        body, begun = RequestBody(scope, receive), b""
+        if not body.ended:
+            begun = await body.next_piece()
+            agent = await self._fleet.running_agent(workspace_id)  # it may have been fenced meanwhile
         watch = partial(self._wait_for_revocation, scope) if caller.scope else None
         fresh = False
         while True:
+            head = request_head(scope["method"], target, scope["headers"], token=agent.token, user=user)
             connection = await self._connect(workspace_id, agent, fresh=fresh)
             exchange = Exchange(scope, body, send, connection, prefix)
             try:
-                await exchange.run(head, watch)
+                await exchange.run(head + begun, watch)
             finally:
                 self.connections.release(workspace_id, connection, complete=exchange.complete)
             if exchange.fault is None:
                 return
+            await self._guard.authenticate(scope, scoped=True)  # a token that was revoked, and
+            agent = await self._fleet.running_agent(workspace_id)  # a fence, end requests in the same way
             if fresh or not connection.reused or scope["method"] not in _REPEATABLE or has_body(scope["headers"]):
-                await self._raise_fault(workspace_id, caller, exchange.fault)
+                raise _unreachable(workspace_id, exchange.fault) from exchange.fault
             fresh = True  # the agent's server had closed the kept connection
 
     async def _connect(self, workspace_id: str, agent: RunningAgent, *, fresh: bool) -> AgentConnection:
         try:
             return await self.connections.open(workspace_id, agent, fresh=fresh)
         except OSError as error:
+            await self._fleet.running_agent(workspace_id)  # says whether it was stopped or fenced meanwhile
             raise _unreachable(workspace_id, error) from error
-
-    async def _raise_fault(self, workspace_id: str, caller: HostCaller, fault: Exception) -> None:
-        """Say why there is no answer: the workspace was stopped or fenced, or its agent does not answer."""
-        await self._fleet.running_agent(workspace_id)
-        raise _unreachable(workspace_id, fault) from fault
 
     async def _wait_for_revocation(self, scope: Scope) -> None:
         """Return once the request's token has expired or is revoked."""

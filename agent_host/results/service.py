@@ -38,11 +38,13 @@ class ResultService:
         assert query.task_id is not None  # noqa: S101
         try:
             with self._watch(query.task_id) as announced:
+                found = await self.find(query)  # however short the time is
                 async with asyncio.timeout(seconds):
-                    while (found := await self.find(query)) is None:
+                    while found is None:
                         await announced.wait()
                         announced.clear()
-                    return found
+                        found = await self.find(query)
+                return found
         except TimeoutError:
             return None
 

@@ -23,6 +23,7 @@ from ... import (
     ClientError,
     ConnectionFailed,
     NotFound,
+    NotRunning,
     Queued,
     Started,
     Steered,
@@ -34,6 +35,8 @@ FOLLOW_SECONDS = 7 * 24 * 3600.0
 """Seconds that a turn is followed: as long as it may wait for a person."""
 MAX_PENDING = 50
 RETRY_SECONDS = 1.0
+AWAY = (ConnectionFailed, NotRunning, Unavailable)
+"""What says that the agent may answer later."""
 
 
 class View(Protocol):
@@ -119,9 +122,13 @@ class Conversation:
         return None
 
     def watch(self, *, shown: bool = False) -> None:
-        """Follow the turn that another window has begun; `shown` says that its message is on the screen."""
+        """Follow the turn that another window has begun, before messages of this one that have not, also before one
+        that waits at the server and is followed; `shown` says that its message is on the screen."""
         if len(self._pending) < MAX_PENDING:
-            self._pending.append(Message(None, shown=shown))
+            if self._queued and self.current is not None and self._following is not None:
+                self._pending.appendleft(self.current)
+                self._following.cancel()
+            self._pending.appendleft(Message(None, shown=shown))
             self._news.set()
 
     def switch(self, session: str) -> None:
@@ -183,7 +190,7 @@ class Conversation:
                 if not self._begun:
                     await self._view.missed_turn()
                 return
-            except (ConnectionFailed, Unavailable):
+            except AWAY:
                 if self._begun:
                     raise
                 self.online.clear()  # the next answer of the agent sets it again
@@ -236,7 +243,7 @@ class Conversation:
                 agent=None if message.steers else self.manifest,
                 on_busy="steer" if message.steers else "queue",
             )
-        except (ConnectionFailed, Unavailable):
+        except AWAY:
             return  # it is sent again when its turn is followed
         except ClientError as error:
             self._view.problem(f"not sent: {message.text}: {explain(error)}")

@@ -9,15 +9,18 @@ from typing import Literal
 
 from agent_common.protocol import ApprovalScope
 
-from ... import Agent, Approval, ClientError, ConnectionFailed, NotWaiting, Question
+from ... import Agent, Approval, ClientError, DeadlineExceeded, NotFound, NotWaiting, Question, TooManyRequests
 from ..errors import explain
 from .approval import REJECT, approval_menu, reason_menu, rules_in_words, where
 from .blocks import Transcript
+from .conversation import AWAY, RETRY_SECONDS
 from .file_changes import planned_change
 from .questions import answers_of, asked, question_menu
 from .screen import Screen
 
 Answer = Literal["once", "always", "reject"] | Sequence[Sequence[str]]
+Outcome = Literal["taken", "over", "refused"]
+"""Of an answer: `over` if nothing waits for it any more, `refused` if the request still waits."""
 
 
 class Person:
@@ -30,11 +33,14 @@ class Person:
         self._online, self._stop = online, stop
         self._asking: dict[str, asyncio.Task[None]] = {}
         """By the id of the call that waits."""
+        self._undecided: dict[str, str] = {}
+        """The calls by the ids of the requests that wait for a choice of this person."""
 
     def ask(self, request: Approval | Question) -> None:
         """Ask the person, beside everything else."""
-        call_id = request.tool_call_id if isinstance(request, Approval) else request.id
+        call_id = _call_of(request)
         if call_id not in self._asking:
+            self._undecided[request.id] = call_id
             self._asking[call_id] = self._screen.start(self._ask(call_id, request))
 
     def answered(self, call_id: str | None = None) -> None:
@@ -42,6 +48,11 @@ class Person:
         for name in [call_id] if call_id is not None else list(self._asking):
             if task := self._asking.pop(name, None):
                 task.cancel()
+
+    def resolved(self, request_id: str) -> None:
+        """A request waits no more. One that is being answered here stays until the agent has said so."""
+        if (call_id := self._undecided.pop(request_id, None)) is not None:
+            self.answered(call_id)
 
     async def _ask(self, call_id: str, request: Approval | Question) -> None:
         try:
@@ -51,36 +62,49 @@ class Person:
                 await self._question(request)
         finally:
             self._asking.pop(call_id, None)
+            self._undecided.pop(request.id, None)
 
     async def _approve(self, approval: Approval) -> None:
         menu, decisions = approval_menu(approval, await planned_change(self._agent, approval.tool, approval.input))
+        follows = False
         while True:
-            picked = await self._screen.choose(menu)
+            picked = await self._screen.choose(menu, follows=follows)
+            follows = False
             if picked is None:
                 self._stop()
                 return
             chosen = decisions[picked.numbers[0]]
             if chosen.word == REJECT:
-                typed = await self._screen.choose(reason_menu(approval))
+                typed = await self._screen.choose(reason_menu(approval), follows=True)
                 if typed is None:
+                    follows = True
                     continue
                 chosen = replace(chosen, reason=typed.text or None)
-            await self._send(approval, chosen.word, chosen.reason, chosen.scope)
-            if chosen.scope is not None:
+            outcome = await self._send(approval, chosen.word, chosen.reason, chosen.scope)
+            if outcome == "refused":
+                continue
+            if outcome == "taken" and chosen.scope is not None:
                 extent = where(approval, chosen.scope)
                 self._transcript.notice(f"Always allowed {extent}: {rules_in_words(approval)}")
             return
 
     async def _question(self, question: Question) -> None:
+        while (answers := await self._ask_all(question)) is not None:
+            if await self._send(question, answers) != "refused":
+                return
+        self._stop()
+
+    async def _ask_all(self, question: Question) -> list[list[str]] | None:
+        """Ask one part after the other; None after Escape."""
         answers: list[list[str]] = []
         for number, raw in enumerate(question.questions, 1):
             one = asked(raw)
-            picked = await self._screen.choose(question_menu(one, number, len(question.questions)))
+            menu = question_menu(one, number, len(question.questions))
+            picked = await self._screen.choose(menu, follows=number > 1)
             if picked is None:
-                self._stop()
-                return
+                return None
             answers.append(answers_of(one, picked))
-        await self._send(question, answers)
+        return answers
 
     async def _send(
         self,
@@ -88,19 +112,33 @@ class Person:
         answer: Answer,
         reason: str | None = None,
         scope: ApprovalScope | None = None,
-    ) -> None:
+    ) -> Outcome:
         """Send the answer, as soon as the agent can be reached."""
+        self._undecided.pop(request.id, None)
         while True:
             try:
                 await self._agent.answer(request, answer, reason, scope=scope)
-            except NotWaiting:
-                self._transcript.notice("It was answered elsewhere.")
-            except ConnectionFailed:
+                outcome: Outcome = "taken"
+            except (*AWAY, DeadlineExceeded):
                 self._online.clear()
                 await self._online.wait()
                 continue
+            except TooManyRequests as error:
+                await asyncio.sleep(error.retry_after or RETRY_SECONDS)
+                continue
+            except NotWaiting:
+                self._transcript.notice("It was answered elsewhere.")
+                outcome = "over"
             except ClientError as error:
                 self._transcript.problem(explain(error))
+                if not isinstance(error, NotFound):
+                    self._undecided[request.id] = _call_of(request)
+                    return "refused"
+                outcome = "over"
             self._transcript.answered()
             self._screen.changed()
-            return
+            return outcome
+
+
+def _call_of(request: Approval | Question) -> str:
+    return request.tool_call_id if isinstance(request, Approval) else request.id

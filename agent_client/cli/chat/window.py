@@ -254,6 +254,8 @@ class ChatWindow:
         if event.type == NOTICE_EVENT:
             where = "" if event.data.get("session_id") in names else f" (in {event.data.get('session_id')})"
             self.transcript.notice(f"🔔 {event.data.get('text', '')}{where}", "accent")
+        if event.type == "approval-resolved" and event.data.get("session_id") in names:
+            self.person.resolved(str(event.data.get("id")))
         begun = event.type == "turn-started" and event.data.get("session_id") in names
         if begun and not self.conversation.is_mine(str(event.data.get("message_id"))):
             self.conversation.watch()

@@ -86,7 +86,10 @@ async def about(request: Request, path: str) -> Response:
         return await _listing(request, name)
     found.file.close()
     _refuse_parameters(request)
-    return Response(headers={**_headers(name, found), "Content-Length": str(found.size)})
+    headers = _headers(name, found)
+    if _conditions(request).is_not_modified(found.etag):
+        return Response(status_code=304, headers=headers)
+    return Response(headers={**headers, "Content-Length": str(found.size)})
 
 
 @router.put("/workspace/{path:file}", status_code=204, responses={201: {"description": "It is new"}})

@@ -110,6 +110,7 @@ def test_a_reader_gets_only_what_he_has_not(agent: Runtime) -> None:
     tag = put(agent, "data.bin", data).headers["etag"]
     known = get(agent, "data.bin", If_None_Match=f'"other", {tag}')
     assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", tag)
+    assert agent.http.head("/workspace/data.bin", headers={"If-None-Match": tag}).status_code == 304
     part = get(agent, "data.bin", Range="bytes=1000-1999")
     assert (part.status_code, part.content) == (206, data[1000:2000])
     assert part.headers["content-range"] == f"bytes 1000-1999/{len(data)}"

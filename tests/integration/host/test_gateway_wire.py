@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar, cast
 
 import httpx
@@ -16,7 +17,7 @@ from starlette.applications import Starlette
 from agent_common.clock import SystemClock
 from agent_common.http import limited_http_protocol
 from agent_common.net import Tcp, connect
-from agent_host.access import AccessGuard, TokenStore
+from agent_host.access import AccessGuard, TokenScope, TokenStore, UserSet
 from agent_host.database import HostDatabase, open_database
 from agent_host.errors import Conflict
 from agent_host.fleet import Fleet, RunningAgent
@@ -31,8 +32,14 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 class Runtime:
     def __init__(self, port: int) -> None:
         self.port = port
+        self.opening = asyncio.Event()
+        """Connections are opened while it is set."""
+        self.opening.set()
+        self.waits = False
 
     async def connect(self, protocol: Callable[[], P]) -> P:
+        self.waits = not self.opening.is_set()
+        await self.opening.wait()
         return (await connect(protocol, Tcp("127.0.0.1", self.port)))[1]
 
 
@@ -53,6 +60,8 @@ class Wire:
     client: httpx.AsyncClient
     gateway: AgentGateway
     fleet: OneAgent
+    guard: AccessGuard
+    database: HostDatabase
     heads: list[bytes] = field(default_factory=list[bytes])
     """The head of each request that came to the agent, with its connection's number."""
     connections: int = 0
@@ -61,8 +70,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def wire(answer: Answer) -> AsyncGenerator[Wire]:
-    """Serve the gateway before an agent that answers each request so."""
+async def wire(answer: Answer, url: str = "sqlite://") -> AsyncGenerator[Wire]:
+    """Serve the gateway before an agent that answers each request so. Scoped tokens need a database with a file."""
     found: Wire
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +87,7 @@ async def wire(answer: Answer) -> AsyncGenerator[Wire]:
         finally:
             writer.close()
 
-    database: HostDatabase = open_database("sqlite://")
+    database: HostDatabase = open_database(url)
     clock = SystemClock()
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as agent:
         port = agent.sockets[0].getsockname()[1]
@@ -98,13 +107,20 @@ async def wire(answer: Answer) -> AsyncGenerator[Wire]:
         base = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/workspaces/a/api"
         headers = {"authorization": "Bearer operator-secret"}
         async with httpx.AsyncClient(base_url=base, headers=headers, timeout=30, trust_env=False) as client:
-            found = Wire(client, gateway, fleet)
+            found = Wire(client, gateway, fleet, guard, database)
             yield found
         server.should_exit = True
         await serving
         gateway.close()
         watch.cancel()
     database.close()
+
+
+async def until(met: Callable[[], bool]) -> None:
+    """Wait until something has come about."""
+    async with asyncio.timeout(60):
+        while not met():
+            await asyncio.sleep(0.01)
 
 
 def always(reply: bytes, *, close: bool = False) -> Answer:
@@ -243,6 +259,55 @@ async def test_a_stream_is_cut_when_its_agent_is_fenced() -> None:
                 await anext(lines)
         refused = await seen.client.get("/status")
         assert (refused.status_code, refused.json()["code"]) == (409, "quarantined")
+
+
+async def silence(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the first request of a connection, and none after it."""
+    if b"/first" in head:
+        writer.write(OK)
+    elif not await reader.read():
+        raise ConnectionResetError
+
+
+async def test_a_request_on_a_kept_connection_that_was_cut_is_not_sent_again() -> None:
+    async with wire(silence) as seen:
+        assert (await seen.client.get("/first")).text == "ok"
+        waiting = asyncio.create_task(seen.client.get("/result?wait=60"))
+        await until(lambda: len(seen.heads) == 2)
+        seen.fleet.agent = None
+        seen.gateway.disconnect("a")
+        refused = await waiting
+        assert (refused.status_code, refused.json()["code"]) == (409, "quarantined")
+        assert len(seen.heads) == 2
+
+
+async def test_a_request_whose_token_is_revoked_is_not_sent_again(tmp_path: Path) -> None:
+    scope = TokenScope(UserSet.of("ann"), frozenset({"a"}))
+    async with wire(silence, f"sqlite:///{tmp_path / 'mesh.db'}") as seen:
+        token, info = await seen.database.run(lambda rows: seen.guard.store.mint_scoped_in(rows, scope, None))
+        headers = {"authorization": f"Bearer {token}"}
+        assert (await seen.client.get("/first", headers=headers)).text == "ok"
+        waiting = asyncio.create_task(seen.client.get("/result?wait=60", headers=headers))
+        await until(lambda: len(seen.heads) == 2)
+        await seen.database.run(lambda rows: seen.guard.store.revoke_one_in(rows, info.id))
+        seen.guard.notify_revoked(info.owner)
+        refused = await waiting
+        assert refused.status_code == 401
+        assert len(seen.heads) == 2
+
+
+async def test_a_connection_that_is_being_opened_is_cut_too() -> None:
+    async with wire(always(OK)) as seen:
+        runtime = cast(Runtime, seen.fleet.agent.runtime) if seen.fleet.agent else Runtime(0)
+        runtime.opening.clear()
+        waiting = asyncio.create_task(seen.client.get("/status"))
+        await until(lambda: runtime.waits)
+        seen.fleet.agent = None
+        seen.gateway.disconnect("a")
+        runtime.opening.set()
+        refused = await waiting
+        assert (refused.status_code, refused.json()["code"]) == (409, "quarantined")
+        assert seen.heads == []
 
 
 async def test_a_caller_who_goes_away_leaves_no_connection_behind() -> None:

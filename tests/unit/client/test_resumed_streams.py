@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 
 import httpx2
+import pytest
 
-from agent_client import Agent, Mesh
+from agent_client import Agent, ApiError, Mesh, NotRunning
 
 AWAY = 0.2
 """Seconds after which a server is given up here."""
@@ -48,6 +49,38 @@ async def test_a_server_that_was_there_in_between_is_not_given_up() -> None:
     async with Agent("http://server", transport=server) as agent, agent.chat("hello", reconnect=AWAY) as turn:
         assert [event.type async for event in turn] == ["started", "finished"]
     assert len(server.requests) == 4
+
+
+NOT_RUNNING = httpx2.Response(
+    409,
+    json={"title": "Conflict", "status": 409, "code": "not_running", "detail": "it does not run", "instance": "/"},
+)
+
+
+async def test_an_agent_that_its_host_starts_again_is_waited_for() -> None:
+    """Its workspace does not run meanwhile. One that has never answered is refused at once."""
+    server = Server((CHAT,), NOT_RUNNING, NOT_RUNNING, (CHAT, CHAT_END))
+    async with Agent("http://server", transport=server) as agent, agent.chat("hello") as turn:
+        assert [event.type async for event in turn] == ["started", "finished"]
+    assert len(server.requests) == 4
+    never = Server(NOT_RUNNING)
+    async with Agent("http://server", transport=never) as agent:
+        with pytest.raises(NotRunning):
+            await agent.ask("hello")
+    assert len(never.requests) == 1
+    gone = Server((CHAT,), NOT_RUNNING)
+    async with Agent("http://server", transport=gone) as agent:
+        with pytest.raises(NotRunning):
+            await agent.chat("hello", reconnect=AWAY).reply()
+
+
+async def test_an_empty_file_has_no_bytes_in_any_range() -> None:
+    refusal = {"title": "No", "status": 416, "code": "out_of_range", "detail": "it has 0 bytes", "instance": "/"}
+    server = Server(httpx2.Response(416, json=refusal))
+    async with Agent("http://server", transport=server) as agent:
+        assert await agent.files.read("empty", 0, 10) == b""
+        with pytest.raises(ApiError, match="out_of_range"):
+            await agent.files.read("empty", 1, 10)
 
 
 async def test_a_position_is_no_progress() -> None:

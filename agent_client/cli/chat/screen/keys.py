@@ -127,10 +127,13 @@ class MenuKeys:
         here = Condition(lambda: screen.menu is not None)
         listed = Condition(lambda: screen.menu is not None and screen.menu.text_label is None)
         ticking = Condition(lambda: screen.menu is not None and screen.menu.multiple and not screen.answer.text)
-        for key in ("up", "c-p", "s-tab"):
+        guarded = Condition(lambda: screen.menu is not None and screen.menu.guarded)
+        for key in ("up", "c-p"):
             keys.add(key, filter=here)(self._up)
-        for key in ("down", "c-n", "tab"):
+        for key in ("down", "c-n"):
             keys.add(key, filter=here)(self._down)
+        keys.add("s-tab", filter=here & ~guarded)(self._up)
+        keys.add("tab", filter=here & ~guarded)(self._down)
         for key in ("escape", "c-c"):
             keys.add(key, filter=here)(self._close)
         keys.add("enter", filter=here)(self._enter)

@@ -11,6 +11,7 @@ from rich.text import Text
 from ..blocks import POINTER, Marked
 
 SHOWN_CHOICES = 8
+GUARDED_HINT = "Your message is kept · ↑ or ↓ first, then your answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +45,25 @@ class Menu:
     """Letters that choose at once."""
     cursor: int = 0
     ticked: set[int] = field(default_factory=set[int])
+    guarded: bool = False
+    """It has opened over a message that is being written, whose keys choose nothing: `move` takes the guard away."""
 
     def move(self, by: int) -> None:
-        """Move the cursor, around the ends."""
-        if self.choices:
+        """Take the guard away, else move the cursor, around the ends."""
+        if self.guarded:
+            self.guarded = False
+        elif self.choices:
             self.cursor = (self.cursor + by) % len(self.choices)
 
     def tick(self) -> None:
         """Add the choice under the cursor to those that are chosen, or take it out."""
-        if self.multiple and self.choices:
+        if self.multiple and self.choices and not self.guarded:
             self.ticked ^= {self.cursor}
 
     def press(self, key: str) -> Picked | None:
         """Return what a key chooses at once: a number, or a letter of `keys`."""
         number = int(key) - 1 if key.isascii() and key.isdigit() else self.keys.get(key.lower(), -1)
-        if not 0 <= number < len(self.choices):
+        if self.guarded or not 0 <= number < len(self.choices):
             return None
         if self.multiple:
             self.cursor = number
@@ -68,6 +73,8 @@ class Menu:
 
     def enter(self, text: str) -> Picked | None:
         """Return what Enter chooses: the typed text, the chosen lines, or the one under the cursor."""
+        if self.guarded:
+            return None
         if self.text_label is not None and (text.strip() or not self.choices):
             return Picked(text=text.strip())
         if not self.choices:
@@ -86,8 +93,8 @@ class Menu:
         lines += [self._line(number) for number in shown]
         if len(shown) < len(self.choices):
             lines.append(Text(f"  {self.cursor + 1} of {len(self.choices)}", "dim"))
-        if self.hint:
-            lines += [Text(""), Text(self.hint, "dim")]
+        if hint := GUARDED_HINT if self.guarded else self.hint:
+            lines += [Text(""), Text(hint, "warn" if self.guarded else "dim")]
         return self.bar(Group(*lines))
 
     def bar(self, block: RenderableType) -> RenderableType:

@@ -98,11 +98,13 @@ class Screen:
         """Draw again, soon."""
         self.app.invalidate()
 
-    async def choose(self, menu: Menu) -> Picked | None:
-        """Show a menu in place of the input, one at a time, and return what is chosen; None after Escape."""
+    async def choose(self, menu: Menu, *, follows: bool = False) -> Picked | None:
+        """Show a menu in place of the input, one at a time, and return what is chosen; None after Escape. Over a
+        message that is being written it is guarded, unless it `follows` from what the person chose in another one."""
         async with self._one_menu:
             while (pause := self._last_key + TYPING_SECONDS - monotonic()) > 0:  # noqa: ASYNC110  silence is no event
                 await asyncio.sleep(pause)
+            menu.guarded = bool(self.input.text) and not follows
             self.menu, self._picked = menu, asyncio.get_running_loop().create_future()
             if self._menu_lines(menu)[1]:
                 self.print(Marked("  ", "", menu.title))

@@ -344,6 +344,23 @@ def test_a_turn_of_another_window_is_shown(agent: Runtime, open_chat: Open) -> N
 
 
 @pytest.mark.slow
+def test_what_is_answered_elsewhere_makes_room_for_the_next_card(agent: Runtime, open_chat: Open) -> None:
+    session = fresh("cards")
+    ask_before(agent, session, "bash")
+    calls = tuple(Call("bash", {"command": f"echo {name}"}) for name in ("first", "second"))
+    agent.provider.script.replace([Say(calls=calls), Say("Done.")])
+    terminal = open_chat(agent, "-s", session)
+    terminal.say("go")
+    terminal.see("▌ $ echo first")
+    asked = agent.get(f"/sessions/{session}").json()["status"]["pending"]
+    (first,) = (one["id"] for one in asked if one["input"]["command"] == "echo first")
+    agent.http.post(f"/chat/{session}/answer", json={"id": first, "decision": "once"}).raise_for_status()
+    terminal.see("▌ $ echo second")
+    terminal.press("y")
+    terminal.see("● Done.")
+
+
+@pytest.mark.slow
 def test_failures_are_shown_and_nothing_is_lost(agent: Runtime, open_chat: Open) -> None:
     agent.provider.script.replace([Fail(401, "no key"), Drop(after=3), Say("Fine.")])
     terminal = open_chat(agent, NO_COLOR="1")

@@ -6,6 +6,8 @@ import asyncio
 import fcntl
 import json
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +100,9 @@ def test_a_token_of_the_environment_goes_to_the_url_beside_it_only(home: Path, m
         (Choice(context="lone", url="http://x"), "--context and --url"),
         (Choice(url="localhost:8400"), "http://HOST"),
         (Choice(url="http://ann:secret@host"), "token-file"),
+        (Choice(url="http://localhost:99999"), "http://HOST"),
+        (Choice(url="http://localhost:abc"), "http://HOST"),
+        (Choice(url="http://[::1"), "http://HOST"),
     ],
 )
 def test_a_wrong_choice_is_a_usage_error_that_says_the_fix(choice: Choice, told: str) -> None:
@@ -225,3 +230,10 @@ async def test_the_operators_token_goes_to_the_host_that_has_locked_its_folder_a
                 await kind_of(resolve(Choice()))
             (tmp_path / "host.lock").write_text(json.dumps({"pid": 1, "url": url}))
             assert await kind_of(resolve(Choice())) == "host"
+
+
+def test_a_closed_stdin_is_an_empty_one() -> None:
+    command = ["sh", "-c", f"exec {sys.executable} -m agent_client -p - <&-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (USAGE, "")
+    assert "the prompt is empty" in done.stderr

@@ -35,6 +35,9 @@ async def test_pages_join_without_a_gap_whatever_ends_them(tmp_path: Path) -> No
             if (after := page.next) is None:
                 break
         assert found == [f"t{number}" for number in range(39, -1, -1)]
+        kept = await service.wait(ResultQuery(task_id="t1"), 0)
+        assert kept is not None, "what is on disk is found however short the wait is"
+        assert await service.wait(ResultQuery(task_id="t40"), 0) is None
         assert max(sizes) < 18, "the size ended each page"
 
 
