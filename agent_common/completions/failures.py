@@ -12,9 +12,14 @@ from .error_bodies import ErrorReport, read_error, read_error_body
 from .overflow import is_about_rates, overflow_of
 from .waits import wait_of
 
-_OVERFLOW_CODES = frozenset(("context_length_exceeded", "request_too_large", "context_window_exceeded"))
+_OVERFLOW_CODE = re.compile(
+    r"context.{0,20}(?:exceeded|overflow|too_?long)|exceed.{0,5}context|prompt.{0,12}(?:exceeded|too_?long)"
+    r"|input_too_long|^request_too_large$|^1261$"  # z.ai
+)
+_TOO_MANY_TOKENS = "too many tokens"
+"""Of a prompt, or in a time."""
 _OVERFLOW_WORDS = (
-    *("context length", "context window", "maximum context", "too many tokens", "context_length_exceeded"),
+    *("context length", "context window", "maximum context", _TOO_MANY_TOKENS, "context_length_exceeded"),
     "context size",  # llama.cpp
     "context limit",  # Anthropic, with the room for the reply
     "prompt is too long",  # Anthropic
@@ -27,6 +32,11 @@ _OVERFLOW_WORDS = (
     "exceeds the maximum number of tokens",  # Gemini
     "prompt exceeds max length",  # z.ai
     "request entity too large",
+    "request body too large",  # GitHub
+    *("maximum model length", "max_seq_len", "max message tokens"),  # vLLM, SiliconFlow, Doubao
+    *("maximum sequence length", "max sequence length", "input tokens exceed", "prompt tokens too long"),
+    *("reduce the length of the messages", "reduce the length of the prompt"),
+    *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
 )
 _PROMPT_WORDS = ("input", "prompt", "messages")
 """Words for the input. An error about sizes without them concerns the answer."""
@@ -201,6 +211,8 @@ def _request_fault(status: int | None, codes: frozenset[str], report: ErrorRepor
 def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
     if status == 429 or codes & _RATE_CODES or _THROTTLED in words or any(_THROTTLED in code for code in codes):
         return True
+    if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
+        return True
     return status in (413, None) and _has(words, _RATE_WORDS)
 
 
@@ -217,10 +229,12 @@ def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
     if _TOO_LONG_A_TEXT in report.codes:
         where = report.param or report.message
         return _OF_A_MESSAGE.search(where) is not None and _NAMED_MEMBER.search(where) is None
-    if report.codes & _OVERFLOW_CODES or _has(words, _OVERFLOW_WORDS):
+    if any(_OVERFLOW_CODE.search(code) for code in report.codes):
         return True
-    if status == 413:
-        return not is_about_rates(report.message)
+    if is_about_rates(words):
+        return False
+    if status == 413 or _has(words, _OVERFLOW_WORDS):
+        return True
     overflow = overflow_of(words) if _has(words, _PROMPT_WORDS) else None
     return overflow is not None and overflow.limit is not None and overflow.actual is not None
 
