@@ -48,7 +48,7 @@ _RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute")
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
-    *("1008", "2056"),
+    *("allocationquota.freetieronly", "1113", "1008", "2056"),
 ))  # fmt: skip
 BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
 """The mesh's own code, with the status 402."""
@@ -57,6 +57,7 @@ _QUOTA_WORDS = (
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
     *("any credits", "used all available credits", "spending limit"),
+    *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
 _DAILY = re.compile(r"per[ _-]?day|daily (?:limit|quota)|perday", re.IGNORECASE)
 _AUTH_CODES = frozenset((
@@ -65,13 +66,24 @@ _AUTH_CODES = frozenset((
 ))  # fmt: skip
 _REFUSED_CODES = frozenset((
     *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
-    *("1301", "1026", "1027"),
+    *("cyber_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
 ))  # fmt: skip
+_SENSITIVE_CODE = "sensitivecontent"
+"""Part of Volcengine's codes."""
+_LEGAL_STATUS = 451
 _REFUSED_WORDS = (
     *("was flagged", "content policy", "content management policy", "content filter", "moderation", "usage polic"),
     *("inappropriate content", "unsafe content", "safety system", "data_inspection_failed", "content_policy"),
-    *("prohibited content", "sensitive content", "blocked by the content"),
+    *("prohibited content", "sensitive content", "blocked by the content", "harmful content"),
+    *("usage guidelines", "content exists risk", "content for safety reasons"),  # xAI, DeepSeek, OpenAI
+    *("contain sensitive information", "by safety settings"),  # Volcengine, Google
+    *("by guardrail", "by the guardrail", "by a guardrail", "violated guardrail"),
 )
+_WHERE = re.compile(
+    r"country[,_] ?region|not (?:supported|available) in your (?:country|region|location|territory)|user location"
+    r"|virtual network|firewall rules"
+)
+"""Of a 403 that is about where a request comes from."""
 _SLIP_CODES = frozenset(("tool_use_failed", "output_parse_failed", "json_validate_failed", "tool_call_parse_error"))
 _SLIP_WORDS = (
     *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
@@ -164,6 +176,8 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
     if status == 403 and _UNKNOWN_CODE in codes:  # of an account that may not use the model
         return ModelError(text, code="unknown_model")
+    if status == 403 and _WHERE.search(" ".join((words, *codes))):
+        return ModelError(text, code="model_config")
     if status in (401, 403) or codes & _AUTH_CODES:
         return ModelError(text, code="model_auth")
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
@@ -217,7 +231,10 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
 
 
 def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:
-    return (status is None or 400 <= status < 500) and bool(codes & _REFUSED_CODES or _has(words, _REFUSED_WORDS))
+    if status is not None and not 400 <= status < 500:
+        return False
+    coded = bool(codes & _REFUSED_CODES) or any(_SENSITIVE_CODE in code for code in codes)
+    return coded or status == _LEGAL_STATUS or _has(words, _REFUSED_WORDS)
 
 
 def _is_quota(codes: frozenset[str], words: str) -> bool:
