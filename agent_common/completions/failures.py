@@ -89,7 +89,7 @@ _SLIP_WORDS = (
     *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
     *("tool call validation failed", "could not parse tool call", "malformed function call", "malformed tool call"),
     *("failed to generate json", "model generated invalid", "model produced invalid", "unparsable tool call"),
-    *("parsing failed. the model generated output",),
+    *("parsing failed. the model generated output", "failed to generate tool", "tool call was generated incorrectly"),
 )
 _TIMEOUT_CODE = "provider_timeout"
 """The mesh's own, with the status 504: the provider has said nothing, and still works on the request."""
@@ -102,7 +102,9 @@ _FINAL_CODES = (
     "not_found",
 )
 _LOADING = re.compile(
-    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*loading|warming up|cold start", re.I
+    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"
+    r"|model.{0,160}\bbeing downloaded|warming up|cold start",
+    re.IGNORECASE,
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
@@ -113,6 +115,8 @@ _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
 )
+_NOT_OF_THE_URL = re.compile(r"no endpoints|no allowed providers|\bitem with id\b")
+"""What OpenRouter, and the Responses API, have not found."""
 _WORDED = ("message", "Message", "detail", "msg", "error_msg", "error_message", "errorMessage")
 """Members of an answer that is nothing but the words of an error."""
 _BASE_RESP_CODES = {1002: 429, 1039: 429, 1041: 429, 1004: 401, 1008: 402, 2056: 402, 2049: 401, 2013: 400, 1042: 400}
@@ -215,7 +219,7 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
     if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
         return ModelError(text, code="unknown_model")
-    if status in (404, 405):
+    if status in (404, 405) and _NOT_OF_THE_URL.search(report.words) is None:
         return ModelError(f"{text}; {_BASE_URL}", code="model_config")
     if status is None or 400 <= status < 500:
         return ModelError(text, code="model_config")

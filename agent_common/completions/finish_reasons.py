@@ -48,4 +48,5 @@ def stop_reason(finish_reason: str) -> Meaning:
     last known one counts."""
     whole = finish_reason.strip().lower().removeprefix("finish_reason_")
     parts = (whole, *(part.strip() for part in reversed(_BETWEEN_PARTS.split(whole))))
-    return next((_BY_REASON[part] for part in parts if part in _BY_REASON), "other")
+    known: list[Meaning] = [_BY_REASON[part] for part in parts if part in _BY_REASON]
+    return known[0] if known else "other"

@@ -109,12 +109,31 @@ def test_a_retry_after_that_says_nothing(header: str | None) -> None:
     [
         ({"error": "Model mistralai/Mistral-7B-Instruct-v0.2 is currently loading", "estimated_time": 20.5}, 20.5),
         ({"error": {"message": "Loading model", "code": 503}}, None),
-        ({"error": "the model is overloaded"}, None),
+        ({"error": "Model is initializing"}, None),
+        ({"error": "The model m is being downloaded, try again later"}, None),
     ],
 )
 def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
     error = from_response(503, {}, to_json(body))
-    assert (is_loading(error), error.retry_after) == ("oading" in str(body), seconds)
+    assert (is_loading(error), error.retry_after) == (True, seconds)
+
+
+def test_a_model_that_is_overloaded_is_not_being_loaded() -> None:
+    assert not is_loading(from_response(503, {}, b'{"error": "the model is overloaded"}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("no such route", True),
+        ("No endpoints found that support tool use.", False),
+        ("No allowed providers are available for the selected model.", False),
+        ("Item with id 'rs_1' not found. Items are not persisted when store is false.", False),
+    ],
+)
+def test_a_wrong_base_url_is_suspected_only_where_it_may_be_the_cause(text: str, hint: bool) -> None:
+    error = from_response(404, {}, to_json({"error": {"message": text}}))
+    assert (error.code, "base URL" in error.message) == ("model_config", hint)
 
 
 def test_an_error_is_what_it_is() -> None:
@@ -177,6 +196,8 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (413, told("Request too large: tokens per minute (TPM): Limit 6000, got 8000"), "model_rate_limited", True),
         (400, told("Failed to call a function.", code="tool_use_failed"), "model_unavailable", True),
         (400, told("Failed to parse tool call arguments as JSON"), "model_unavailable", True),
+        (400, told("Failed to generate tool_calls. Please adjust your prompt."), "model_unavailable", True),
+        (400, told("Tool call was generated incorrectly"), "model_unavailable", True),
         (403, told("Your input was flagged", metadata={"reasons": ["violence"]}), "content_refused", False),
         (400, told("The response was filtered", code="content_filter"), "content_refused", False),
         (400, {"code": "data_inspection_failed", "message": "inappropriate"}, "content_refused", False),
@@ -307,6 +328,13 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({}, {"error": {"message": "m", "retryAfterMs": 2500}}, 2.5),
         ({}, {"error": {"message": "m", "resets_in_seconds": 40}}, 40),
         ({}, {"error": {"message": "m", "retry_after": "soon"}}, None),
+        ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30"}}, 30),
+        ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30 s"}}, 30),
+        ({}, {"error": {"message": "Rate limit exceeded, retry after 5 months"}}, None),
+        ({"x-ratelimit-reset": "12"}, {}, 12),
+        ({"ratelimit-reset": "12"}, {}, 12),
+        ({"x-ratelimit-reset": "0"}, {}, 0),
+        ({"x-ratelimit-reset": "soon"}, {}, None),
         ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"}, {}, 360),
         ({"retry-after": "2"}, {"error": {"message": "try again in 9s"}}, 2),
         ({}, {"error": {"message": "slow down"}}, None),
@@ -314,3 +342,22 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
 )
 def test_how_long_to_wait_may_stand_anywhere(headers: dict[str, str], body: object, seconds: float | None) -> None:
     assert from_response(429, headers, to_json(body)).retry_after == pytest.approx(seconds)
+
+
+def test_when_to_try_again_may_be_a_moment() -> None:
+    moment = datetime.now(tz=UTC) + timedelta(seconds=40)
+    seconds = str(int(moment.timestamp()))
+    headers = {
+        "x-ratelimit-reset": seconds,
+        "ratelimit-reset": f"{seconds}000",
+        "x-ratelimit-reset-requests": seconds,
+        "anthropic-ratelimit-requests-reset": moment.isoformat().replace("+00:00", "Z"),
+        "anthropic-ratelimit-input-tokens-reset": moment.isoformat(),
+    }
+    waits = [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
+    inner = {"headers": {"X-RateLimit-Reset": seconds}}
+    bodies = ({"resets_at": int(seconds)}, {"resets_at": moment.isoformat()}, inner)
+    waits += [from_response(429, {}, to_json({"error": {"message": "m", **body}})).retry_after for body in bodies]
+    assert all(wait is not None and 30 < wait <= 40 for wait in waits), waits
+    past = from_response(429, {"x-ratelimit-reset": "1600000000"}, b"")
+    assert past.retry_after == 0
