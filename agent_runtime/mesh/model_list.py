@@ -40,12 +40,12 @@ def read_model_list(body: bytes) -> Sequence[ModelCard]:
 def _card(entry: Any) -> ModelCard | None:
     if not is_object(entry):
         return None
-    places = [entry, *(place for path in _INNER if (place := _inner(entry, path)) is not None)]
+    objects = [entry, *(inner for path in _INNER if (inner := _inner(entry, path)) is not None)]
     given = {
         **entry,
         "id": next((entry[name] for name in _IDS if entry.get(name)), None),
-        "context_limit": _size(places, _WINDOWS),
-        "max_output_tokens": _size(places, _OUTPUTS),
+        "context_limit": _size(objects, _WINDOWS),
+        "max_output_tokens": _size(objects, _OUTPUTS),
     }
     for members in (given, {name: given[name] for name in _PLAIN}):  # others have prices of another shape
         try:
@@ -62,9 +62,9 @@ def _inner(entry: dict[str, Any], path: Sequence[str]) -> dict[str, Any] | None:
     return found if is_object(found) else None
 
 
-def _size(places: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
+def _size(objects: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
     """Return the first size under one of the names, in the order of the names."""
-    sizes = (_whole(place.get(name)) for name in names for place in places)
+    sizes = (_whole(one.get(name)) for name in names for one in objects)
     return next((size for size in sizes if size), None)
 
 
