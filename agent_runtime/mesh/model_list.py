@@ -29,8 +29,8 @@ def read_model_list(body: bytes) -> Sequence[ModelCard]:
     """Return the cards in a list; an entry that is none is left out. Raises ValueError if the body is no list."""
     found: Any = read_json(body, _LIMITS)
     if is_object(found):
-        lists = [found[name] or [] for name in ("data", "models") if isinstance(found.get(name, ""), list | None)]
-        found = next((one for one in lists if one), lists[0] if lists else None)
+        lists: list[Any] = [found[name] for name in ("data", "models") if isinstance(found.get(name, ""), list | None)]
+        found = next((one for one in lists if one), list[Any]() if lists else None)
     if not isinstance(found, list):
         raise ValueError("the answer is not a list of models")
     cards = (_card({"id": entry} if isinstance(entry, str) else entry) for entry in cast("list[Any]", found))
