@@ -12,9 +12,14 @@ from .error_bodies import ErrorReport, read_error, read_error_body
 from .overflow import is_about_rates, overflow_of
 from .waits import wait_of
 
-_OVERFLOW_CODES = frozenset(("context_length_exceeded", "request_too_large", "context_window_exceeded"))
+_OVERFLOW_CODE = re.compile(
+    r"context.{0,20}(?:exceeded|overflow|too_?long)|exceed.{0,5}context|prompt.{0,12}(?:exceeded|too_?long)"
+    r"|input_too_long|^request_too_large$|^1261$"  # z.ai
+)
+_TOO_MANY_TOKENS = "too many tokens"
+"""Of a prompt, or in a time."""
 _OVERFLOW_WORDS = (
-    *("context length", "context window", "maximum context", "too many tokens", "context_length_exceeded"),
+    *("context length", "context window", "maximum context", _TOO_MANY_TOKENS, "context_length_exceeded"),
     "context size",  # llama.cpp
     "context limit",  # Anthropic, with the room for the reply
     "prompt is too long",  # Anthropic
@@ -27,6 +32,11 @@ _OVERFLOW_WORDS = (
     "exceeds the maximum number of tokens",  # Gemini
     "prompt exceeds max length",  # z.ai
     "request entity too large",
+    "request body too large",  # GitHub
+    *("maximum model length", "max_seq_len", "max message tokens"),  # vLLM, SiliconFlow, Doubao
+    *("maximum sequence length", "max sequence length", "input tokens exceed", "prompt tokens too long"),
+    *("reduce the length of the messages", "reduce the length of the prompt"),
+    *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
 )
 _PROMPT_WORDS = ("input", "prompt", "messages")
 """Words for the input. An error about sizes without them concerns the answer."""
@@ -38,7 +48,7 @@ _RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute")
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
-    *("1008", "2056"),
+    *("allocationquota.freetieronly", "1113", "1008", "2056"),
 ))  # fmt: skip
 BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
 """The mesh's own code, with the status 402."""
@@ -47,6 +57,7 @@ _QUOTA_WORDS = (
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
     *("any credits", "used all available credits", "spending limit"),
+    *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
 _DAILY = re.compile(r"per[ _-]?day|daily (?:limit|quota)|perday", re.IGNORECASE)
 _AUTH_CODES = frozenset((
@@ -55,19 +66,30 @@ _AUTH_CODES = frozenset((
 ))  # fmt: skip
 _REFUSED_CODES = frozenset((
     *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
-    *("1301", "1026", "1027"),
+    *("cyber_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
 ))  # fmt: skip
+_SENSITIVE_CODE = "sensitivecontent"
+"""Part of Volcengine's codes."""
+_LEGAL_STATUS = 451
 _REFUSED_WORDS = (
     *("was flagged", "content policy", "content management policy", "content filter", "moderation", "usage polic"),
     *("inappropriate content", "unsafe content", "safety system", "data_inspection_failed", "content_policy"),
-    *("prohibited content", "sensitive content", "blocked by the content"),
+    *("prohibited content", "sensitive content", "blocked by the content", "harmful content"),
+    *("usage guidelines", "content exists risk", "content for safety reasons"),  # xAI, DeepSeek, OpenAI
+    *("contain sensitive information", "by safety settings"),  # Volcengine, Google
+    *("by guardrail", "by the guardrail", "by a guardrail", "violated guardrail"),
 )
+_WHERE = re.compile(
+    r"country[,_] ?region|not (?:supported|available) in your (?:country|region|location|territory)|user location"
+    r"|virtual network|firewall rules"
+)
+"""Of a 403 that is about where a request comes from."""
 _SLIP_CODES = frozenset(("tool_use_failed", "output_parse_failed", "json_validate_failed", "tool_call_parse_error"))
 _SLIP_WORDS = (
     *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
     *("tool call validation failed", "could not parse tool call", "malformed function call", "malformed tool call"),
     *("failed to generate json", "model generated invalid", "model produced invalid", "unparsable tool call"),
-    *("parsing failed. the model generated output",),
+    *("parsing failed. the model generated output", "failed to generate tool", "tool call was generated incorrectly"),
 )
 _TIMEOUT_CODE = "provider_timeout"
 """The mesh's own, with the status 504: the provider has said nothing, and still works on the request."""
@@ -80,7 +102,9 @@ _FINAL_CODES = (
     "not_found",
 )
 _LOADING = re.compile(
-    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*loading|warming up|cold start", re.I
+    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"
+    r"|model.{0,160}\bbeing downloaded|warming up|cold start",
+    re.IGNORECASE,
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
@@ -91,6 +115,8 @@ _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
 )
+_NOT_OF_THE_URL = re.compile(r"no endpoints|no allowed providers|\bitem with id\b")
+"""What OpenRouter, and the Responses API, have not found."""
 _WORDED = ("message", "Message", "detail", "msg", "error_msg", "error_message", "errorMessage")
 """Members of an answer that is nothing but the words of an error."""
 _BASE_RESP_CODES = {1002: 429, 1039: 429, 1041: 429, 1004: 401, 1008: 402, 2056: 402, 2049: 401, 2013: 400, 1042: 400}
@@ -154,6 +180,8 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
     if status == 403 and _UNKNOWN_CODE in codes:  # of an account that may not use the model
         return ModelError(text, code="unknown_model")
+    if status == 403 and _WHERE.search(" ".join((words, *codes))):
+        return ModelError(text, code="model_config")
     if status in (401, 403) or codes & _AUTH_CODES:
         return ModelError(text, code="model_auth")
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
@@ -191,7 +219,7 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
     if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
         return ModelError(text, code="unknown_model")
-    if status in (404, 405):
+    if status in (404, 405) and _NOT_OF_THE_URL.search(report.words) is None:
         return ModelError(f"{text}; {_BASE_URL}", code="model_config")
     if status is None or 400 <= status < 500:
         return ModelError(text, code="model_config")
@@ -201,11 +229,16 @@ def _request_fault(status: int | None, codes: frozenset[str], report: ErrorRepor
 def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
     if status == 429 or codes & _RATE_CODES or _THROTTLED in words or any(_THROTTLED in code for code in codes):
         return True
+    if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
+        return True
     return status in (413, None) and _has(words, _RATE_WORDS)
 
 
 def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:
-    return (status is None or 400 <= status < 500) and bool(codes & _REFUSED_CODES or _has(words, _REFUSED_WORDS))
+    if status is not None and not 400 <= status < 500:
+        return False
+    coded = bool(codes & _REFUSED_CODES) or any(_SENSITIVE_CODE in code for code in codes)
+    return coded or status == _LEGAL_STATUS or _has(words, _REFUSED_WORDS)
 
 
 def _is_quota(codes: frozenset[str], words: str) -> bool:
@@ -217,10 +250,12 @@ def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
     if _TOO_LONG_A_TEXT in report.codes:
         where = report.param or report.message
         return _OF_A_MESSAGE.search(where) is not None and _NAMED_MEMBER.search(where) is None
-    if report.codes & _OVERFLOW_CODES or _has(words, _OVERFLOW_WORDS):
+    if any(_OVERFLOW_CODE.search(code) for code in report.codes):
         return True
-    if status == 413:
-        return not is_about_rates(report.message)
+    if is_about_rates(words):
+        return False
+    if status == 413 or _has(words, _OVERFLOW_WORDS):
+        return True
     overflow = overflow_of(words) if _has(words, _PROMPT_WORDS) else None
     return overflow is not None and overflow.limit is not None and overflow.actual is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 StopReason = Literal["stop", "length", "content-filter", "tool-calls", "other"]
@@ -17,7 +18,7 @@ _MEANINGS: dict[Meaning, tuple[str, ...]] = {
     "stop": ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete", "completed", "finish", "finished"),
     "length": (
         *("length", "max_tokens", "max_output_tokens", "max_new_tokens", "max_completion_tokens"),
-        *("model_length", "max_length"),
+        *("model_length", "max_length", "token_limit", "time_limit"),
     ),
     "content-filter": (
         *("content_filter", "content_filtered", "content-filter", "sensitive", "safety", "refusal", "recitation"),
@@ -29,16 +30,23 @@ _MEANINGS: dict[Meaning, tuple[str, ...]] = {
         *("error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled", "canceled"),
         *("failed", "failure", "timeout", "internal_error", "server_error", "engine_error", "interrupted"),
         *("malformed_function_call", "malformed_response", "unexpected_tool_call", "invalid_tool_call"),
-        *("malformed_tool_use", "malformed_model_output"),
+        *("malformed_tool_use", "malformed_model_output", "missing_thought_signature", "too_many_tool_calls"),
+        *("upstream_error", "server_cancelled"),
     ),
     OVERFLOW: (
         *("model_context_window_exceeded", "context_window_exceeded", "context_length_exceeded"),
         *("context_overflow", "max_context_length", "input_too_long", "context_length"),
+        "error_limit",  # Cohere
     ),
 }
 _BY_REASON: dict[str, Meaning] = {reason: meaning for meaning, reasons in _MEANINGS.items() for reason in reasons}
+_BETWEEN_PARTS = re.compile(r"[:.]")
 
 
 def stop_reason(finish_reason: str) -> Meaning:
-    """Return the meaning of a finish reason; `other` if it is not known."""
-    return _BY_REASON.get(finish_reason.strip().lower().removeprefix("finish_reason_"), "other")
+    """Return the meaning of a finish reason; `other` if it is not known. Of several parts, as in `error: abort`, the
+    last known one counts."""
+    whole = finish_reason.strip().lower().removeprefix("finish_reason_")
+    parts = (whole, *(part.strip() for part in reversed(_BETWEEN_PARTS.split(whole))))
+    known: list[Meaning] = [_BY_REASON[part] for part in parts if part in _BY_REASON]
+    return known[0] if known else "other"

@@ -66,7 +66,8 @@ def _found(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
 # Each has the providers that use it. The list of names is not complete: many servers use the wording of OpenAI or vLLM.
 _LIMITS = _patterns(
     r"context length (?:is|of) only #",  # vLLM, LM Studio
-    r"maximum (?:context|prompt|input|sequence) length (?:is|of) #",  # OpenAI, vLLM, OpenRouter, DeepSeek, xAI, SGLang
+    # OpenAI, vLLM, OpenRouter, DeepSeek, xAI, SGLang, TensorRT-LLM
+    r"maximum (?:context|prompt|input|sequence|model) length (?:is |of |\()#",
     r"> # maximum",  # Anthropic
     r"context limit: [\d,]+ \+ [\d,]+ > #",  # Anthropic, with the room for the reply
     r"context (?:size|length|window) \(#",  # llama.cpp, Together
@@ -78,6 +79,11 @@ _LIMITS = _patterns(
     r"token limit: #",  # Moonshot
     r"input length should be \[\d+, ?#",  # DashScope
     r"must be <= #",  # text-generation-inference
+    r"must have less than # tokens",  # the same
+    r"max_(?:seq_len|num_tokens) \(#",  # SiliconFlow, TensorRT-LLM
+    r"only supports up to #",  # Vertex AI
+    r"while limit is #",  # Cerebras
+    r"max size: # tokens",  # GitHub
     r"cannot exceed #",  # Cohere
     r"n_ctx\W{1,4}#",  # llama.cpp, whose older message has no numbers
 )
@@ -88,8 +94,12 @@ _ACTUALS = _patterns(
     r"\b(?:has|contains|passed)(?: at least)? # (?:input |prompt )?tokens",  # vLLM, Mistral, xAI, DS4
     r"too long: # tokens",  # Anthropic
     r"context limit: # \+",  # Anthropic
-    r"(?:request|input|prompt|length|requested tokens) \(#",  # llama.cpp, Together, SGLang, llama-cpp-python
-    r"token count (?:of |\()#",  # Gemini, GitHub Copilot
+    # llama.cpp, Together, SGLang, llama-cpp-python, vLLM
+    r"(?:request|input|prompt|length|requested tokens) \((?:length )?#",
+    r"prompt_tokens \(#",  # SiliconFlow
+    r"token count (?:of |is |\()#",  # Gemini, Vertex AI, GitHub Copilot
+    r"input tokens #",
+    r"current length is #",  # Cerebras
     r"input length # exceeds",  # Poolside
     r"given: #",  # text-generation-inference
     r"received #",  # Cohere

@@ -17,9 +17,11 @@ _SPAN = (
 )
 _DURATION = re.compile(_SPAN, re.IGNORECASE)
 _WORDS = re.compile(
-    rf"(?:try again|retry|wait|available)\b[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
+    rf"(?:try again|retry(?:_after)?|wait|available)\b[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
     re.IGNORECASE,
 )
+_SECONDS = re.compile(r"retry[ _-]?after\W{1,4}(\d{1,9}+(?:\.\d{1,9}+)?+)(?!\s*[A-Za-z])", re.IGNORECASE)
+"""A number without a unit."""
 _UNITS = (("ms", 0.001), ("milli", 0.001), ("m", 60), ("h", 3600), ("s", 1))
 """What a unit begins with -> its seconds; the first that fits counts."""
 _MEMBERS = {
@@ -27,8 +29,14 @@ _MEMBERS = {
     **dict.fromkeys(("retry_after_ms", "retry-after-ms", "retryafterms"), 0.001),
     **dict.fromkeys(("estimated_time", "resets_in_seconds"), 1.0),  # Hugging Face, while it loads a model; OpenAI
 }
-_RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
-_EPOCH_MS = 1e11
+_MOMENTS = ("resets_at", "reset_at", "resetsat", "resetat")
+_RESETS = (
+    *("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset"),
+    *("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset"),
+    *("anthropic-ratelimit-input-tokens-reset", "anthropic-ratelimit-output-tokens-reset"),
+)
+_EPOCH, _EPOCH_MS = 1e9, 1e11
+"""A larger number is no duration but a moment, in seconds or milliseconds."""
 
 
 def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -> float | None:
@@ -40,15 +48,16 @@ def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -
         for name, value in one.items():
             if (unit := _MEMBERS.get(name.lower())) is not None and (seconds := _duration(value, unit)) is not None:
                 return seconds
+            if name.lower() in _MOMENTS and (seconds := _until(value)) is not None:
+                return seconds
         inner = one.get("headers")
-        if isinstance(inner, dict) and (seconds := _from_headers(inner)) is not None:  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(inner, dict) and (seconds := _from_headers(inner, limited=limited)) is not None:  # pyright: ignore[reportUnknownArgumentType]
             return seconds
     if (worded := _WORDS.search(report.message)) is not None:
         return _seconds_in(worded[1])
-    if not limited:
-        return None
-    resets = [seconds for name in _RESETS if (seconds := _duration(headers.get(name), 1.0)) is not None]
-    return max(resets, default=None)
+    if (worded := _SECONDS.search(report.message)) is not None:
+        return float(worded[1])
+    return _longest_reset(headers) if limited else None
 
 
 def retry_after(value: str | None) -> float | None:
@@ -64,20 +73,41 @@ def retry_after(value: str | None) -> float | None:
         when = parsedate_to_datetime(value)
     except ValueError:
         return None
+    return _seconds_until(when)
+
+
+def _seconds_until(when: datetime) -> float:
     if when.tzinfo is None:  # `-0000` and no zone at all are UTC too
         when = when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(tz=UTC)).total_seconds())
 
 
-def _from_headers(inner: Mapping[str, Any]) -> float | None:
+def _from_headers(inner: Mapping[str, Any], *, limited: bool) -> float | None:
     """Return the wait in the headers that a gateway passes on inside its body."""
     named = {str(name).lower(): str(value) for name, value in inner.items()}
     if (seconds := retry_after(named.get("retry-after"))) is not None:
         return seconds
-    reset = named.get("x-ratelimit-reset", "")
-    if reset.isdigit() and float(reset) > _EPOCH_MS:
-        return max(0.0, float(reset) / 1000 - time.time())
-    return None
+    return _longest_reset(named) if limited else None
+
+
+def _longest_reset(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until all limits of a rate begin anew."""
+    return max((seconds for name in _RESETS if (seconds := _until(headers.get(name))) is not None), default=None)
+
+
+def _until(value: Any) -> float | None:
+    """Return the seconds until a moment: a duration, a number of the clock of Unix, or a date such as RFC 3339 has."""
+    seconds = _duration(value, 1.0)
+    if seconds is not None:
+        moment = seconds / 1000 if seconds > _EPOCH_MS else seconds
+        return max(0.0, moment - time.time()) if moment > _EPOCH else seconds
+    if not isinstance(value, str):
+        return None
+    try:
+        when = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return _seconds_until(when)
 
 
 def _milliseconds(value: str | None) -> float | None:

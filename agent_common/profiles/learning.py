@@ -32,7 +32,8 @@ _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "prompt_cache_key": lambda _: {"prompt_cache_key": False},
     "reasoning_content": lambda _: {"reasoning": "never", "reasoning_required": False},
     "reasoning_details": lambda _: {"reasoning": "never"},
-    "reasoning": lambda _: {"reasoning": "never"},
+    # A parameter of that name is the caller's own, and not what goes back with a message.
+    "reasoning": lambda words: {} if re.search(r"parameter\W{1,4}reasoning\b", words) else {"reasoning": "never"},
 }
 """Member of a request -> what its refusal says of the model."""
 _OF_A_MESSAGE = re.compile(r"\bmessages(?:\[\d+\]|\.\d+)((?:\.\w+|\[\d+\])+)")
@@ -57,14 +58,20 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"roles must alternate|alternate between user|consecutive user|multiple user messages in a row", {
             "two_users": False, "user_after_tool": False,
         }),
-        (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9", {"call_ids": "nine"}),
+        (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9"
+         r"|tool_call_?id.{0,40}\b9 (?:characters|letters)", {
+            "call_ids": "nine",
+        }),
         (r"(?:tool_calls?\S*\.id|tool_call_id|call_id|tool_use\.id|tool_?use_?id)\b.{0,120}"
          r"(?:too long|maximum length|pattern|at most)", {
             "call_ids": "short",
         }),
-        (r"tool_choice\W.{0,80}(?:'none'|should be|supported values)", {"tool_choice_none": False}),
+        (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)", {
+            "tool_choice_none": False,
+        }),
         (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)", {"temperature": False}),
         (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools"
+         r"|\btools\W.{0,20}must be set when.{0,40}tool"
          r"|tool calling without .{0,3}tools", {
             "tools_with_calls": True,
         }),

@@ -126,17 +126,22 @@ class ModelClient:
                 begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)
+                fallback = self._catalog.fallback_in(reply.headers)
                 if not 200 <= reply.status < 300:
                     refusal = await read_refusal(reply)
                     error = from_response(reply.status, reply.headers, refusal)
-                    self._learn(request.model, profile, reply.status, refusal, error)
-                    raise await self._explain_unknown_model(error, request.model)
-                fallback = self._catalog.fallback_in(reply.headers)
+                    if fallback is None:
+                        self._learn(request.model, profile, reply.status, refusal, error)
+                        error = await self._explain_unknown_model(error, request.model)
+                    raise error
                 async for event in read_answer(reply, reader):
                     yield event
         except TransportFault as fault:
             self._catalog.reachable = False
             raise self._transport_error(fault, profile, begun=begun and not fault.before_body) from fault
+        except ModelError as error:
+            error.by_fallback = fallback is not None
+            raise
         if fallback is not None:
             maker = self._profiles.maker(fallback.model)
         else:

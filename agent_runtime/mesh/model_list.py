@@ -12,34 +12,40 @@ from agent_common.protocol import ModelCard, is_object
 
 MAX_LIST_BYTES = 4 * 1024 * 1024
 _LIMITS = JsonLimits(max_bytes=MAX_LIST_BYTES, refuse_ambiguous=False)
+_IDS = ("id", "slug", "name", "model", "model_name")
 _WINDOWS = (
-    "context_limit",
-    "context_length",
-    "max_model_len",
-    "context_window",
-    "max_context_length",
-    "inputTokenLimit",
+    *("context_limit", "loaded_context_length", "n_ctx"),  # as it is loaded, which may be smaller than what it can be
+    *("context_length", "max_model_len", "context_window", "max_context_length", "inputTokenLimit"),
+    *("max_input_tokens", "max_context_window_tokens"),
 )
 _OUTPUTS = ("max_output_tokens", "max_completion_tokens", "outputTokenLimit")
+_PLAIN = ("id", "context_limit", "max_output_tokens")
+_INNER = (("top_provider",), ("limits",), ("metadata",), ("meta",), ("capabilities", "limits"))
+"""Paths of the objects in an entry that may have its sizes."""
+_MAX_DIGITS = 12
 
 
 def read_model_list(body: bytes) -> Sequence[ModelCard]:
     """Return the cards in a list; an entry that is none is left out. Raises ValueError if the body is no list."""
     found: Any = read_json(body, _LIMITS)
     if is_object(found):
-        found = next((found[name] for name in ("data", "models") if isinstance(found.get(name), list)), None)
+        lists: list[Any] = [found[name] for name in ("data", "models") if isinstance(found.get(name, ""), list | None)]
+        found = next((one for one in lists if one), list[Any]() if lists else None)
     if not isinstance(found, list):
         raise ValueError("the answer is not a list of models")
-    entries = cast("list[Any]", found)
-    return [card for entry in entries if is_object(entry) and (card := _card(entry)) is not None]
+    cards = (_card({"id": entry} if isinstance(entry, str) else entry) for entry in cast("list[Any]", found))
+    return [card for card in cards if card is not None]
 
 
-def _card(entry: dict[str, Any]) -> ModelCard | None:
+def _card(entry: Any) -> ModelCard | None:
+    if not is_object(entry):
+        return None
+    objects = [entry, *(inner for path in _INNER if (inner := _inner(entry, path)) is not None)]
     given = {
         **entry,
-        "id": entry.get("id") or entry.get("name") or entry.get("model"),
-        "context_limit": _size(entry, _WINDOWS),
-        "max_output_tokens": _size(entry, _OUTPUTS),
+        "id": next((entry[name] for name in _IDS if entry.get(name)), None),
+        "context_limit": _size(objects, _WINDOWS),
+        "max_output_tokens": _size(objects, _OUTPUTS),
     }
     for members in (given, {name: given[name] for name in _PLAIN}):  # others have prices of another shape
         try:
@@ -49,8 +55,20 @@ def _card(entry: dict[str, Any]) -> ModelCard | None:
     return None
 
 
-_PLAIN = ("id", "context_limit", "max_output_tokens")
+def _inner(entry: dict[str, Any], path: Sequence[str]) -> dict[str, Any] | None:
+    found: Any = entry
+    for name in path:
+        found = found.get(name) if is_object(found) else None
+    return found if is_object(found) else None
 
 
-def _size(entry: dict[str, Any], names: Sequence[str]) -> int | None:
-    return next((entry[name] for name in names if type(entry.get(name)) is int and entry[name] > 0), None)
+def _size(objects: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
+    """Return the first size under one of the names, in the order of the names."""
+    sizes = (_whole(one.get(name)) for name in names for one in objects)
+    return next((size for size in sizes if size), None)
+
+
+def _whole(value: Any) -> int | None:
+    """Return the tokens in a number, or in a text that is one; None if it has none."""
+    text = f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None

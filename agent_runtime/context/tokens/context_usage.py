@@ -19,8 +19,10 @@ MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
 """A report outside these multiples of the expected tokens must come twice to be believed."""
 log = logger(__name__)
 CUT_SHARE, CUT_GROWTH, CUT_AGREEMENT = 0.6, 1.2, 1.05
-"""A request that has grown by CUT_GROWTH, of which the model counts as little as of the one before (CUT_AGREEMENT) and
-less than CUT_SHARE of the estimate, was cut."""
+"""A request that has grown by CUT_GROWTH since the model has counted more than before (CUT_AGREEMENT), and of which it
+counts less than CUT_SHARE of the estimate, was cut."""
+CUT_DROP = 0.5
+"""A count below this share of an earlier one shows no window: the model has left out what its cache has served."""
 MIN_CUT_WINDOW = 1024
 """Tokens; no window is smaller."""
 AGREEMENT_RATIO = 1.15
@@ -60,8 +62,8 @@ class ContextUsage:
         self._schemas = 0.0
         """Estimated tokens of the tools' schemas, without the factor."""
         self._base: _Base | None = None
-        self._reported: tuple[float, int] | None = None
-        """Estimated and reported tokens of the last request."""
+        self._highest: tuple[float, int] | None = None
+        """Estimated and reported tokens of the last request of which more was reported than of those before."""
         self._doubt: float | None = None
         """Reported tokens per estimated one, of a report that is not believed yet."""
 
@@ -70,7 +72,7 @@ class ContextUsage:
         if calibration is not self.calibration:
             self.calibration = calibration
             self._tools, self._schemas = None, 0.0
-            self._base = self._doubt = None
+            self._base = self._doubt = self._highest = None
 
     # -- estimates
 
@@ -100,8 +102,10 @@ class ContextUsage:
         if not 0 < messages_sent < len(self._sums):
             return
         estimated = self._sums[messages_sent] + self._schemas
-        before, self._reported = self._reported, (estimated, prompt_tokens)
-        if before is not None and _was_cut(before, self._reported):
+        before, now = self._highest, (estimated, prompt_tokens)
+        if before is None or estimated < before[0] or prompt_tokens > before[1] * CUT_AGREEMENT:
+            self._highest = now
+        elif _was_cut(before, now):
             self._learn_cut(prompt_tokens)
             return
         if not MIN_FACTOR * estimated <= prompt_tokens <= MAX_FACTOR * estimated:
@@ -176,8 +180,7 @@ class ContextUsage:
 
 
 def _was_cut(before: tuple[float, int], now: tuple[float, int]) -> bool:
-    """Return whether a prompt was cut: it has grown, and what the model counts of it has not and is far below it."""
+    """Return whether a prompt was cut: it has grown, and what the model counts of it stands still far below it."""
     (estimated_before, reported_before), (estimated, reported) = before, now
     grew = estimated >= estimated_before * CUT_GROWTH
-    stuck = MIN_CUT_WINDOW <= reported <= reported_before * CUT_AGREEMENT
-    return grew and stuck and reported < estimated * CUT_SHARE
+    return grew and max(MIN_CUT_WINDOW, reported_before * CUT_DROP) <= reported < estimated * CUT_SHARE

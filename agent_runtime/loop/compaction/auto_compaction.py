@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agent_common.completions import overflow_of
 from agent_common.protocol import CompactionPolicy, Usage
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
@@ -69,7 +70,8 @@ class CalibrationOnly:
         _record_report(self._context_usage, sent, usage)
 
     def record_overflow(self, error: ModelError) -> None:
-        _learn(self._context_usage, error)
+        if not error.by_fallback:
+            _learn(self._context_usage, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class AutoCompaction:
         self.compacted = False
         self._overflows = 0
         self._max_tokens: int | None = None
-        """Maximum tokens that this turn still sends, after a refusal that did not report the provider's limit."""
+        """Maximum tokens that this turn still sends, after a refusal that did not report the provider's limit, or was
+        another model's."""
         self._used_tokens = 0
         """Tokens of the next call."""
 
@@ -109,12 +112,21 @@ class AutoCompaction:
             history.refused_tokens = None  # a larger request was accepted
 
     def record_overflow(self, error: ModelError) -> None:
-        """Learn the window and the size of the request from the error."""
+        """Learn the window and the size of the request from the error. What another model has refused, which was asked
+        in place of the turn's own, concerns this turn only."""
         self._overflows += 1
-        if not _learn(self._deps.context_usage, error) and self._used_tokens >= MIN_WINDOW:
+        if error.by_fallback:
+            report = overflow_of(error.message)
+            stated = report.limit if report is not None else None
+            self._max_tokens = max(MIN_WINDOW, min(stated or self._used_tokens, self._shrunk()))
+        elif not _learn(self._deps.context_usage, error) and self._used_tokens >= MIN_WINDOW:
             history = self._deps.history
             history.refused_tokens = min(self._used_tokens, history.refused_tokens or self._used_tokens)
-            self._max_tokens = int(min(self._used_tokens, self._max_tokens or self._used_tokens) * REFUSED_SHRINK)
+            self._max_tokens = self._shrunk()
+
+    def _shrunk(self) -> int:
+        """Return the tokens that the turn may send after a refusal of a size that the provider did not state."""
+        return int(min(self._used_tokens, self._max_tokens or self._used_tokens) * REFUSED_SHRINK)
 
     async def require_fits(self, tools: bytes | None) -> None:
         if not self._deps.model_switched:
@@ -248,7 +260,7 @@ class _Available(NamedTuple):
 
 
 def _learn(context_usage: ContextUsage, error: ModelError) -> bool:
-    """Learn from an error about a request that was too long. Returns whether it reports the provider's limit."""
+    """Learn from the model's error about a request that was too long. Returns whether it states the limit."""
     overflow = context_usage.record_overflow(error.message)
     if overflow is None or overflow.limit is None or overflow.limit < MIN_WINDOW:
         return False

@@ -245,8 +245,14 @@ def test_what_is_kept_has_a_limit() -> None:
         ("safety", "content-filter"),
         ("ERROR_TOXIC", "content-filter"),
         ("IMAGE_SAFETY", "content-filter"),
+        ("content_filter: PROHIBITED_CONTENT", "content-filter"),
+        ("FinishReason.MAX_TOKENS", "length"),
+        ("token_limit", "length"),
+        ("time_limit", "length"),
+        ("ERROR_LIMIT", "length"),
         ("tool_use", "tool-calls"),
         ("banana", "other"),
+        ("banana: split", "other"),
         (None, "stop"),
     ],
 )
@@ -267,6 +273,8 @@ def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
     [
         *("error", "network_error", "abort", "insufficient_system_resource"),
         *("MALFORMED_FUNCTION_CALL", "malformed_tool_use", "malformed_model_output"),
+        *("function_call_filter: MALFORMED_FUNCTION_CALL", "error: banana", "MISSING_THOUGHT_SIGNATURE"),
+        *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled"),
     ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])
@@ -276,7 +284,7 @@ def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[st
     assert caught.value.transient
 
 
-@pytest.mark.parametrize("finish", ["model_context_window_exceeded", "context_length"])
+@pytest.mark.parametrize("finish", ["model_context_window_exceeded", "context_length", "ERROR_LIMIT"])
 def test_a_full_window_without_an_answer_is_an_overflow(finish: str) -> None:
     with pytest.raises(ModelError) as caught:
         read(stream(finish=finish))

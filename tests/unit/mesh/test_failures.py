@@ -66,6 +66,8 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
         "`max_new_tokens` must be <= 512. Given: 1024",
         "Unsupported parameter: temperature",
         "temperature must be <= 2",
+        "temperature: the model only supports up to 1000",
+        "tools: must have less than 4096 items",
         "The output length limit of 4096 was exceeded",
     ],
 )
@@ -107,12 +109,31 @@ def test_a_retry_after_that_says_nothing(header: str | None) -> None:
     [
         ({"error": "Model mistralai/Mistral-7B-Instruct-v0.2 is currently loading", "estimated_time": 20.5}, 20.5),
         ({"error": {"message": "Loading model", "code": 503}}, None),
-        ({"error": "the model is overloaded"}, None),
+        ({"error": "Model is initializing"}, None),
+        ({"error": "The model m is being downloaded, try again later"}, None),
     ],
 )
 def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
     error = from_response(503, {}, to_json(body))
-    assert (is_loading(error), error.retry_after) == ("oading" in str(body), seconds)
+    assert (is_loading(error), error.retry_after) == (True, seconds)
+
+
+def test_a_model_that_is_overloaded_is_not_being_loaded() -> None:
+    assert not is_loading(from_response(503, {}, b'{"error": "the model is overloaded"}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("no such route", True),
+        ("No endpoints found that support tool use.", False),
+        ("No allowed providers are available for the selected model.", False),
+        ("Item with id 'rs_1' not found. Items are not persisted when store is false.", False),
+    ],
+)
+def test_a_wrong_base_url_is_suspected_only_where_it_may_be_the_cause(text: str, hint: bool) -> None:
+    error = from_response(404, {}, to_json({"error": {"message": text}}))
+    assert (error.code, "base URL" in error.message) == ("model_config", hint)
 
 
 def test_an_error_is_what_it_is() -> None:
@@ -155,14 +176,67 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         *((status, b"", "model_unavailable", False) for status in (501, 505)),
         (400, told("Provider returned error", code=400, metadata={"raw": RAW}), "context_overflow", False),
         (400, too_long("messages[3].content"), "context_overflow", False),
+        (413, told("Request body too large for m. Max size: 8000 tokens.", code="tokens"), "context_overflow", False),
+        (400, told("Total tokens of image and text exceed max message tokens."), "context_overflow", False),
+        (400, told("Prompt \u8d85\u957f", code="1261"), "context_overflow", False),
+        (400, told("Prompt \u8d85\u957f"), "context_overflow", False),
+        (400, told("no", code="model_max_prompt_tokens_exceeded"), "context_overflow", False),
+        (400, told("no", type="ContextWindowExceededError"), "context_overflow", False),
+        (400, told("no", code="prompt_too_long"), "context_overflow", False),
+        (400, told("no", type="exceed_context_size_error"), "context_overflow", False),
+        (400, told("Input tokens exceed the configured limit"), "context_overflow", False),
+        (400, told("prompt tokens too long"), "context_overflow", False),
+        (400, told("Please reduce the length of the messages or completion."), "context_overflow", False),
+        (400, told("Too many tokens, please wait before trying again."), "model_rate_limited", True),
+        (400, told("Too many tokens per minute"), "model_rate_limited", True),
+        (400, told("Too many tokens per day, please wait before trying again."), "model_quota", False),
+        (400, told("The prompt is too long for your quota of tokens per minute"), "model_config", False),
         (400, too_long("tools[1].function.name"), "model_config", False),
         (400, too_long("messages[2].tool_calls[0].id"), "model_config", False),
         (413, told("Request too large: tokens per minute (TPM): Limit 6000, got 8000"), "model_rate_limited", True),
         (400, told("Failed to call a function.", code="tool_use_failed"), "model_unavailable", True),
         (400, told("Failed to parse tool call arguments as JSON"), "model_unavailable", True),
+        (400, told("Failed to generate tool_calls. Please adjust your prompt."), "model_unavailable", True),
+        (400, told("Tool call was generated incorrectly"), "model_unavailable", True),
         (403, told("Your input was flagged", metadata={"reasons": ["violence"]}), "content_refused", False),
         (400, told("The response was filtered", code="content_filter"), "content_refused", False),
         (400, {"code": "data_inspection_failed", "message": "inappropriate"}, "content_refused", False),
+        (
+            403,
+            {"code": "no", "error": "Content violates usage guidelines. Check: BIO"},
+            "content_refused",
+            False,
+        ),
+        (400, told("Content Exists Risk", type="invalid_request_error"), "content_refused", False),
+        (
+            400,
+            told("We limit access to this content for safety reasons"),
+            "content_refused",
+            False,
+        ),
+        (400, told("no", code="InputTextSensitiveContentDetected"), "content_refused", False),
+        (400, told("the input text may contain sensitive information"), "content_refused", False),
+        (451, told("no", type="censorship_blocked"), "content_refused", False),
+        (400, told("no", code="censorship_blocked"), "content_refused", False),
+        (451, b"", "content_refused", False),
+        (400, told("no", code="cyber_policy_violation"), "content_refused", False),
+        (400, told("The prompt was blocked by safety settings"), "content_refused", False),
+        (400, told("may be harmful content"), "content_refused", False),
+        (403, told("Request blocked by guardrail"), "content_refused", False),
+        (400, told("Violated guardrail policy"), "content_refused", False),
+        (400, told("The guardrail identifier or version provided does not exist"), "model_config", False),
+        (404, told("No endpoints available matching your guardrail restrictions"), "model_config", False),
+        (400, told("Unknown name 'safety settings'"), "model_config", False),
+        (401, told("Never share sensitive information such as a key"), "model_auth", False),
+        (403, told("Key limit exceeded (weekly limit). Manage it in the settings"), "model_quota", False),
+        (403, {"code": "AllocationQuota.FreeTierOnly", "message": "no"}, "model_quota", False),
+        (403, {"message": "The free tier of the model has been exhausted."}, "model_quota", False),
+        (429, told("no", code="1113"), "model_quota", False),
+        (403, told("Country, region, or territory not supported"), "model_config", False),
+        (403, told("no", code="unsupported_country_region_territory"), "model_config", False),
+        (403, told("The model is not available in your region.", type="permission_error"), "model_config", False),
+        (400, told("User location is not supported for the API use."), "model_config", False),
+        (403, told("Access denied due to Virtual Network/Firewall rules."), "model_config", False),
         (403, told("no access to this model"), "model_auth", False),
         (403, told("Project `p` does not have access to model `m`", code="model_not_found"), "unknown_model", False),
         (403, {"code": "The caller does not have permission", "error": NO_CREDITS}, "model_quota", False),
@@ -203,6 +277,8 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}}, "context_overflow", False),
         ({"base_resp": {"status_code": 1024, "status_msg": "internal error"}}, "model_unavailable", True),
         ({"type": "throttlingException", "message": "Too many tokens, please wait."}, "model_rate_limited", True),
+        ({"message": "Too many tokens, please wait before trying again."}, "model_rate_limited", True),
+        ({"message": "Too many tokens per day, please wait before trying again."}, "model_quota", False),
         ({"type": "permission_error", "message": "no permission for this"}, "model_auth", False),
         ({"status": "PERMISSION_DENIED", "message": "no"}, "model_auth", False),
         ({"type": "invalid_authentication_error", "message": "Invalid Authentication"}, "model_auth", False),
@@ -252,6 +328,13 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({}, {"error": {"message": "m", "retryAfterMs": 2500}}, 2.5),
         ({}, {"error": {"message": "m", "resets_in_seconds": 40}}, 40),
         ({}, {"error": {"message": "m", "retry_after": "soon"}}, None),
+        ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30"}}, 30),
+        ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30 s"}}, 30),
+        ({}, {"error": {"message": "Rate limit exceeded, retry after 5 months"}}, None),
+        ({"x-ratelimit-reset": "12"}, {}, 12),
+        ({"ratelimit-reset": "12"}, {}, 12),
+        ({"x-ratelimit-reset": "0"}, {}, 0),
+        ({"x-ratelimit-reset": "soon"}, {}, None),
         ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"}, {}, 360),
         ({"retry-after": "2"}, {"error": {"message": "try again in 9s"}}, 2),
         ({}, {"error": {"message": "slow down"}}, None),
@@ -259,3 +342,22 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
 )
 def test_how_long_to_wait_may_stand_anywhere(headers: dict[str, str], body: object, seconds: float | None) -> None:
     assert from_response(429, headers, to_json(body)).retry_after == pytest.approx(seconds)
+
+
+def test_when_to_try_again_may_be_a_moment() -> None:
+    moment = datetime.now(tz=UTC) + timedelta(seconds=40)
+    seconds = str(int(moment.timestamp()))
+    headers = {
+        "x-ratelimit-reset": seconds,
+        "ratelimit-reset": f"{seconds}000",
+        "x-ratelimit-reset-requests": seconds,
+        "anthropic-ratelimit-requests-reset": moment.isoformat().replace("+00:00", "Z"),
+        "anthropic-ratelimit-input-tokens-reset": moment.isoformat(),
+    }
+    waits = [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
+    inner = {"headers": {"X-RateLimit-Reset": seconds}}
+    bodies = ({"resets_at": int(seconds)}, {"resets_at": moment.isoformat()}, inner)
+    waits += [from_response(429, {}, to_json({"error": {"message": "m", **body}})).retry_after for body in bodies]
+    assert all(wait is not None and 30 < wait <= 40 for wait in waits), waits
+    past = from_response(429, {"x-ratelimit-reset": "1600000000"}, b"")
+    assert past.retry_after == 0

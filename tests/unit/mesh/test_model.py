@@ -439,3 +439,24 @@ async def test_a_refusal_that_does_not_end_is_told() -> None:
                 await collect(client)
         assert len(provider.completions) == 2
     assert caught.value.code == "model_config"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (400, OVERFLOW, "context_overflow"),
+        (200, stream(OVERFLOW), "context_overflow"),
+        (400, '{"error": {"message": "Unsupported parameter: \'max_tokens\'"}}', "model_config"),
+        (404, '{"error": {"message": "no such thing", "code": "model_not_found"}}', "unknown_model"),
+    ],
+)
+async def test_what_a_fallback_refuses_is_not_learned_of_the_wanted_model(status: int, body: str, code: str) -> None:
+    headers = {"content-type": "text/event-stream", "x-model": "second", "x-fallback-reason": "default: on fire"}
+    with ScriptedProvider(otherwise=Raw((body,), status, headers), models=["default", "second"]) as provider:
+        async with client_of(provider.url) as (client, catalog):
+            await catalog.models()
+            with pytest.raises(ModelError) as caught:
+                await collect(client)
+        assert len(provider.completions) == 1
+    assert (caught.value.code, caught.value.by_fallback) == (code, True)
+    assert "default" not in caught.value.message

@@ -83,6 +83,11 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"tool_choice_none": False}),
         ({"detail": [{"type": "enum", "loc": ["body", "tool_choice"], "msg": "Input should be 'auto' or 'any'"}]},
          {"tool_choice_none": False}),
+        (openai("tool_choice only supports auto"), {"tool_choice_none": False}),
+        (openai("tool_choice: none is not one of ['auto', 'required']"), {"tool_choice_none": False}),
+        (openai("The `tools` parameter must be set when messages contain tool calls"), {"tools_with_calls": True}),
+        (openai("tool_call_id must be 9 characters"), {"call_ids": "nine"}),
+        (openai("json: unknown field \"reasoning\""), {"reasoning": "never"}),
         (openai("invalid temperature: only 1 is allowed for this model"), {"temperature": False}),
         (openai("`temperature` may only be set to 1 when thinking is enabled."), {"temperature": False}),
         (openai("litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified."
@@ -135,6 +140,9 @@ def test_of_a_fault_of_the_server_only_the_order_of_roles_is_learned(message: st
         "Invalid value for messages.1.provider_specific_fields",
         "Unknown parameter: 'messages[1].name'.",
         "messages.2.content.0.image_url: images are not supported",
+        "Unsupported parameter: 'reasoning'",
+        "Unknown parameter: 'reasoning.effort'.",
+        "Invalid tool_choice: supports one function only",
     ],
 )
 def test_other_refusals_teach_nothing(message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -273,3 +273,40 @@ def test_counts_that_grow_with_the_prompt_show_no_window(reported: tuple[int, in
         usage.record_count(len(messages), count)
         messages.append(message("user", "word " * 6000))
     assert calibration.limit is None
+
+
+def grow_slowly(count: Callable[[int, int], int]) -> TokenCalibration:
+    """Return the calibration of a model that counts 60 small messages, one request each: `count` is given the tokens of
+    all messages and of the new one."""
+    calibration, provider = TokenCalibration("m"), CountingProvider(1.0)
+    usage, messages, before = ContextUsage(calibration), list[bytes](), 0
+    for number in range(60):
+        messages.append(message("user", f"{number} " + "word " * 250))
+        usage.occupancy(messages)
+        true = provider.prompt_tokens(messages, None)
+        usage.record_count(len(messages), count(true, true - before))
+        before = true
+    return calibration
+
+
+def test_a_prompt_that_grows_slowly_is_seen_to_be_cut() -> None:
+    calibration = grow_slowly(lambda true, _: min(true, 4096))
+    assert (calibration.limit, calibration.factor) == (4096, 1.0)
+
+
+@pytest.mark.parametrize("count", [lambda true, _: true, lambda true, new: true if true < 9000 else 1200 + new % 7])
+def test_a_prompt_that_grows_slowly_and_is_not_cut_shows_no_window(count: Callable[[int, int], int]) -> None:
+    """The second model leaves out what its cache has served."""
+    assert grow_slowly(count).limit is None
+
+
+def test_the_counts_of_one_model_show_no_window_of_another() -> None:
+    first, second = TokenCalibration("first"), TokenCalibration("second")
+    usage, messages = ContextUsage(first), [message("user", "word " * 6000)]
+    usage.occupancy(messages)
+    usage.record_count(1, 6000)
+    usage.switch_calibration(second)
+    messages.append(message("user", "word " * 6000))
+    usage.occupancy(messages)
+    usage.record_count(2, 6100)
+    assert second.limit is None

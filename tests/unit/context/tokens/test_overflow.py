@@ -151,6 +151,20 @@ SAID: tuple[tuple[str, int | None, int | None], ...] = (
         4_096,
         4_866,
     ),
+    ("The decoder prompt (length 40000) is longer than the maximum model length of 32768.", 32_768, 40_000),  # vLLM
+    ("length of prompt_tokens (141078) must be less than max_seq_len (131072).", 131_072, 141_078),  # SiliconFlow
+    (
+        "Unable to submit request because the input token count is 36000 but model only supports up to 32768. Reduce "
+        "the input token count and try again.",
+        32_768,
+        36_000,
+    ),
+    ("Input tokens 200000 exceed the limit of 128000", 128_000, 200_000),
+    ("Input validation error: `inputs` must have less than 4096 tokens. Given: 5000", 4_096, 5_000),
+    ("Please reduce the length of the messages. Current length is 12000 while limit is 8192", 8_192, 12_000),
+    ("The sum of prompt length (5000), query length (0) should not exceed max_num_tokens (4096)", 4_096, 5_000),
+    ("Prompt length (5000) exceeds maximum input length (4096).", 4_096, 5_000),
+    ("Request body too large for large-2 model. Max size: 8000 tokens.", 8_000, None),  # GitHub, with 413
 )
 
 
@@ -187,6 +201,8 @@ def test_a_total_that_contains_the_reply_says_so(text: str, limit: int, total: i
         "Rate limit reached: maximum context length is 8192 tokens per minute, your messages resulted in 9000 tokens",
         "Throttling error: Too many tokens (5000), please wait before trying again.",
         "You exceeded your current quota, limit of 100000 tokens",
+        "Too many tokens per day, please wait before trying again.",
+        "Max size: 8000 bytes",
         # Nonsense.
         "This model's maximum context length is 7 tokens.",
         "prompt is too long: 0 tokens > 99999999999 maximum",

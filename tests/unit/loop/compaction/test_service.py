@@ -199,12 +199,25 @@ async def test_a_window_that_the_provider_tells_is_kept_to(tmp_path: Path) -> No
         assert len(await marked(world, turns[0].session.id)) >= 2
 
 
-class Small(Talker):
-    """Its window is smaller than the runtime thinks."""
+@pytest.mark.parametrize("tells", [True, False])
+async def test_the_window_of_a_fallback_is_that_of_its_turn_only(tmp_path: Path, tells: bool) -> None:
+    stage = Stage(model := Small(takes=1500, tells=tells, in_place=True))
+    async with stage.open(tmp_path, window=100_000) as world:
+        turns = await fill(stage, 12)
+        assert all(turn.end.outcome is not None and turn.end.outcome.status == "complete" for turn in turns)
+        assert model.refused
+        assert await marked(world, turns[0].session.id)
+        calibration = world.compactions.models.windows.calibrations.for_model(turns[0].model)
+        assert (calibration.limit, turns[0].session.compaction_history.refused_tokens) == (None, None)
 
-    def __init__(self, takes: int, *, tells: bool = False, reports: bool = True) -> None:
+
+class Small(Talker):
+    """Its window is smaller than the runtime thinks. `in_place`: it is another model, asked in place of the wanted
+    one."""
+
+    def __init__(self, takes: int, *, tells: bool = False, reports: bool = True, in_place: bool = False) -> None:
         super().__init__()
-        self._takes, self._tells, self._reports = takes, tells, reports
+        self._takes, self._tells, self._reports, self._in_place = takes, tells, reports, in_place
         self.refused = 0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -212,7 +225,9 @@ class Small(Talker):
         if size > self._takes:
             self.refused += 1
             told = f"maximum context length is {self._takes} tokens. However, your messages resulted in {size} tokens"
-            raise ModelError(told if self._tells else "the prompt is too long", code="context_overflow")
+            error = ModelError(told if self._tells else "the prompt is too long", code="context_overflow")
+            error.by_fallback = self._in_place
+            raise error
         async for event in super().stream(request):
             guess = isinstance(event, Completion) and not self._reports
             yield replace(event, usage=Usage(input=9 * size), usage_reported=False) if guess else event
