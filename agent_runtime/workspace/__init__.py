@@ -17,7 +17,7 @@ from .principal_paths import (
     personal_folder,
     resolve_for_principal,
 )
-from .prompt_files.authorship import PromptFileAuthors, Writer
+from .prompt_files.authorship import OpenCall, PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
@@ -46,6 +46,7 @@ __all__ = [
     "Home",
     "IncomingFile",
     "Instructions",
+    "OpenCall",
     "OpenedFile",
     "PathLocks",
     "Preconditions",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,8 @@ PACKAGE_FOLDERS = (".agents/skills", ".claude/skills")
 NOTES = ("learnings/corrections.md", "learnings/errors.md")
 MAX_NAMES = 5000
 """Entries of a folder of packages among which folders are looked for."""
+State = tuple[int, int, int, int]
+"""Inode, size, and times of last change: different after every write."""
 MAX_STEPS = 10_000
 """Steps in all that links to packages may take: the server waits for some hundredths of a second."""
 _TOP = (*INSTRUCTION_NAMES, "SOUL.md", "USER.md", "MEMORY.md")
@@ -46,6 +49,16 @@ def watched_files(home: Home) -> Iterator[Path]:
             left -= steps
             if real is not None and is_below(real, workspace):
                 yield real
+
+
+def state_of(path: Path) -> State | None:
+    """Return the state of a file; None if it is missing, or no file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    regular = stat.S_ISREG(found.st_mode)
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if regular else None
 
 
 def _package_files(workspace: Path) -> Iterator[tuple[Path, bool]]:
