@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..home import Home
 from ..symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
-from .package_walk import package_files
+from .package_walk import PackageWalk
 
 INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
 """Names of files with instructions for a folder, in the order in which one folder's files are shown."""
@@ -67,7 +67,7 @@ def _package_files(workspace: Path) -> Iterator[tuple[Path, bool]]:
         folder, _ = _resolve(workspace / name)
         if folder is None or not is_below(folder, workspace):
             continue
-        for at, file in package_files(folder, _folder_names(folder)):
+        for at, file in PackageWalk(folder).packages(_folder_names(folder)):
             path = folder / at / file
             yield path, path.is_symlink() or (folder / at.parts[0]).is_symlink()
 
