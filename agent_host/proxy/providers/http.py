@@ -16,6 +16,8 @@ from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
 from ..json_access import as_object
 
+ALIVE = b": alive\n\n"
+"""Stands in a stream for an event that says nothing to the agent, which would else take the provider for silent."""
 _ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
 _EVENT_FIELDS = (b"data:", b"event:", b":")
 _QUOTED = 200  # bytes of an answer that our error quotes

@@ -48,7 +48,8 @@ def test_a_key_alone_gives_a_model_with_a_price(host: Host, agent: httpx.Client,
     question = said("hi", stream=True)
     reply = agent.post(CHAT, json={**question, "messages": [system, *question["messages"]]})
     assert reply.status_code == 200
-    *events, done = [line.strip().removeprefix("data: ") for line in reply.text.split("\n\n") if line.strip()]
+    lines = [line.strip() for line in reply.text.split("\n\n")]
+    *events, done = [line.removeprefix("data: ") for line in lines if line.startswith("data:")]
     assert done == "[DONE]"
     chunks = [json.loads(event) for event in events]
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]

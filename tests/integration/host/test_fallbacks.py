@@ -72,8 +72,9 @@ def agent(shared: tuple[Host, str], models: Any) -> Iterator[httpx.Client]:
 
 
 def streamed(reply: httpx.Response) -> tuple[str, list[dict[str, Any]]]:
-    lines = [line.strip().removeprefix("data: ") for line in reply.text.split("\n\n") if line.strip()]
-    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    lines = [line.strip() for line in reply.text.split("\n\n")]
+    payloads = [line.removeprefix("data: ") for line in lines if line.startswith("data:")]
+    events = [json.loads(payload) for payload in payloads if payload != "[DONE]"]
     deltas = [choice["delta"] for event in events for choice in event.get("choices", [])]
     return "".join(delta.get("content") or "" for delta in deltas), events
 

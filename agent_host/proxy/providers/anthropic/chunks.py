@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...json_access import as_object
+from ..http import ALIVE
 from .assistant import ENCRYPTED, FORMAT, TEXT
 from .errors import failure
 from .usage import finish_reason, openai_usage
@@ -57,7 +58,7 @@ class ChunkWriter:
             case "error":
                 raise failure(event)
             case _:
-                return b""  # a ping, or an event that is newer than this code
+                return ALIVE  # a ping, or an event that is newer than this code
 
     def finish(self) -> bytes:
         """Return the end: the finish reason, the usage, [DONE]."""

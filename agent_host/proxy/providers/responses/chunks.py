@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...json_access import as_object, object_list
+from ..http import ALIVE
 from .errors import failure
 from .kept_items import details_of
 from .usage import finish_reason, openai_usage
@@ -56,7 +57,7 @@ class ChunkWriter:
             case "response.failed" | "error":
                 raise failure(event)
             case _:
-                return b""  # progress of an item, or an event that is newer than this code
+                return ALIVE  # progress of an item, or an event that is newer than this code
 
     def _open(self, response: dict[str, Any]) -> bytes:
         self._shell |= {"id": str(response.get("id")), "model": str(response.get("model"))}

@@ -14,7 +14,7 @@ from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import ProviderCall
 from agent_host.proxy.providers.responses import ResponsesProvider
 from agent_testing import Call, Drop, Fail, FakeResponses, Garbage, Items, Raw, Say
-from tests.unit.host.anthropic.test_provider import JSON, NO_ANSWERS, put_together, results
+from tests.unit.host.anthropic.test_provider import JSON, NO_ANSWERS, alive_before_the_text, put_together, results, sse
 
 MODEL = "gpt-5.4"
 TOOLS = [
@@ -289,13 +289,21 @@ async def test_a_success_without_a_response_is_a_failure(
     assert failed.value.code == code
 
 
+CREATED: Message = {"type": "response.created", "response": {}}
+TEXT: Message = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hello."}
+COMPLETED: Message = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+
+
+async def test_events_that_say_nothing_are_passed_on_as_comments(
+    api: FakeResponses, provider: ResponsesProvider
+) -> None:
+    quiet: list[Message] = [{"type": "response.in_progress"}, {"type": "keepalive"}]
+    api.script.append(Raw(sse(CREATED, *quiet, TEXT, COMPLETED)))
+    assert await alive_before_the_text(provider, b"Hello.") == 2
+
+
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeResponses, provider: ResponsesProvider) -> None:
-    events = (
-        {"type": "response.created", "response": {}},
-        {"type": "response.output_text.delta", "output_index": 0, "delta": "Hello."},
-        {"type": "response.completed", "response": {"status": "completed", "output": []}},
-    )
-    api.script.append(Raw(tuple(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events), headers=JSON))
+    api.script.append(Raw(sse(CREATED, TEXT, COMPLETED), headers=JSON))
     _, message, last = await ask(provider, USER, stream=True)
     assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 
