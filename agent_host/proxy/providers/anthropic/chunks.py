@@ -22,20 +22,16 @@ class ChunkWriter:
         self._shell: dict[str, Any] = {"id": "", "object": "chat.completion.chunk", "created": created, "model": ""}
         self._head = b""
         self._usage: dict[str, Any] = {}
-        self._stop: object = None
         self._tail = b',"logprobs":null,"finish_reason":null}]}\n\n'
         self._calls: dict[int, int] = {}
         """Index of a block, and the index of its call."""
         self._silent_calls: dict[int, bytes] = {}
         """Calls whose arguments have not come yet, and what they are if none come."""
         self._characters = 0
-        self.complete = False
-        """Whether the end has been written."""
-
-    @property
-    def stopped(self) -> bool:
+        self.stopped = False
         """Whether the model has ended its answer."""
-        return self._stop is not None
+        self.complete = False
+        """Whether [DONE] has been written."""
 
     def feed(self, event: dict[str, Any]) -> bytes:
         """Return the chunks of an event. Raises ProviderFailed for an event that reports an error."""
@@ -51,9 +47,8 @@ class ChunkWriter:
                 return self._open(as_object(event.get("message")))
             case "message_delta":
                 self._merge_usage(as_object(event.get("usage")))
-                self._stop = as_object(event.get("delta")).get("stop_reason") or self._stop
-                return b""
-            case "message_stop":
+                return self.usage_event() if self.stopped else self._stop(as_object(event.get("delta")))
+            case "message_stop" if self.stopped or self._characters or self._calls:
                 return self.finish()
             case "error":
                 raise failure(event)
@@ -61,11 +56,11 @@ class ChunkWriter:
                 return ALIVE  # a ping, or an event that is newer than this code
 
     def finish(self) -> bytes:
-        """Return the end: the finish reason, the usage, [DONE]."""
+        """Return what is missing of the end, up to [DONE]."""
+        if self.complete:
+            return b""
         self.complete = True
-        choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish_reason(self._stop)}
-        end = {**self._shell, "choices": [{**choice, "native_finish_reason": self._stop}]}
-        return b"data: %b\n\n%b%b" % (to_json(end), self.usage_event(), DONE)
+        return (b"" if self.stopped else self._end(None)) + DONE
 
     def usage_event(self) -> bytes:
         """Return the usage so far as an event of its own, or nothing if none was reported."""
@@ -78,6 +73,18 @@ class ChunkWriter:
         self._head = b'data: %b,"choices":[{"index":0,"delta":' % to_json(self._shell)[:-1]
         self._merge_usage(as_object(message.get("usage")))
         return self._chunk({"role": "assistant", "content": ""})
+
+    def _stop(self, delta: dict[str, Any]) -> bytes:
+        reason: object = delta.get("stop_reason")
+        return self._end(reason) if reason else ALIVE
+
+    def _end(self, reason: object) -> bytes:
+        """Return the finish reason and the usage so far. What is written behind them nobody has to wait for."""
+        self.stopped = True
+        finish = finish_reason(reason, called=bool(self._calls))
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish}
+        end = {**self._shell, "choices": [{**choice, "native_finish_reason": reason}]}
+        return b"data: %b\n\n%b" % (to_json(end), self.usage_event())
 
     def _merge_usage(self, usage: dict[str, Any]) -> None:
         """Take over running totals; a later report may leave some out."""

@@ -37,7 +37,12 @@ def to_completion(answer: dict[str, Any], created: int) -> dict[str, Any]:
     message |= {"reasoning_details": details} if details else {}
     message |= {"tool_calls": calls} if calls else {}
     stop = answer.get("stop_reason")
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(stop)}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": finish_reason(stop, called=bool(calls)),
+    }
     return {
         "id": str(answer.get("id")),
         "object": "chat.completion",

@@ -105,7 +105,8 @@ class AnthropicProvider:
         return ProviderAnswer(status, {"content-type": "application/json"}, _once(to_json(completion)))
 
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
-        """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed."""
+        """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed; once the
+        model has ended its answer, nothing that happens is a failure."""
         from anthropic import AsyncStream
 
         writer = ChunkWriter(_now())
@@ -116,13 +117,15 @@ class AnthropicProvider:
             if not writer.stopped:
                 raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
         except (httpx2.TransportError, httpx2.DecodingError, ProviderFailed):
-            yield writer.usage_event()
-            raise
-        if not writer.complete:
-            yield writer.finish()
+            if not writer.stopped:
+                yield writer.usage_event()
+                raise
+        yield writer.finish()
 
 
 def _read_event(data: str) -> dict[str, Any]:
+    if data == "[DONE]":  # the end of a stream of OpenAI's, which some gateways write
+        return {"type": "message_stop"}
     try:
         return as_object(read_json(data.encode(), _EVENT_LIMITS))
     except ValueError as error:
