@@ -47,7 +47,10 @@ _OPENAI_CODES = {
     "unknown_model": "model_not_found",
 }
 """What an error means -> OpenAI's code for it."""
-_LASTING = frozenset(("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"))
+_LASTING = frozenset((
+    *("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"),
+    "too_many_bytes",  # of the agent's own answers
+))  # fmt: skip
 _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
 _TOKEN = re.compile(
     rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
@@ -259,7 +262,7 @@ class Relay:
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
         self.outcome.code, self.outcome.error = error.code, error.message
-        self.outcome.transient = error.code not in _LASTING and error.status >= 500
+        self.outcome.transient = error.code not in _LASTING and (error.status >= 500 or error.status in (402, 429))
         self.outcome.outage = error.code in _OUTAGES
         if not self._streaming:
             self._set_status("failed")
