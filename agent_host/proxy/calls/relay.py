@@ -130,7 +130,7 @@ class Relay:
                 self.outcome.http_status = answer.status
                 body = AnswerBody(answer)
                 if answer.status >= 300:
-                    content = await self._read(answer, body)
+                    content = await self._read_refusal(answer, body)
                     refusal = ModelRefusal(answer.status, read_error_body(content))
                     if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
                         return self._forward_error(answer, content)
@@ -241,6 +241,15 @@ class Relay:
                 self._held.reserve(len(content) - counted)
                 counted = len(content)
         return bytes(content)
+
+    async def _read_refusal(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:
+        """Return the body of a refusal; in place of one that cannot be decompressed, why. Its status says enough."""
+        try:
+            return await self._read(answer, body)
+        except ProviderFailed as error:
+            if error.code != "provider_unreadable":
+                raise
+            return error.message.encode()
 
     def _set_status(self, status: CallStatus) -> None:
         """Set the status, unless the client has disconnected."""

@@ -24,7 +24,7 @@ from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import is_stream, key_refused, open_client, read_answer, transport_failed
+from ..http import is_stream, key_refused, open_client, read_answer, read_refusal, refuses_key, transport_failed
 from .chunks import ChunkWriter
 from .completion import to_completion
 from .errors import failure, openai_error_body
@@ -95,10 +95,11 @@ class AnthropicProvider:
 
     async def _answer(self, response: httpx2.Response, streamed: bool) -> ProviderAnswer:
         status = response.status_code
-        if status in (401, 403):
-            raise key_refused(self._spec, status)
         if status >= 400:
-            return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, response.content)))
+            content = read_refusal(response)
+            if refuses_key(status, response.headers, content):
+                raise key_refused(self._spec, status, content)
+            return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, content)))
         if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         completion = to_completion(await read_answer(response, "content", failure), _now())

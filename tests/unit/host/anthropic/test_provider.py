@@ -28,6 +28,7 @@ TOOLS = [
 SUMMARIZED = {"type": "adaptive", "display": "summarized"}
 USER = {"role": "user", "content": "What do the notes say?"}
 Message = dict[str, Any]
+BROTLI = {"content-type": "text/event-stream", "content-encoding": "br"}
 
 
 @pytest.fixture
@@ -186,6 +187,21 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
     }
 
 
+async def test_arguments_with_names_that_claude_refuses_are_described(
+    api: FakeAnthropic, provider: AnthropicProvider
+) -> None:
+    api.script.append(Say("ok"))
+    long, number, text = "x" * 65, {"type": "integer"}, {"type": "string"}
+    schema = {"type": "object", "properties": {"$top": number, "a.b": text, long: text}, "required": ["$top", "a.b"]}
+    tool = {"type": "function", "function": {"name": "query", "description": "Ask.", "parameters": schema}}
+    status, _, reply = await ask(provider, USER, tools=[tool])
+    assert status == 200, reply
+    (sent,) = api.completions[0].json["tools"]
+    assert sent["input_schema"] == {"type": "object", "properties": {"a.b": text}, "required": ["a.b"]}
+    first, further = sent["description"].split("\n\nFurther arguments: ")
+    assert (first, json.loads(further)) == ("Ask.", {"$top": number, long: text})
+
+
 async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropic, provider: AnthropicProvider) -> None:
     def call(name: str, arguments: str, call_id: str = "call:0") -> Message:
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -295,17 +311,21 @@ async def test_stop_reasons(api: FakeAnthropic, provider: AnthropicProvider, sto
         (Fail(402), "insufficient_quota"),
         (Fail(429, retry_after=7), "rate_limit_error"),
         (Fail(529), "overloaded_error"),
+        (Fail(403, "The input was flagged by moderation."), "permission_error"),
+        (Raw(("\x8b\x02\x80",), 400, BROTLI, "latin-1"), "api_error"),
         (Fail(502, body="<html>bad gateway</html>"), "api_error"),
     ],
 )
 async def test_errors_have_openais_shape(
-    api: FakeAnthropic, provider: AnthropicProvider, step: Fail, code: str
+    api: FakeAnthropic, provider: AnthropicProvider, step: Fail | Raw, code: str
 ) -> None:
     api.script.append(step)
     status, _, reply = await ask(provider, USER, stream=True)
     assert status == step.status
     assert reply["error"]["code"] == code
-    assert reply["error"]["message"]
+    assert reply["error"]["message"].isascii()
+    if isinstance(step, Raw):
+        assert "compresses its answer as br" in reply["error"]["message"]
 
 
 FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'
