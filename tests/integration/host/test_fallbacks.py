@@ -88,6 +88,7 @@ FAILURES: list[tuple[Step, str, bool]] = [
         (Fail(402, "insufficient balance"), "insufficient balance"),
         (Drop(after=0), "cannot be reached"),
     )),
+    (Raw(("\x8b\x02",), 429, {"content-encoding": "br"}, "latin-1"), "compresses its answer as br", True),
     (Garbage(OPENED + FAULT), "overloaded", True),
     (Garbage(OPENED), "before its first token", True),
     (Garbage(OPENED + "data: [DONE]\n\n"), "before its first token", True),
