@@ -33,7 +33,7 @@ class ChunkWriter:
         self._tail = b',"logprobs":null,"finish_reason":null}]}\n\n'
         self._latest = -1
         """Index of the latest item."""
-        self._said: set[tuple[int, str]] = set()
+        self._spoken: set[tuple[int, str]] = set()
         """Items by their index, and the members of a message that pieces of them went into."""
         self._calls: dict[int, int] = {}
         """Index of an item, and the index of its call."""
@@ -87,7 +87,7 @@ class ChunkWriter:
     def _say(self, index: int, member: str, words: str) -> bytes:
         if not words:
             return ALIVE
-        self._said.add((index, member))
+        self._spoken.add((index, member))
         return self._chunk({member: words})
 
     def _begin(self, index: int, item: dict[str, Any]) -> bytes:
@@ -106,16 +106,16 @@ class ChunkWriter:
             begin = b"" if index in self._calls else self._begin(index, item)
             silent = index in self._silent_calls
             return begin + (self._arguments(index, str(item.get("arguments") or "")) if silent else b"")
-        words = {member: text for member, text in words_of(item).items() if (index, member) not in self._said}
+        words = {member: text for member, text in words_of(item).items() if (index, member) not in self._spoken}
         return b"".join(self._say(index, member, text) for member, text in words.items())
 
     def _end_all(self, items: list[dict[str, Any]]) -> bytes:
         """Take the items from the end of an answer whose events have finished none. Their indexes may not be those of
         the events, so that of each kind that has been said nothing is said again."""
-        said, called = {member for _, member in self._said}, bool(self._calls)
+        spoken, called = {member for _, member in self._spoken}, bool(self._calls)
         chunks: list[bytes] = []
         for index, item in enumerate(items):
-            new = not words_of(item).keys() & said
+            new = not words_of(item).keys() & spoken
             if item.get("type") == "function_call":
                 new = not called or index in self._silent_calls
             if new:

@@ -15,19 +15,19 @@ def to_completion(response: dict[str, Any], created: int) -> dict[str, Any]:
     """Return the chat completion for a response. Raises ProviderFailed if it has failed."""
     if response.get("status") == "failed":
         raise failure({"response": response})
-    said: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning": []}
+    spoken: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning": []}
     calls: list[dict[str, Any]] = []
     items = object_list(response.get("output"))
     for item in items:
         for member, words in words_of(item).items():
-            said[member].append(words)
+            spoken[member].append(words)
         if item.get("type") == "function_call":
             function = {"name": str(item.get("name") or ""), "arguments": str(item.get("arguments") or "{}")}
             calls.append({"id": item.get("call_id") or f"call_{len(calls)}", "type": "function", "function": function})
-    text, refusal = "".join(said["content"]), "".join(said["refusal"])
+    text, refusal = "".join(spoken["content"]), "".join(spoken["refusal"])
     details = details_of(enumerate(items))
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refusal or None}
-    message |= {"reasoning": "\n\n".join(said["reasoning"])} if said["reasoning"] else {}
+    message |= {"reasoning": "\n\n".join(spoken["reasoning"])} if spoken["reasoning"] else {}
     message |= {"reasoning_details": details} if details else {}
     message |= {"tool_calls": calls} if calls else {}
     reason = finish_reason(response, called=bool(calls))
