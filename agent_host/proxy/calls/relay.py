@@ -47,7 +47,10 @@ _OPENAI_CODES = {
     "unknown_model": "model_not_found",
 }
 """What an error means -> OpenAI's code for it."""
-_LASTING = frozenset(("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"))
+_LASTING = frozenset((
+    *("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"),
+    "too_many_bytes",  # of the agent's own answers
+))  # fmt: skip
 _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
 _TOKEN = re.compile(
     rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
@@ -127,7 +130,7 @@ class Relay:
                 self.outcome.http_status = answer.status
                 body = AnswerBody(answer)
                 if answer.status >= 300:
-                    content = await self._read(answer, body)
+                    content = await self._read_refusal(answer, body)
                     refusal = ModelRefusal(answer.status, read_error_body(content))
                     if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
                         return self._forward_error(answer, content)
@@ -239,6 +242,15 @@ class Relay:
                 counted = len(content)
         return bytes(content)
 
+    async def _read_refusal(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:
+        """Return the body of a refusal; in place of one that cannot be decompressed, why. Its status says enough."""
+        try:
+            return await self._read(answer, body)
+        except ProviderFailed as error:
+            if error.code != "provider_unreadable":
+                raise
+            return error.message.encode()
+
     def _set_status(self, status: CallStatus) -> None:
         """Set the status, unless the client has disconnected."""
         if not self.client_gone:
@@ -259,7 +271,7 @@ class Relay:
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
         self.outcome.code, self.outcome.error = error.code, error.message
-        self.outcome.transient = error.code not in _LASTING and error.status >= 500
+        self.outcome.transient = error.code not in _LASTING and (error.status >= 500 or error.status in (402, 429))
         self.outcome.outage = error.code in _OUTAGES
         if not self._streaming:
             self._set_status("failed")

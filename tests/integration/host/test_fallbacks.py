@@ -27,6 +27,7 @@ models:
   default: {{provider: first, model: big-1, fallbacks: [vectors, second, third], pricing: {{input: 1, output: 1}}}}
   second: {{provider: second, model: big-2, pricing: {{input: 1000000, output: 1000000}}}}
   third: {{provider: claude, model: claude-sonnet-5-5}}
+  native: {{provider: claude, model: claude-sonnet-5-5, fallbacks: [second]}}
   vectors: {{provider: first, model: vectors-1, capabilities: [embeddings]}}
   cold: {{provider: first, caching: automatic}}
   dead: {{provider: nobody, fallbacks: [second]}}
@@ -72,8 +73,9 @@ def agent(shared: tuple[Host, str], models: Any) -> Iterator[httpx.Client]:
 
 
 def streamed(reply: httpx.Response) -> tuple[str, list[dict[str, Any]]]:
-    lines = [line.strip().removeprefix("data: ") for line in reply.text.split("\n\n") if line.strip()]
-    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    lines = [line.strip() for line in reply.text.split("\n\n")]
+    payloads = [line.removeprefix("data: ") for line in lines if line.startswith("data:")]
+    events = [json.loads(payload) for payload in payloads if payload != "[DONE]"]
     deltas = [choice["delta"] for event in events for choice in event.get("choices", [])]
     return "".join(delta.get("content") or "" for delta in deltas), events
 
@@ -86,6 +88,7 @@ FAILURES: list[tuple[Step, str, bool]] = [
         (Fail(402, "insufficient balance"), "insufficient balance"),
         (Drop(after=0), "cannot be reached"),
     )),
+    (Raw(("\x8b\x02",), 429, {"content-encoding": "br"}, "latin-1"), "compresses its answer as br", True),
     (Garbage(OPENED + FAULT), "overloaded", True),
     (Garbage(OPENED), "before its first token", True),
     (Garbage(OPENED + "data: [DONE]\n\n"), "before its first token", True),
@@ -145,6 +148,23 @@ def test_what_is_wrong_with_the_request_stays(agent: httpx.Client, models: Any, 
     reply = agent.post(CHAT, json=said("hi", stream=True))
     assert "error" in reply.text
     assert second.completions == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [("rate_limit_error", True), ("billing_error", True), ("overloaded_error", True), ("invalid_request_error", False),
+     ("permission_error", False)],
+)  # fmt: skip
+def test_an_error_inside_a_native_answer_means_what_its_status_would(
+    agent: httpx.Client, models: Any, kind: str, asked: bool
+) -> None:
+    _, second, claude = models
+    error = {"type": "error", "error": {"type": kind, "message": "No."}}
+    claude.script.replace([Garbage(f"event: error\ndata: {json.dumps(error)}\n\n")])
+    second.script.replace([Say("I stand in.")])
+    reply = agent.post(CHAT, json=said("hi", model="native", stream=True))
+    assert streamed(reply)[0] == ("I stand in." if asked else "")
+    assert asked or reply.json()["error"]["message"] == "No."
 
 
 def test_an_answer_without_a_word_is_one_if_it_ended_well(agent: httpx.Client, models: Any) -> None:

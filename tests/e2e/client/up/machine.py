@@ -88,6 +88,7 @@ class Machine:
         """The exit code of `agent doctor`, and what it found by name; of several the worst."""
         ended = self.agent("doctor", "--json", *arguments, cwd=None, **env)
         found: dict[str, dict[str, Any]] = {}
+        assert ended.stdout, ended.stderr
         for one in json.loads(ended.stdout)["findings"]:
             if found.get(one["name"], {"state": "ok"})["state"] == "ok":
                 found[one["name"]] = one
