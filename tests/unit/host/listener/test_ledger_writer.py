@@ -10,9 +10,12 @@ import pytest
 
 from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
 from agent_host.database import HostDatabase, open_database
+from agent_host.errors import Unavailable
 from agent_host.listener.ledger.ledger_writer import GATHER_SECONDS, LedgerWriter
 from agent_host.listener.ledger.sql import AUDIT, Values
 from agent_host.listener.ledger.work import OpenWork
+
+from .conftest import Room
 
 MANY = 650
 
@@ -121,3 +124,13 @@ async def test_closing_writes_rows_that_come_meanwhile(tmp_path: Path) -> None:
     await writer.close()
     assert await written(writer) == list(range(next(rows)))
     database.close()
+
+
+async def test_a_row_that_is_refused_is_not_quoted_in_the_log(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
+    refuse = "CREATE TRIGGER no BEFORE INSERT ON channels BEGIN SELECT RAISE(ABORT, 'full'); END"
+    await room.database.run(lambda connection: connection.exec_driver_sql(refuse))
+    with pytest.raises(Unavailable):
+        await room.enrol("b", result_secret="hush-hush")
+    logged = "".join(capsys.readouterr())
+    assert "full" in logged
+    assert "hush-hush" not in logged
