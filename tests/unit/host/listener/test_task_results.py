@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
@@ -133,6 +134,27 @@ async def test_work_without_a_task_result_has_what_its_agent_said(room: Room) ->
     first, second = rows(room)
     assert json.loads(first["result"])["result"] == {"text": "words"}
     assert (second["truncated"], json.loads(second["result"])["error_code"]) == (True, "result_too_large")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f'{{"task_id":"t","status":"complete","result":{{"x":{"[" * 70}{"]" * 70}}}}}',
+        '{"task_id":"t","status":"complete","result":{"x":1,"x":2}}',
+        f'{{"task_id":"t","status":"complete","result":{{"x":[{"[]," * 200_000}0]}}}}',
+    ],
+    ids=["depth", "duplicate", "values"],
+)
+async def test_a_result_that_costs_its_readers_too_much_or_reads_in_two_ways_stays_text(
+    room: Room, content: str
+) -> None:
+    agent = await attached(room)
+    await room.submit(content="{}", content_kind="json")
+    request = await agent.request()
+    agent.result(request, content=content)
+    await agent.expect("ack")
+    (row,) = rows(room)
+    assert json.loads(row["result"])["result"] == {"text": content}
 
 
 async def test_a_deleted_workspace_keeps_its_results_and_ends_their_callbacks(room: Room) -> None:
