@@ -99,6 +99,11 @@ class TaskResults:
         return NewResult(values, _promotions(workspace, result, rule))
 
 
+def stored_size(row: NewResult) -> int:
+    """Return the characters of the result."""
+    return len(row.values[RESULT.index("result")])
+
+
 def _promotions(workspace: str, result: TaskResult, rule: PromotionRule | None) -> Promotions | None:
     """Return what a complete task promotes; None: nothing."""
     values = result.promote_to_blackboard

@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from agent_common.protocol.work import TaskReport, decode, read_frame
 from agent_host.database import task_results
+from agent_host.listener.channels.rate_limit import FREE_BYTES
 from tests.unit.protocol.work.samples import FIELDS, members, text
 
 from .agent import Agent, Frame
@@ -155,6 +156,22 @@ async def test_a_result_that_costs_its_readers_too_much_or_reads_in_two_ways_sta
     await agent.expect("ack")
     (row,) = rows(room)
     assert json.loads(row["result"])["result"] == {"text": content}
+
+
+async def test_results_that_fill_the_disk_are_read_slowly(room: Room) -> None:
+    limiter = room.listener.channels.get("a").rate_limiter
+    agent = await attached(room)
+    report(agent, result={**RESULT, "result": {"text": "x" * 100_000}})
+    await acknowledged(agent)
+    assert limiter.spend(0) == 0, "they cost no more than their frames at first"
+    limiter.spend_stored(FREE_BYTES)
+    report(agent, task_id="t2", result={**RESULT, "task_id": "t2", "result": {"text": "x" * 500_000}})
+    await acknowledged(agent)
+    assert limiter.spend(0) > 2, "seconds until the next frame is read"
+    room.pass_time(3600)
+    assert limiter.spend(0) == 0
+    limiter.spend_stored(FREE_BYTES - 1)
+    assert limiter.spend(0) == 0, "and an hour later they are free again"
 
 
 async def test_a_deleted_workspace_keeps_its_results_and_ends_their_callbacks(room: Room) -> None:
