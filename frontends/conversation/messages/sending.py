@@ -93,17 +93,19 @@ class Sending:
         if found is None or not update.text.strip():  # a command, an answer, or a message from before the bot was here
             await it.tell(update)
             return
+        again = replace(found, text=edited(found.text, update.text), state="running")
+        if again.text == found.text:  # a platform reports what nobody has written, such as a preview of a link
+            await it.tell(update)
+            return
         replies = await it.database.run(
             lambda c: replies_of_session_in(c, found.bot, found.chat, chat.session, limit=1)
         )
         if not replies or replies[0].key != found.key or found.requester != person.principal:
             await it.tell(update, _NOT_THE_LAST)
             return
-        again = replace(found, text=edited(found.text, update.text), state="running")
         agent = it.mesh.agent(found.workspace, found.user)
         try:
-            if again.text != found.text:
-                await agent.edit(again.text, session=found.session, id=found.message_id)
+            await agent.edit(again.text, session=found.session, id=found.message_id)
         except SessionBusy:  # it is not the answer that the person wants any more
             await self._edit_after_abort(update, again)
             return

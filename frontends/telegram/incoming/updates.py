@@ -59,8 +59,8 @@ def _read(raw: Mapping[str, Any], me: User) -> Update | None:
     update = TelegramUpdate.de_json({name: raw[name] for name in ("update_id", *WANTED) if name in raw}, None)
     if update.callback_query:
         return _press(update.update_id, update.callback_query)
-    if update.edited_message:
-        return _message(update.update_id, "edit", update.edited_message, me)
+    if edit := update.edited_message:  # a place that is shared live changes at each movement, and nobody has said more
+        return None if edit.location else _message(update.update_id, "edit", edit, me)
     return _message(update.update_id, "message", update.message, me) if update.message else None
 
 
