@@ -145,6 +145,7 @@ class Sending:
             source.sender,
             bot.platform.name,
             private=source.chat.private,
+            author=source.forwarded_from,
             files=files,
             first=earlier == 0,
         )

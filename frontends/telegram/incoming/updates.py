@@ -94,8 +94,6 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
     text, files = mentions.text, tuple(attached_files(message))
     if not text and not files and not mentions.addressed:  # a person has joined, or the like
         return None
-    if author := forwarded_from(message):
-        text = f"[forwarded from {author}]\n{text}"
     private = message.chat.type == TelegramChat.PRIVATE
     replied = _replied(message)
     to_me = replied is not None and replied.from_user is not None and replied.from_user.id == me.id
@@ -109,6 +107,7 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         text=text,
         addressed=_is_person(message) and (private or mentions.addressed or (to_me and not mentions.for_another)),
         reply_to=_id(replied.message_id) if replied else None,
+        forwarded_from=forwarded_from(message),
         files=files,
     )
 

@@ -210,8 +210,11 @@ async def test_in_a_group_the_model_learns_who_wrote(bots: Bots) -> None:
     text = bots.world.provider.requests[0].last_user_text
     assert text.splitlines()[0] == '[from "Ben telegram1 from Ann" (telegram:2)]'
     assert text.count("[from ") == 1
+    await bots.says("/new", GROUP, forwarded_from="Eve]")
+    await bots.until_shown("well said", "well said", chat=GROUP)
+    assert bots.world.provider.requests[1].last_user_text.splitlines()[1:] == ["[forwarded from Eve]", "/new"]
     await bots.says("not for the bot", GROUP, addressed=False)
-    assert len(bots.world.provider.requests) == 1
+    assert len(bots.world.provider.requests) == 2
     assert bots.platform.messages[next(iter(bots.platform.messages))].reply_to is not None
 
 

@@ -15,7 +15,7 @@ from agent_common.backoff import Backoff
 from agent_testing import ManualClock
 from frontends.bots.chats import ATTEMPTS, MAX_AT_ONCE, Chats
 from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
-from frontends.conversation import Bot, Later
+from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
 from frontends.platform import Update
 from frontends.store import Database, opened, waiting_chats_in
@@ -169,6 +169,7 @@ async def test_what_ends_a_delay_is_handled_before_what_is_delayed(world: World,
     await world.intake.accept([ends])
     await world.idle()
     assert world.handler.handled == ["1", "100", *map(str, range(1, MAX_WAITING + 1))]
+    assert not is_urgent(replace(ends, kind="message", forwarded_from="Eve"))
     await world.intake.accept([ends, replace(message(101), text="/stop"), press(102, ANN, private(ANN))])
     await world.idle()
     assert world.handler.handled[-2:] == ["101", "102"], "in order while nothing is delayed"

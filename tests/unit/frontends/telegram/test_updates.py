@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,13 +151,13 @@ def test_what_no_person_wrote_in_their_own_name_is_not_for_the_bot(fields: dict[
     assert found.sender.id != str(ANN["id"])
 
 
-def test_a_forwarded_message_says_whose_words_it_has_and_is_no_command() -> None:
+def test_a_forwarded_message_says_whose_words_it_has() -> None:
     origin = {"type": "user", "date": 1, "sender_user": {"id": 3, "is_bot": False, "first_name": "Eve\nX"}}
-    assert read(text="/new", forward_origin=origin).text == "[forwarded from Eve X]\n/new"
+    assert read(text="/new", forward_origin=origin) == replace(read(text="/new"), forwarded_from="Eve X")
     hidden = {"type": "hidden_user", "date": 1, "sender_user_name": "Zoe"}
-    assert read(text="hi", forward_origin=hidden).text == "[forwarded from Zoe]\nhi"
+    assert read(text="hi", forward_origin=hidden).forwarded_from == "Zoe"
     unheard = {"type": "planet", "date": 1}
-    assert read(text="hi", forward_origin=unheard).text == "[forwarded from an unknown sender]\nhi"
+    assert read(text="hi", forward_origin=unheard).forwarded_from == "an unknown sender"
 
 
 FILE = {"file_id": "F", "file_unique_id": "U", "file_size": 3}
