@@ -183,6 +183,20 @@ def test_files(fields: dict[str, Any], name: str, media_type: str) -> None:
     assert list(read(**fields).files) == [IncomingFile("F", name, media_type, 3)]
 
 
+def test_the_parts_of_an_album_are_one_message() -> None:
+    def part(number: int, album: str = "77", **fields: Any) -> dict[str, Any]:
+        photo = [{**FILE, "file_id": str(number), "width": 9, "height": 9}]
+        shown = message(chat=GROUP, photo=photo, media_group_id=album, **fields)
+        return update(number, body={**shown, "message_id": number})
+
+    batch = [part(4), part(1), part(2, caption="@helper_bot look"), part(3, album="78"), update(5, text="hi")]
+    album, other, text = read_updates(batch, ME)
+    assert (album.id, album.message_id, album.text, album.addressed) == ("1", "2", "look", True)
+    assert [file.reference for file in album.files] == ["1", "2", "4"]
+    assert (other.addressed, len(other.files), text.text) == (False, 1, "hi")
+    assert len(list(read_updates([{**update(6), "message": {"media_group_id": []}}, part(7)], ME))) == 1
+
+
 def test_the_largest_size_of_a_photo_counts() -> None:
     sizes = [{**FILE, "file_id": f"{side}", "width": side, "height": side} for side in (90, 800, 320)]
     assert list(read(photo=sizes).files) == [IncomingFile("800", "photo-5.jpg", "image/jpeg", 3)]
