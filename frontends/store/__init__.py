@@ -31,7 +31,7 @@ from .inbox import (
     received_at_in,
     waiting_chats_in,
 )
-from .offers import Offer, add_offer_in, end_offer_in, offer_in, prune_offers_in
+from .offers import Offer, add_offer_in, end_offer_in, offer_in, prune_offers_in, replace_offered_in
 from .posts import (
     Post,
     PostMessage,
@@ -144,6 +144,7 @@ __all__ = [
     "received_at_in",
     "remember_chat_in",
     "repeat_reply_in",
+    "replace_offered_in",
     "replies_of_session_in",
     "reply_in",
     "reply_of_message_in",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from ...store import (
     change_post_in,
     count_replies_in,
     repeat_reply_in,
+    replace_offered_in,
     replies_of_session_in,
     reply_of_message_in,
 )
@@ -28,6 +30,7 @@ from .words_of_people import edited, message_of, shown_name
 
 WhenBusy = Literal["queue", "steer"]
 HANDOVER_SECONDS = 60.0
+_QUEUE = re.compile(r"/queue(?:@\w{1,64})?(?!\S)", re.IGNORECASE)
 _NOT_THE_LAST = "Only the last message of a conversation can be edited. /rewind takes messages back."
 
 
@@ -90,10 +93,17 @@ class Sending:
         """Let the agent answer anew what was edited, in the messages of the reply, and end the update. Raises Later."""
         it = self.context
         found = await it.database.run(lambda c: reply_of_message_in(c, it.bot.name, update.chat.id, update.message_id))
-        if found is None or not update.text.strip():  # a command, an answer, or a message from before the bot was here
-            await it.tell(update)
+        text = update.text.strip()
+        if found is not None and found.on_busy == "queue" and (command := _QUEUE.match(text)):
+            text = text[command.end() :].lstrip()
+        if found is None or not text:
+            # A command, an answer, a message from before the bot was here, or one that waits for a press.
+            await it.finish(
+                update,
+                lambda c: replace_offered_in(c, it.bot.name, update.chat.id, person.principal, update.message_id, text),
+            )
             return
-        again = replace(found, text=edited(found.text, update.text), state="running")
+        again = replace(found, text=edited(found.text, text), state="running")
         if again.text == found.text:  # a platform reports what nobody has written, such as a preview of a link
             await it.tell(update)
             return
