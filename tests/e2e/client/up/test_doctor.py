@@ -110,8 +110,8 @@ def test_an_agent_without_a_host_is_looked_at(up: Machine) -> None:
         return (200, json.dumps(paths[request.path]).encode()) if request.path in paths else (404, b"{}")
 
     with serving(answer) as url:
-        token = up.folder / "token"
         for given in ("right", "wrong"):
+            token = up.folder / given
             token.write_text(given)
             token.chmod(0o600)
             added = up.agent("context", "add", given, url, "--token-file", str(token), "--kind", "agent")
