@@ -218,7 +218,10 @@ class CompletionReader:
             yield piece
 
     def _written_calls(self) -> Iterator[AnswerPiece]:
-        """Yield the calls in a text that is nothing but calls in a model's own notation."""
+        """Yield the calls in a text that is nothing but calls in a model's own notation. Beside calls that the server has
+        read itself, they are the same ones."""
+        if self._calls:
+            self._text.drop_written()
         if not self._text.written or self.stop_reason == "length":
             return
         try:
@@ -228,7 +231,7 @@ class CompletionReader:
                 f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
                 transient=True,
             ) from None
-        self._text = TextChannel()
+        self._text.drop_written()
         for name, arguments in written:
             yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
 

@@ -105,6 +105,12 @@ class TextChannel:
                 case "text":
                     piece = yield from self._text(piece)
 
+    def drop_written(self) -> None:
+        """Forget what may be calls: they have been read."""
+        if self._state == "call":
+            self._state = "text"
+            self._call.clear()
+
     def finish(self, *, as_text: bool = False) -> Iterator[TextEvent]:
         """Yield the rest at the end of the answer; with `as_text` also what looked like calls. If all was reasoning
         without an end, it is said as text too: nothing else answers."""

@@ -9,7 +9,7 @@ import pytest
 from agent_common.completions import mend_arguments
 from agent_common.errors import ModelError
 
-from .support import read, stream
+from .support import call, read, stream
 
 READ = [("read", {"path": "a.txt"})]
 START, SAYS = "<|start|>assistant", "<|message|>"
@@ -118,6 +118,20 @@ def test_two_written_calls_are_two() -> None:
     one = '<tool_call>{"name": "read", "arguments": {"path": "%s"}}</tool_call>'
     found = read(pieces(one % "a" + "\n" + one % "b", 9))
     assert [json.loads(arguments)["path"] for _, arguments in found.calls] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "leaked", ['<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>', "<tool_call>\n"]
+)
+@pytest.mark.parametrize("finish", ["tool_calls", "length"])
+def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked: str, finish: str) -> None:
+    structured = call(index=0, id="c1", name="read", arguments='{"path": "a.txt"}')
+    for deltas in ([{"content": leaked}, structured], [structured, {"content": leaked}]):
+        found = read(stream({"content": "hm</think>"}, *deltas, finish=finish))
+        assert (found.text, [made.id for made in found.reader.calls]) == ("", ["c1"])
+        assert found.reader.began_inside_reasoning
+    said = read(stream({"content": "Reading. " + leaked}, structured))
+    assert (said.text, len(said.calls)) == ("Reading. " + leaked, 1)
 
 
 @pytest.mark.parametrize(
