@@ -105,6 +105,9 @@ class EventSplitter:
                 self.name = ""
         elif line.startswith(b"event:"):
             self.name = line[6:].strip().decode("utf-8", "replace")
+        elif line.startswith(b"error:") and line[6:].lstrip().startswith(b"{"):  # llama.cpp's field for it
+            self.name = "error"
+            yield line[6:].strip()
         elif line.startswith(b"{"):
             yield line.strip()
         elif not line.startswith((b":", b"id:", b"retry:")) and len(self.other) < _QUOTED:

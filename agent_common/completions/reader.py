@@ -218,8 +218,8 @@ class CompletionReader:
             yield piece
 
     def _written_calls(self) -> Iterator[AnswerPiece]:
-        """Yield the calls in a text that is nothing but calls in a model's own notation. Beside calls that the server has
-        read itself, they are the same ones."""
+        """Yield the calls in a text that is nothing but calls in a model's own notation. Beside calls that the server
+        has read itself, they are the same ones."""
         if self._calls:
             self._text.drop_written()
         if not self._text.written or self.stop_reason == "length":

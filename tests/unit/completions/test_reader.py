@@ -140,6 +140,16 @@ def test_an_event_named_error_is_one_whatever_it_holds() -> None:
         read(b'event: error\ndata: {"reason": 1, "message": "engine dead"}\n\n')
 
 
+@pytest.mark.parametrize("before", ["", HELLO[:-14].decode(), ": ping\n\n"])
+@pytest.mark.parametrize("end", ["\n\n", "\n\ndata: [DONE]\n\n", ""])
+@pytest.mark.parametrize("size", [0, 1])
+def test_an_error_in_a_field_of_its_own_is_one(before: str, end: str, size: int) -> None:
+    body = f'{before}error: {{"code": 400, "message": "the request exceeds the available context size"}}{end}'
+    with pytest.raises(ModelError) as caught:
+        read(body.encode(), size)
+    assert caught.value.code == "context_overflow"
+
+
 @pytest.mark.parametrize(
     "event", ['{"type": "ping"}', '{"choices": []}', '{"choices": null}', '{"base_resp": {"status_code": 0}}']
 )
