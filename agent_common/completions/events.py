@@ -72,7 +72,8 @@ class EventSplitter:
         """Yield what is left at the end of the body."""
         rest, self._rest = bytes(self._rest), bytearray()
         if self.form == "document":
-            yield from _documents(rest)
+            self._document_end.reached(rest)
+            yield from _documents(rest, self._document_end.at)
             return
         for line in (rest, b""):
             yield from (text for text in self._other_line(line) if text == DONE or _is_json(text))  # a part is none
@@ -132,15 +133,23 @@ class EventSplitter:
             raise ModelError(f"the model's answer holds a line of more than {MAX_LINE_BYTES} bytes")
 
 
-def _documents(body: bytes) -> Iterator[bytes]:
-    """Yield the documents in a body: mostly one, behind which some gateways write the mark that ends a stream."""
-    body = body.strip()
-    if body.endswith(DONE):
-        body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
-    if _is_json(body) or b"\n" not in body:
-        yield body
-    else:  # one document a line
-        yield from (line for each in body.splitlines() if (line := each.removeprefix(b"data:").strip()))
+def _documents(body: bytes, end: int) -> Iterator[bytes]:
+    """Yield the documents in a body: mostly one, behind which some gateways write fields of a stream. `end`: where the
+    first one ends; 0 if that is not known."""
+    if end:
+        yield body[:end]
+        body = body[end:]
+    else:
+        body = body.strip()
+        if body.endswith(DONE):
+            body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
+        if _is_json(body) or b"\n" not in body:
+            yield body
+            return
+    for each in body.splitlines():  # one document a line
+        line = each.strip().removeprefix(b"data:").strip()
+        if line.startswith((b"{", b"[")) and line != DONE:
+            yield line
 
 
 def _is_json(text: bytes) -> bool:

@@ -183,7 +183,7 @@ class CompletionReader:
             self.report = report
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[AnswerPiece]:
-        self.progress += any(delta.values())
+        self.progress += any(value for name, value in delta.items() if name != "role")
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         if unknown:
             self._kept.merge(unknown)

@@ -23,6 +23,10 @@ EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _REASON = re.compile(rb'"finish_reason"\s*:\s*"(?!(?i:null|none)?")([^"]{1,100})')
 """Some servers write no reason as a text."""
+TOKEN = re.compile(
+    rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
+)
+"""What a stream has once it says something."""
 _DONE = re.compile(rb"data:\s*\[DONE\]")
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|^error:|"object"\s*:\s*"error"', re.MULTILINE)
 _ERROR_STATUS = re.compile(rb'"base_resp"\s*:\s*\{[^}]{0,200}"status_code"\s*:\s*[1-9]')
@@ -52,7 +56,7 @@ class UsageFilter:
         self.complete = False
         """Whether the answer's end is certain; its usage may still follow."""
         self.answered = 0
-        """Pieces with events so far."""
+        """Pieces that have said something since the answer was complete."""
 
     @property
     def tokens(self) -> int:
@@ -86,7 +90,7 @@ class UsageFilter:
         self._bytes += len(lines)
         if not self._first_event_bytes:
             self._first_event_bytes = lines.find(b"\n\n") + 2 if b"\n\n" in lines else len(lines)
-        if b'"choices"' in lines:
+        if self.complete and TOKEN.search(lines):
             self.answered += 1
         if not self.complete and b"DONE" in lines:
             self.complete = _DONE.search(lines) is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.completions import CompletionReader, Decompressor, EventSplitter
+from agent_common.completions import CompletionReader, Decompressor, EventSplitter, from_response
 from agent_common.errors import ModelError
 from agent_common.protocol import Usage
 from tests.e2e.providers.cases import corpus
@@ -88,7 +88,9 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         ('{"detail": "busy"}', True),
         (json.dumps(WHOLE)[:-1], False),
         ('{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
+        ('[{"error": {"message": "busy"}}]', True),
         ("{}", False),
+        ('{"error": null, "choices": []}\n{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
         (HELLO.decode(), False),
         ("", False),
     ],
@@ -98,8 +100,31 @@ def test_a_document_is_whole_before_its_body_ends(body: str, whole: bool, size: 
     splitter, content = EventSplitter(), body.encode()
     for at in range(0, len(content), size):
         list(splitter.feed(content[at : at + size]))
-        assert not splitter.whole or content[at + size :].strip() == b""
+        assert not splitter.whole or content[at + size :].strip() == b"" or not whole
     assert splitter.whole is whole
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "\n\ndata: [DONE]\n\n",
+        ": ping\n\n: ping\n\n",
+        "\nevent: done\ndata: [DONE]\n\n",
+        "\nid: 1\nretry: 5\n",
+        "}\n<html>",
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("size", [1, 9, 5000])
+def test_what_stands_behind_a_whole_document_changes_nothing(behind: str, indent: int | None, size: int) -> None:
+    body = (json.dumps(WHOLE, indent=indent) + behind).encode()
+    found, splitter = read(body, size), EventSplitter()
+    assert (found.text, found.calls, found.reader.usage) == ("Reading.", [("read", "{}")], Usage(input=7, output=3))
+    for at in range(0, len(body), size):
+        list(splitter.feed(body[at : at + size]))
+    assert splitter.whole
+    refusal = json.dumps({"error": {"message": "no", "code": "context_length_exceeded"}}, indent=indent) + behind
+    assert from_response(400, {}, refusal.encode()).code == "context_overflow"
 
 
 def test_one_document_a_line() -> None:
@@ -204,7 +229,7 @@ def test_only_what_says_something_is_progress() -> None:
     """By that a finished answer whose provider goes on sending empty events comes to its end."""
     reader = read(HELLO).reader
     before = reader.progress
-    for delta in ({}, {"content": ""}, {"content": None}, {"role": "assistant", "content": ""} | {"role": ""}):
+    for delta in ({}, {"content": ""}, {"content": None}, {"role": "assistant", "content": None}):
         list(reader.feed({"choices": [{"delta": delta}]}))
     assert reader.progress == before
     list(reader.feed({"choices": [{"delta": {"content": "more"}}]}))

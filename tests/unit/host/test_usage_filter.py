@@ -138,3 +138,13 @@ def test_the_name_of_an_event_is_that_of_its_data_and_of_nothing_behind_it(
     for at in range(0, len(stream), size):
         tap.feed(stream[at : at + size])
     assert (tap.error is not None, tap.usage) == (failed, Usage(input=3, output=2))
+
+
+def test_what_says_nothing_behind_the_end_is_not_waited_for() -> None:
+    tap, said = UsageFilter(None, hidden=False), []
+    stop = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+    empty = b'data: {"choices":[{"delta":{"role":"assistant","content":null}}]}\n\n'
+    for piece in (TEXT, stop, b'data: {"choices":[]}\n\n', empty, b": ping\n\n", TEXT):
+        tap.feed(piece)
+        said.append(tap.answered)
+    assert said == [0, 0, 0, 0, 0, 1]
