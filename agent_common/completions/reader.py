@@ -107,10 +107,10 @@ class CompletionReader:
             self.report = report
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
-        choices = event.get("choices")
+        choices, first = event.get("choices"), not self._spoken
         for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
             if is_object(choice):
-                yield from self._choice(choice)
+                yield from self._choice(choice, first=first)
 
     def finish(self) -> Iterator[AnswerPiece]:
         """Yield the rest at the end of the answer. Raises ModelError if it is none."""
@@ -165,7 +165,8 @@ class CompletionReader:
             return Usage.estimated_from_bytes(self._sent, self.received)
         return read_usage(self.report)
 
-    def _choice(self, choice: dict[str, Any]) -> Iterator[AnswerPiece]:
+    def _choice(self, choice: dict[str, Any], *, first: bool) -> Iterator[AnswerPiece]:
+        """Yield what a choice says; `first`: nothing came before its event."""
         delta = choice.get("delta")
         if not is_object(delta):
             message = choice.get("message")
@@ -178,11 +179,12 @@ class CompletionReader:
             self.finish_reason = reason
         content = delta.get("content", "")
         if content != "" or not delta.keys() <= _COMMON:
-            yield from self._delta(delta)
+            yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
             self.report = report
 
-    def _delta(self, delta: dict[str, Any]) -> Iterator[AnswerPiece]:
+    def _delta(self, delta: dict[str, Any], *, whole: bool) -> Iterator[AnswerPiece]:
+        """Yield what a delta says, or a message; `whole`: each of its calls is one, and no piece."""
         self.progress += any(value for name, value in delta.items() if name != "role")
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         if unknown:
@@ -204,7 +206,7 @@ class CompletionReader:
         calls = delta.get("tool_calls")
         for call in cast("list[Any]", calls) if isinstance(calls, list) else [calls]:
             if is_object(call):
-                yield from self._called(self._calls.feed(call))
+                yield from self._called(self._calls.feed(call, whole=whole))
         if is_object(legacy := delta.get("function_call")):
             yield from self._called(self._calls.feed({"index": 0, "function": legacy}))
 

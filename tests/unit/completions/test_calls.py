@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -46,15 +47,36 @@ ONE = [("read", A)]
         ([call(id="x", name="read", arguments=RAW), call(id="y", name="read", arguments=B)], [("read", RAW), BOTH[1]]),
         ([call(index=0, id="x", name="read", arguments=RAW), call(index=0, id="y", name="read", arguments=B)],
          [("read", RAW), BOTH[1]]),
+        ([call(index=0, id="read", name="read", arguments=A), call(index=0, id="read", name="read", arguments=B)],
+         BOTH),
+        ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=B)], BOTH),
+        ([call(index=0, id="x", name="read", arguments=A), call(index=0, id="y", name="read", arguments=B[:5]),
+          call(index=1, arguments=B[5:])], BOTH),
     ],
     ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved",
-         "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break"],
+         "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break",
+         "the name for an id", "the name for an id, no index", "tail under another index"],
 )  # fmt: skip
 def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
     found = read(stream(*deltas))
     assert found.calls == calls
     assert found.reader.stop_reason == "tool-calls"
     assert len({made.id for made in found.reader.calls}) == len(calls)
+
+
+@pytest.mark.parametrize(
+    ("made", "calls"),
+    [
+        ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=A)], [*ONE, *ONE]),
+        ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=B)], BOTH),
+        ([call(id="x", name="read", arguments=A), call(id="y", name="", arguments="{}")], [*ONE, ("", "{}")]),
+        ([call(name="read", arguments=A[:4]), call(name="read", arguments=A)], [("read", A[:4]), *ONE]),
+    ],
+)
+def test_each_call_of_a_document_is_one(made: list[Any], calls: list[Any]) -> None:
+    message = {"tool_calls": [one["tool_calls"][0] for one in made]}
+    document = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    assert read(json.dumps(document).encode()).calls == calls
 
 
 @pytest.mark.parametrize(
@@ -71,6 +93,8 @@ def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
         [call(index=0, name="read"), call(index=0, arguments=A), call(index=0, id="x")],
         [call(index=2, id="x", name="read"), call(index=1, arguments=A[:4]), call(index=1, arguments=A[4:])],
         [call(index=0, id="x", name="read"), call(id="x", arguments=A)],
+        [call(index=0, id="x", name="read"), *(call(index=n, arguments=piece) for n, piece in enumerate(A, 1))],
+        [call(index=0, id="x", name="read", arguments="{}"), call(index=0, id="x", name="read", arguments=A)],
         [call(index=0, id="x", name="read", arguments="{}"), call(index=0, arguments=A)],
         [call(index=0, id="x", name="read", arguments="null"), call(index=0, arguments=A)],
         [call(index=0, id="x", name="read", arguments=A), call(index=0, id="x", name="read", arguments=A)],
