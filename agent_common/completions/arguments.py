@@ -37,7 +37,7 @@ def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_DECODER = json.JSONDecoder(  # noqa: TID251  the cost of the text is checked
+DECODER = json.JSONDecoder(  # noqa: TID251  the cost of the text is checked
     strict=False, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unambiguous
 )
 
@@ -56,7 +56,7 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
     for candidate in (stripped, _STRING.sub(_mended_string, stripped)):
         try:
             check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
-            value, end = _DECODER.raw_decode(candidate)
+            value, end = DECODER.raw_decode(candidate)
         except (ValueError, RecursionError):
             continue
         if candidate[end:].strip():

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from ..errors import ModelError
-from ..json_reader import JsonRefused, read_json
+from ..json_reader import JsonRefused, check_cost, read_json
 from ..protocol import is_object
-from .arguments import ARGUMENT_LIMITS
+from .arguments import ARGUMENT_LIMITS, DECODER
 from .kept import KeptFields
 from .pieces import CallPiece, CallStarted, ToolCall
 from .whole_object import WholeObject
@@ -23,6 +23,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INDEX = re.compile("[0-9]{1,9}")
 _MARKS = re.compile(r"<\|.*|:\d+\Z", re.DOTALL)
 _PREFIX = re.compile(r"\A(?:functions|tools|default_api|tool)[.:]")
+_LEADING = re.compile(r'\A(?:\s*+(?:\{\s*+\}|null|""|\[\s*+\]))+\s*+(?=\{)')
+"""Placeholders in front of an object."""
+_BLANKS = re.compile(r"\s*+")
 _PLACEHOLDERS = ("{}", "null", '""', "[]")
 _BROKEN = object()
 _KNOWN = frozenset(("index", "id", "type", "function"))
@@ -203,15 +206,32 @@ def _keep_fields(call: _Call, delta: dict[str, Any], function: dict[str, Any]) -
 def _arguments(pieces: list[str]) -> str:
     """Return the arguments of a call, once: some providers send a placeholder first, or all of them again."""
     text = "".join(pieces)
-    if len(pieces) < 2 or _parses(text):
+    if not text or _parses(text):
         return text
     if placeholders := _count_placeholders(pieces):
         return _arguments(pieces[placeholders:])
-    growing = all(later.startswith(earlier) for earlier, later in pairwise(pieces))
-    if growing or pieces[-1] == "".join(pieces[:-1]):
+    if len(pieces) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(pieces)):
         return pieces[-1]
     half = len(text) // 2
-    return text[:half] if text[:half] == text[half:] else text
+    return text[:half] if text[:half] == text[half:] else _last_of_equals(text)
+
+
+def _last_of_equals(text: str) -> str:
+    """Return the last of several objects in a text if all are equal; the text without placeholders if they are not."""
+    text = _LEADING.sub("", text).strip()
+    first, begin, end = "", 0, 0
+    try:
+        check_cost(text.encode(errors="replace"), ARGUMENT_LIMITS)
+        while end < len(text):
+            begin = _BLANKS.match(text, end).end()  # pyright: ignore[reportOptionalMemberAccess]  it always matches
+            value, end = DECODER.raw_decode(text, begin)
+            dumped = json.dumps(value, sort_keys=True)
+            first = first or dumped
+            if not is_object(value) or dumped != first:
+                return text
+    except (ValueError, RecursionError):
+        return text
+    return text[begin:end]
 
 
 def _count_placeholders(pieces: list[str]) -> int:

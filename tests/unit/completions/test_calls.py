@@ -97,6 +97,11 @@ def test_each_call_of_a_document_is_one(made: list[Any], calls: list[Any]) -> No
         [call(index=0, id="x", name="read", arguments="{}"), call(index=0, id="x", name="read", arguments=A)],
         [call(index=0, id="x", name="read", arguments="{}"), call(index=0, arguments=A)],
         [call(index=0, id="x", name="read", arguments="null"), call(index=0, arguments=A)],
+        [call(index=0, id="x", name="read", arguments="{}" + A)],
+        [call(index=0, id="x", name="read", arguments="{ }null" + A[:5]), call(index=0, arguments=A[5:])],
+        [call(index=0, id="x", name="read", arguments=A + A)],
+        [call(index=0, id="x", name="read", arguments='{"path":"a"}\n' + A)],
+        [call(index=0, id="x", name="read", arguments=piece) for piece in ('{"path":', '"a"}', {"path": "a"})],
         [call(index=0, id="x", name="read", arguments=A), call(index=0, id="x", name="read", arguments=A)],
         [call(index=0, id="x", name="read"), *(call(index=0, arguments=piece) for piece in (A[:6], A[6:], A))],
         [call(index=0, id="x", name="read", arguments=A[:at]) for at in (3, 8, len(A))],
@@ -126,9 +131,10 @@ def test_arguments_as_an_object_and_none_at_all() -> None:
     assert found.calls == [("read", A), ("ls", "")]
 
 
-def test_glued_arguments_are_no_call_that_runs() -> None:
-    (found,) = read(stream(call(index=0, id="x", name="read", arguments=A), call(index=0, arguments=B))).calls
-    assert found == ("read", A + B)
+@pytest.mark.parametrize(("first", "second"), [(A, B), ('{"n": 1}', '{"n": true}'), (A, "{}"), (A, A[:-1])])
+def test_glued_arguments_are_no_call_that_runs(first: str, second: str) -> None:
+    (found,) = read(stream(call(index=0, id="x", name="read", arguments=first), call(index=0, arguments=second))).calls
+    assert found == ("read", first + second)
 
 
 def test_only_a_placeholder_is_an_argument() -> None:
