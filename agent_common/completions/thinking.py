@@ -149,7 +149,7 @@ class TextChannel:
         for head in ANSWER_HEADS:
             if begun.startswith(head):
                 return begun[len(head) :]
-        return begun if self._thought else piece
+        return begun if self._blocks else piece
 
     @property
     def _beginnings(self) -> tuple[str, ...]:
@@ -185,10 +185,16 @@ class TextChannel:
                 self._read_quotes(piece[after : closing.start()])
                 after = closing.start()
                 if not self._quotes.around(closing[0]):
+                    if (
+                        self.silent and first_visible(piece[:after]) is None
+                    ):  # the reasoning came in a member of its own
+                        self._state, self._may_close_unopened, self._blocks = "start", False, 1
+                        return piece[closing.end() :]
                     yield from self._say(piece[:after])
                     yield TextWasReasoning()
                     self._thought, self._spoken = self._spoken, []
-                    self._state, self._may_close_unopened, self.thought_before_text = "start", False, True
+                    self._state, self._may_close_unopened, self._blocks = "start", False, 1
+                    self.thought_before_text = True
                     return piece[closing.end() :]
             cut = _safe_length(piece, UNOPENED_CLOSINGS)
             self._held = piece[cut:]

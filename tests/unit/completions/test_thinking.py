@@ -57,6 +57,16 @@ def test_reasoning_in_the_content(said: str, text: str, reasoning: str, size: in
     assert (found.text, found.reasoning.strip()) == (text, reasoning)
 
 
+@pytest.mark.parametrize("content", ["</think>\n\n4", "\n</think>4"])
+@pytest.mark.parametrize("size", [1, 100])
+def test_an_end_that_is_left_of_reasoning_in_a_member_of_its_own_takes_nothing_back(content: str, size: int) -> None:
+    texts = [content[at : at + size] for at in range(0, len(content), size)]
+    body = stream({"reasoning_content": "I must."}, *({"content": text} for text in texts))
+    found = read(body)
+    assert (found.text.strip(), found.reasoning) == ("4", "I must.")
+    assert not found.reader.began_inside_reasoning
+
+
 def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_text() -> None:
     found = read(pieces("hm </think>4", 2), thinking=True)
     assert (found.text, found.reasoning.strip()) == ("4", "hm")
