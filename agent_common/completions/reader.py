@@ -167,12 +167,11 @@ class CompletionReader:
 
     def _choice(self, choice: dict[str, Any], *, first: bool) -> Iterator[AnswerPiece]:
         """Yield what a choice says; `first`: nothing came before its event."""
-        delta = choice.get("delta")
-        if not is_object(delta):
-            message = choice.get("message")
-            delta = message if is_object(message) and not self._streamed else {}
-        else:
+        delta, message = choice.get("delta"), choice.get("message")
+        if is_object(delta) and (_says(delta) or not is_object(message)):
             self._streamed = True
+        else:
+            delta = message if is_object(message) and not self._streamed else {}
         self._spoken = True
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason.lower() not in NOT_YET:
@@ -185,7 +184,7 @@ class CompletionReader:
 
     def _delta(self, delta: dict[str, Any], *, whole: bool) -> Iterator[AnswerPiece]:
         """Yield what a delta says, or a message; `whole`: each of its calls is one, and no piece."""
-        self.progress += any(value for name, value in delta.items() if name != "role")
+        self.progress += _says(delta)
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         if unknown:
             self._kept.merge(unknown)
@@ -244,6 +243,10 @@ class CompletionReader:
             raise ModelError(ending, transient=True)
         if self.empty and not self._text.written:
             raise ModelError(f"{ending}: the prompt is too long", code="context_overflow")
+
+
+def _says(delta: dict[str, Any]) -> bool:
+    return any(value for name, value in delta.items() if name != "role")
 
 
 def _parse_with_lone_surrogates(text: bytes, refusal: ValueError) -> Any:

@@ -11,7 +11,9 @@ _TOKEN = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
 _SAYS = re.compile(rb'"(?:message|error|errors|detail|msg|base_resp)"\s*+:')
 """A member by which an answer or an error is known."""
+_MESSAGE = re.compile(rb'"message"\s*+:\s*+\{')
 _STREAMED = b'"delta"'
+"""The member of a piece. Some documents have an empty one beside the message."""
 _MOST_LOOKED_AT = 256 * 1024
 """Bytes of a document. The end of a longer one is the end of its body."""
 _LOOKED_AT_AGAIN = 64
@@ -83,7 +85,7 @@ class DocumentEnd:
     def __init__(self) -> None:
         self._object = WholeObject("{[")
         self._looked_at = 0
-        self._says = self._streamed = False
+        self._says = self._streamed = self._message = False
 
     @property
     def at(self) -> int:
@@ -100,7 +102,8 @@ class DocumentEnd:
         self._looked_at = len(body)
         self._says = self._says or _SAYS.search(new) is not None
         self._streamed = self._streamed or _STREAMED in new
-        return self.at > 0 and self._says and not self._streamed
+        self._message = self._message or _MESSAGE.search(new) is not None
+        return self.at > 0 and self._says and (self._message or not self._streamed)
 
 
 def first_document(body: bytes) -> bytes:

@@ -138,6 +138,16 @@ def test_a_message_at_the_end_of_a_stream_says_nothing_again() -> None:
     assert read(body).text == "Hello"
 
 
+@pytest.mark.parametrize("delta", [{}, {"role": "assistant", "content": ""}])
+def test_a_document_whose_choice_has_an_empty_delta_too_is_read(delta: dict[str, Any]) -> None:
+    document = {"choices": [{"delta": delta, "message": {"content": "Hello"}, "finish_reason": "stop"}]}
+    body = json.dumps(document).encode()
+    assert read(body).text == read(b"data: " + body + b"\n\n").text == "Hello"
+    splitter = EventSplitter()
+    list(splitter.feed(body))
+    assert splitter.whole
+
+
 @pytest.mark.parametrize(
     "event",
     [
