@@ -26,7 +26,8 @@ _TEXT_MEMBERS = (
     "error",
     "title",
 )
-_CODE_MEMBERS = ("code", "type", "status", "status_code", "error_code", "error_type", "err_code")
+_CODES_OF_GATEWAYS = ("statusCode", "httpCode", "http_code", "errorCode")
+_CODE_MEMBERS = ("code", "type", "status", "status_code", "error_code", "error_type", "err_code", *_CODES_OF_GATEWAYS)
 _INNER_MEMBERS = (
     "error",
     "errors",
