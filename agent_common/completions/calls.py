@@ -21,7 +21,9 @@ MAX_CALLS = 256
 """Maximum tool calls in one answer."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INDEX = re.compile("[0-9]{1,9}")
-_MARKS = re.compile(r"<\|.*|:\d+\Z", re.DOTALL)
+_LEADING_MARKS = re.compile("(?:<[|\uff5c][^|\uff5c]*+[|\uff5c]>)*+(?:function<\uff5ctool\u2581sep\uff5c>)?+")
+_MARKS = re.compile("(?:<[|\uff5c/]|[\\r\\n]).*+", re.DOTALL)
+_NUMBER = re.compile(r":\d++\Z")
 _PREFIX = re.compile(r"\A(?:functions|tools|default_api|tool)[.:]")
 _LEADING = re.compile(r'\A(?:\s*+(?:\{\s*+\}|null|""|\[\s*+\]))+\s*+(?=\{)')
 """Placeholders in front of an object."""
@@ -36,7 +38,8 @@ def clean_name(name: str) -> str:
     """Return the name of a called tool without the marks of a model's own notation, if that leaves a possible one."""
     if _NAME.fullmatch(name):
         return name
-    clean = _PREFIX.sub("", _MARKS.sub("", name).strip())
+    name_and_marks = _LEADING_MARKS.sub("", name.strip(), count=1).strip()
+    clean = _PREFIX.sub("", _NUMBER.sub("", _MARKS.sub("", name_and_marks).strip()))
     return clean if _NAME.fullmatch(clean) else name
 
 

@@ -112,6 +112,11 @@ def test_each_call_of_a_document_is_one(made: list[Any], calls: list[Any]) -> No
         [call(index=0, id="x", name="read<|channel|>commentary", arguments=A)],
         [call(index=0, id="x", name="functions.read:0", arguments=A)],
         [call(index=0, id="x", name=" read\n", arguments=A)],
+        [call(index=0, id="x", name="functions.read:0<|tool_call_argument_begin|>", arguments=A)],
+        [call(index=0, id="x", name="<|tool_call_begin|>functions.read:0", arguments=A)],
+        [call(index=0, id="x", name="read</tool_call>", arguments=A)],
+        [call(index=0, id="x", name="read\n<arg_key>path", arguments=A)],
+        [call(index=0, id="x", name="function<\uff5ctool\u2581sep\uff5c>read", arguments=A)],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [0, 1])
