@@ -16,6 +16,8 @@ _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 """A string, or what begins as one and has no end: matched up to the end of the text, or each quote in it would be tried
 as another beginning."""
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
+_CLOSERS = re.compile(r"[\s}\]]*+(?:<[|/][^{}]*+)?+")
+"""What may stand behind arguments that are whole: what closes the model's own notation."""
 ARGUMENT_LIMITS = JsonLimits(max_bytes=4 * MAX_MENDED, max_values=50_000, refuse_ambiguous=False)
 
 
@@ -59,7 +61,7 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
             value, end = DECODER.raw_decode(candidate)
         except (ValueError, RecursionError):
             continue
-        if candidate[end:].strip():
+        if not _CLOSERS.fullmatch(candidate, end):
             continue
         if is_object(value):
             return value
