@@ -203,6 +203,11 @@ def test_what_says_nothing_is_passed_over(event: str) -> None:
         ([{"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"text": "m"}]}, "4"], "4", "hm"),
         ([{"type": "reasoning", "text": "hm"}, {"type": "text", "text": {"value": "4"}}], "4", "hm"),
         ([{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, {"text": "4"}], "4", "hm"),
+        *(
+            ([{"type": kind, "text": "hm"}, "4"], "4", "hm")
+            for kind in ("reasoning.text", "reasoning_delta", "analysis")
+        ),
+        ([{"type": "reasoning", "reasoning_content": "hm"}, "4"], "4", "hm"),
         ([{"text": "hm", "thought": True}, {"text": "4"}], "4", "hm"),
         ({"parts": [{"text": "4"}]}, "4", ""),
         ([{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "4"}], "4", ""),
