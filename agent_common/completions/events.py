@@ -7,6 +7,7 @@ is given as soon as its line is complete, because many providers leave out the b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -18,6 +19,10 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
 _DOCUMENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _QUOTED = 300
+_READ = ("", "error", "message")
+"""Names of events that are read whatever they hold."""
+_DATA = re.compile(rb"(?:data:\s*+)++")
+"""Some gateways write the name of the field twice."""
 _BOM = b"\xef\xbb\xbf"
 DONE = b"[DONE]"
 
@@ -60,7 +65,7 @@ class EventSplitter:
             self._rest = bytearray(more[-1])
             for line in lines:
                 if line.startswith(b"data:") and not self._data:
-                    text = line[5:].strip()
+                    text = _data_of(line)
                     if text.endswith((b"}", b"]")):
                         yield text
                     elif text:
@@ -93,14 +98,14 @@ class EventSplitter:
     def _other_line(self, line: bytes) -> Iterator[bytes]:
         """Read a line that is not a whole event."""
         if line.startswith(b"data:"):
-            self._add_data(line[5:].strip())
+            self._add_data(_data_of(line))
             whole = self._data[-1].endswith(b"}") and self._object.closed
             if not whole or not _is_json(b"\n".join(self._data)):
                 return
         if not line.strip() or line.startswith(b"data:"):
             text, self._data = b"\n".join(self._data).strip(), []
             self._data_size, self._object = 0, WholeObject()
-            if text:
+            if text and (self.name in _READ or text.startswith((b"{", b"["))):
                 yield text
             if not line.strip():
                 self.name = ""
@@ -131,6 +136,11 @@ class EventSplitter:
         self._rest += data
         if len(self._rest) > MAX_LINE_BYTES:
             raise ModelError(f"the model's answer holds a line of more than {MAX_LINE_BYTES} bytes")
+
+
+def _data_of(line: bytes) -> bytes:
+    found = _DATA.match(line)
+    return line[found.end() if found else 0 :].rstrip()
 
 
 def _documents(body: bytes, end: int) -> Iterator[bytes]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast
 
 from pydantic_core import from_json  # noqa: TID251  reads small events only
 
 from ..errors import ModelError
-from ..json_reader import JsonLimits, JsonRefused, read_json
+from ..json_reader import JsonLimits, JsonRefused, check_cost, read_json
 from ..protocol import Usage, is_object
 from . import failures
 from .calls import CallAssembler
@@ -24,7 +23,6 @@ from .usage import find_report, read_usage
 from .written_calls import NotCalls, read_written_calls
 
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD]")
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""
 _COMMON = frozenset(("role", "content"))
@@ -36,14 +34,16 @@ def read_event(text: bytes) -> dict[str, Any] | None:
 
     Texts larger than json_reader.INLINE_BYTES are for a thread.
     """
-    if text == DONE:
+    if text in (DONE, b'"%b"' % DONE):
         return None
     try:
         # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
         small = len(text) <= EVENT_LIMITS.max_values
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
     except ValueError as refusal:
-        event = _parse_with_lone_surrogates(text, refusal)
+        event = _parse_mended(text, refusal)
+    if event is None or isinstance(event, str | int | float):  # what some write to keep the connection open
+        return {}
     if isinstance(event, list) and event:  # Gemini wraps its errors
         event = cast("list[Any]", event)[0]
     if not is_object(cast("object", event)):
@@ -249,13 +249,16 @@ def _says(delta: dict[str, Any]) -> bool:
     return any(value for name, value in delta.items() if name != "role")
 
 
-def _parse_with_lone_surrogates(text: bytes, refusal: ValueError) -> Any:
-    """Parse JSON with halves of surrogate pairs, which some providers send, and replace them: they cannot be stored."""
-    too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
-    if too_costly or not _SURROGATE_ESCAPE.search(text):
+def _parse_mended(text: bytes, refusal: ValueError) -> Any:
+    """Parse JSON with halves of surrogate pairs or of characters, which some providers send, and replace them: they
+    cannot be stored. What is no number is null."""
+    if isinstance(refusal, JsonRefused) and refusal.code not in ("invalid_json", "invalid_utf8"):
         raise _broken(text, refusal) from None
     try:
-        parsed = json.dumps(json.loads(text), ensure_ascii=False)  # noqa: TID251  its cost was checked
+        characters = text.decode("utf-8", "replace")
+        check_cost(characters.encode(), EVENT_LIMITS)
+        loaded = json.loads(characters, parse_constant=lambda _: None)  # noqa: TID251
+        parsed = json.dumps(loaded, ensure_ascii=False)
         return read_json(parsed.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
     except (ValueError, RecursionError) as error:
         raise _broken(text, error) from None

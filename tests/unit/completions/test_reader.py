@@ -186,6 +186,22 @@ def test_an_error_in_a_field_of_its_own_is_one(before: str, end: str, size: int)
 
 
 @pytest.mark.parametrize(
+    "odd",
+    ["data: null", 'data: "hello"', "data: 3", "event: ping\ndata: ping", 'data: {"choices": [], "logprob": NaN}',
+     'data: data: {"choices": []}', "event: ping\ndata: {}"],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [0, 1])
+def test_an_odd_event_costs_nothing_of_the_answer(odd: str, size: int) -> None:
+    assert read(odd.encode() + b"\n\n" + HELLO, size).text == "Hello"
+
+
+def test_an_odd_end_and_an_odd_byte_cost_nothing_of_the_answer() -> None:
+    assert read(HELLO.replace(b"[DONE]", b'"[DONE]"')).reader.done
+    assert read(HELLO.replace(b"data: {", b"data: data: {")).text == "Hello"
+    assert read(HELLO.replace(b"Hel", b"Hel\xff")).text == "Hel\ufffdlo"
+
+
+@pytest.mark.parametrize(
     "event", ['{"type": "ping"}', '{"choices": []}', '{"choices": null}', '{"base_resp": {"status_code": 0}}']
 )
 def test_what_says_nothing_is_passed_over(event: str) -> None:
@@ -359,6 +375,8 @@ def test_usage_counts_where_it_stands_and_nothing_is_none(place: dict[str, Any])
         ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
         ("deflate", lambda body: zlib.compress(body, wbits=-15)),
+        *((coding, gzip.compress) for coding in ("", "identity", "deflate")),
+        *((coding, bytes) for coding in ("gzip", "x-gzip")),
         ("identity", bytes),
         ("none", bytes),
         ("UTF-8", bytes),
@@ -379,7 +397,7 @@ def test_a_body_that_cannot_be_read_is_refused_in_plain_words() -> None:
         Decompressor("br")
     assert not caught.value.transient
     with pytest.raises(ModelError, match="gzip answer cannot be read"):
-        list(Decompressor("gzip").feed(b"not gzip"))
+        list(Decompressor("gzip").feed(b"\x1fnot gzip"))
 
 
 def test_a_line_has_a_limit() -> None:
