@@ -33,6 +33,8 @@ def pieces(text: str, size: int) -> bytes:
         ("<think></think>4", "4", ""),
         ("<thought>hm</thought>4", "4", "hm"),
         ("[THINK]hm[/THINK]4", "4", "hm"),
+        ("<|channel>thought\nhm<channel|>4", "4", "hm"),
+        ("<longcat_think>hm</longcat_think>4", "4", "hm"),
         ("\u25c1think\u25b7hm\u25c1/think\u25b74", "4", "hm"),
         ("<think>a</think><think>b</think>4", "4", "ab"),
         (f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>final{SAYS}4", "4", "hm"),
@@ -101,6 +103,11 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         f"</{DSML}parameter>\n</{DSML}invoke>\n</{DSML}function_calls>",
         f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>"
         f'commentary to=functions.read json{SAYS}{{"path": "a.txt"}}',
+        '<tools>{"name": "read", "arguments": {"path": "a.txt"}}</tools>',
+        '<function_call>{"name": "read", "arguments": {"path": "a.txt"}}</function_call>',
+        '<longcat_tool_call>{"name": "read", "arguments": {"path": "a.txt"}}</longcat_tool_call>',
+        '<|START_ACTION|>[{"tool_name": "read", "parameters": {"path": "a.txt"}}]<|END_ACTION|>',
+        '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]<|/tool_call|>',
         '<|python_tag|>{"name": "read", "parameters": {"path": "a.txt"}}',
         '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]',
         f'{DS[0]}{DS[1]}function{DS[2]}read\n```json\n{{"path": "a.txt"}}\n```{DS[3]}{DS[4]}',
@@ -122,6 +129,10 @@ def test_a_parameter_that_is_marked_as_a_text_stays_one() -> None:
     )
     found = read(pieces(f'<{DSML}function_calls><{DSML}invoke name="read">{parameters}</{DSML}invoke>', 5))
     assert [json.loads(arguments) for _, arguments in found.calls] == [{"path": "7", "limit": 7}]
+
+
+def test_a_written_call_without_arguments_has_none() -> None:
+    assert read(pieces("<tool_call>ls\n</tool_call>", 4)).calls == [("ls", "{}")]
 
 
 def test_two_written_calls_are_two() -> None:
@@ -163,7 +174,15 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ['<tool_call>{"name": "rea', "<tool_call>what now?", '<tool_call>{"path": 1}</tool_call>']
+    "said",
+    [
+        "<|tool_call>call:read{path:a}",
+        "<|tool_call_start|>[read(path=1)]",
+        '<xai:function_call name="read">a',
+        '<tool_call>{"name": "rea',
+        "<tool_call>what now?",
+        '<tool_call>{"path": 1}</tool_call>',
+    ],
 )
 def test_what_begins_as_a_call_and_is_none_is_asked_again(said: str) -> None:
     with pytest.raises(ModelError, match="a call as text that cannot be read") as caught:
