@@ -116,7 +116,8 @@ def from_event(error: Any) -> ModelError:
 def error_in(event: Mapping[str, Any], name: str = "") -> Any:
     """Return the error in an event or a whole answer; None if it has none. `name` is that of the event."""
     if event.get("error"):
-        return event["error"] if isinstance(event["error"], dict | list) else dict(event)
+        error: object = event["error"]
+        return error if is_object(error) or isinstance(error, list) else dict(event)  # pyright: ignore[reportUnknownVariableType]
     if is_object(groq := event.get("x_groq")) and groq.get("error"):
         return dict(groq)
     if (_base_resp_code(event) or 0) != 0:
