@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +33,7 @@ from .answer_body import AnswerBody
 from .answer_memory import HeldAnswers
 from .fallbacks import Attempt
 from .usage import find_usage, priced_usage, set_cost
-from .usage_filter import UsageFilter
+from .usage_filter import TOKEN, UsageFilter
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
@@ -52,10 +51,6 @@ _LASTING = frozenset((
     "too_many_bytes",  # of the agent's own answers
 ))  # fmt: skip
 _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
-_TOKEN = re.compile(
-    rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
-)
-"""What a stream has once it says something."""
 _MOST_HELD_BACK = 256 * 1024
 _REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
@@ -152,7 +147,7 @@ class Relay:
         seen = self._usage_filter
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
-            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not _TOKEN.search(passed)):
+            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not TOKEN.search(passed)):
                 held_back = passed
                 continue
             await self._open(start)
@@ -162,7 +157,7 @@ class Relay:
         rest = held_back + seen.finish()
         self._note(seen.error)
         if not self._streaming and seen.error is None:
-            if seen.reason is None and not _TOKEN.search(rest):
+            if seen.reason is None and not TOKEN.search(rest):
                 raise ProviderFailed("the provider's stream ended before its first token", code="provider_dropped")
             _check_end(seen.reason)
         end: Message = {"type": "http.response.body", "body": rest}

@@ -101,6 +101,10 @@ def test_an_agent_without_a_host_is_looked_at(up: Machine) -> None:
     status = {
         "agent_id": "a", "role": "r", "state": "idle", "uptime_seconds": 1, "context_max": 1, "queue_limit": 1,
         "confinement": "none",
+        "limits": {
+            "max_iterations": 1, "max_rounds": 1, "max_concurrent_turns": 1, "max_queue": 1,
+            "tool_timeout_seconds": 1, "context_limit": 1,
+        },
     }  # fmt: skip
     paths = {"/readyz": {"reasons": []}, "/status": status}
 
