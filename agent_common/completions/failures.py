@@ -183,12 +183,9 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code=code, retry_after=wait if code == "model_quota" else None, limit=limit)
     if limited:
         return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
-    if status == 403 and _UNKNOWN_CODE in codes:  # of an account that may not use the model
-        return ModelError(text, code="unknown_model")
-    if status == 403 and _WHERE.search(" ".join((words, *codes))):
-        return ModelError(text, code="model_config")
-    if status in (401, 403) or codes & _AUTH_CODES:
-        return ModelError(text, code="model_auth")
+    denied = _access_code(status, codes, words)
+    if denied is not None:
+        return ModelError(text, code=denied)
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
         return ModelError(text, transient=True)
     if status is None and _UNKNOWN_MODEL.search(report.message) and not _has(words, _OUTAGE_WORDS):
@@ -212,6 +209,15 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
     if status == 402 or _is_quota(codes, words):
         return "model_quota"
     return None
+
+
+def _access_code(status: int | None, codes: frozenset[str], words: str) -> ModelErrorCode | None:
+    """Return the code of an error about what an account may use, or where; None if it is about something else."""
+    if status == 403 and _UNKNOWN_CODE in codes:
+        return "unknown_model"
+    if status == 403 and _WHERE.search(" ".join((words, *codes))):
+        return "model_config"
+    return "model_auth" if status in (401, 403) or codes & _AUTH_CODES else None
 
 
 def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:

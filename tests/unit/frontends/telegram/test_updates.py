@@ -228,7 +228,7 @@ def test_what_nobody_said_is_passed_over(fields: dict[str, Any]) -> None:
 
 
 def test_a_place_that_is_shared_live_is_said_once() -> None:
-    place = {"location": {"latitude": 52.5, "longitude": 13.4, "live_period": 3600}}
+    place: dict[str, Any] = {"location": {"latitude": 52.5, "longitude": 13.4, "live_period": 3600}}
     assert read(**place).text.startswith("[a place:")
     assert read_update(update(kind="edited_message", body=message(edit_date=1_800_000_009, **place)), ME) is None
 
