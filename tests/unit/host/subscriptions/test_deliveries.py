@@ -158,6 +158,22 @@ def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
     assert [one.session for one in mesh.receive("bob")] == ["s2"], "another session has its own"
 
 
+@pytest.mark.parametrize("status", ["under way", "busy", "refused", "taken"])
+def test_deliveries_go_on_when_the_clock_goes_back(mesh: Mesh, status: str) -> None:
+    mesh.subscribe("bob", "s1", "orders")
+    mesh.publish("orders", *range(MAX_DELIVERED * (BURST + 2)))
+    for _ in range(BURST):
+        mesh.answer("bob", mesh.one("bob"))
+    last = mesh.one("bob")
+    if status != "under way":
+        mesh.answer("bob", last, status)
+    assert mesh.receive("bob") == []
+    mesh.now -= 24 * HOUR_MS
+    mesh.answer("bob", mesh.one("bob"))
+    mesh.publish("orders", "new")
+    assert mesh.one("bob"), "its pace begins anew"
+
+
 def test_large_messages_come_alone(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", "x" * 200_000, "y", "z" * 60_000, "u" * 60_000)
