@@ -211,6 +211,7 @@ def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, n
             _changed(connection, row, position=seq, dropped=0, attempts=0, reason=None, lease_until=0, due_at=now)
         case "busy" if row.lease_until > now:
             _changed(connection, row, attempts=max(0, row.attempts - 1), lease_until=0, due_at=now + BUSY_MS)
+            _give_back(connection, row, now)
         case "refused" if row.lease_until > now:
             pause = round(_PAUSES.longest(row.attempts) * 1000)
             refused = _changed(connection, row, reason=receipt.reason or None, lease_until=0, due_at=now + pause)
@@ -218,6 +219,15 @@ def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, n
                 _bury(connection, refused, now)
         case _:
             return
+
+
+def _give_back(connection: Connection, row: Row[Any], now: int) -> None:
+    """Take a delivery off the pace of its session once all of it is answered: what was not taken uses up nothing."""
+    mine = _of_session(row)
+    if connection.execute(select(SUBSCRIPTIONS.id).where(mine & (SUBSCRIPTIONS.lease_until > now)).limit(1)).first():
+        return
+    less = {"rate_until": SUBSCRIPTIONS.rate_until - INTERVAL_MS}
+    connection.execute(update(topic_subscriptions).where(mine).values(less))
 
 
 def _changed(connection: Connection, row: Row[Any], **values: Any) -> Row[Any]:
