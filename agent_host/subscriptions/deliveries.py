@@ -39,9 +39,9 @@ BUSY_MS = 10_000
 INTERVAL_MS, BURST = 60_000, 10
 """A session gets so many deliveries at once, and then one in this time."""
 _PAUSES = Backoff(first=2.0, most=300.0)
-_MOST_DUE_MS = LEASE_MS + round(_PAUSES.most * 1000)
+_MOST_AHEAD_MS = LEASE_MS + round(_PAUSES.most * 1000)
 _MOST_RATE_MS = INTERVAL_MS * (BURST + 1)
-"""Times that are further ahead than these, or than a lease, were set before the clock went back, and have passed."""
+"""Times that are further ahead than these were set before the clock went back, and have passed."""
 _ROWS_AT_ONCE = 4
 """A row may be large, and many topics are read side by side."""
 _NO_RECEIPT = "the agent has not acknowledged it"
@@ -65,8 +65,8 @@ def look(connection: Connection, agent: str, team: str, busy: Collection[str], n
     rows = connection.execute(of_agent).all()
     names = frozenset(row.topic for row in rows if row.team == team)
     waits = select(MESSAGES.seq).where(waiting_messages()).exists()
-    later = SUBSCRIPTIONS.due_at.between(now + 1, now + _MOST_DUE_MS)
-    leased = SUBSCRIPTIONS.lease_until.between(now + 1, now + LEASE_MS)
+    later = SUBSCRIPTIONS.due_at.between(now + 1, now + _MOST_AHEAD_MS)
+    leased = SUBSCRIPTIONS.lease_until.between(now + 1, now + _MOST_AHEAD_MS)
     too_fast = SUBSCRIPTIONS.rate_until.between(now + INTERVAL_MS * BURST + 1, now + _MOST_RATE_MS)
     free = ~later & ~leased & ~too_fast & ~SUBSCRIPTIONS.session.in_(busy)
     due = names and connection.execute(select(SUBSCRIPTIONS.id).where(mine & free & waits).limit(1)).first()
@@ -93,7 +93,9 @@ def make_deliveries(
 
 def _is_free(of_session: Sequence[Row[Any]], now: int) -> bool:
     used = _used_until(of_session, now)
-    return used <= now + INTERVAL_MS * BURST and not any(now < row.lease_until <= now + LEASE_MS for row in of_session)
+    return used <= now + INTERVAL_MS * BURST and not any(
+        now < row.lease_until <= now + _MOST_AHEAD_MS for row in of_session
+    )
 
 
 def _used_until(of_session: Sequence[Row[Any]], now: int) -> int:
@@ -102,7 +104,7 @@ def _used_until(of_session: Sequence[Row[Any]], now: int) -> int:
 
 
 def _make(connection: Connection, of_session: Sequence[Row[Any]], now: int) -> TopicDelivery | None:
-    due = [_prepared(connection, row, now) for row in of_session if not now < row.due_at <= now + _MOST_DUE_MS]
+    due = [_prepared(connection, row, now) for row in of_session if not now < row.due_at <= now + _MOST_AHEAD_MS]
     again = [[row] for row in due if row.attempts]
     for rows in (*again, [row for row in due if not row.attempts]):
         if messages := _collect(connection, rows):
