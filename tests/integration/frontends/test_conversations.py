@@ -112,7 +112,7 @@ async def test_a_budget_of_an_agent_is_said_to_its_approvers(
     await talk.until(lambda: asked > 1 and len(talk.platform.messages) >= len(hear))
     assert sorted(one.chat for one in talk.platform.messages.values()) == hear
     (words,) = {one.piece.markdown for one in talk.platform.messages.values()}
-    assert words == "⚠️ 80 % of the budget of ada are used: daily\\_usd, 1.7 of 2."
+    assert words == "⚠️ 80 % of the budget of ada are used: daily\\_usd, 1\\.7 of 2."
     await talk.kill()
 
 
