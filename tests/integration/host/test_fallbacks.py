@@ -31,7 +31,8 @@ models:
   vectors: {{provider: first, model: vectors-1, capabilities: [embeddings]}}
   cold: {{provider: first, caching: automatic}}
   dead: {{provider: nobody, fallbacks: [second]}}
-  priced: {{provider: gone, fallbacks: [third], pricing: {{input: 1, output: 1}}}}
+  priced: {{provider: gone, fallbacks: [unpriced], pricing: {{input: 1, output: 1}}}}
+  unpriced: {{provider: second, model: of-nobody-1}}
   careful: {{provider: absent, fallbacks: [picky]}}
   picky: {{provider: second, model: mistral-9, profile: {{two_users: false, description_limit: 12}}}}
 """
@@ -226,7 +227,7 @@ def test_a_dead_provider_rests_and_its_fallback_is_asked_at_once(host: Host, age
 
 
 def test_a_fallback_without_a_price_under_a_budget_does_not_hide_the_outage(host: Host, models: Any) -> None:
-    models[2].script.replace(otherwise=Say("I have no price."))
+    models[1].script.replace(otherwise=Say("I have no price."))
     assert host.operator.put("/budgets/agent:saver", json={"daily_usd": 1000}).status_code == 201
     with host.client(host.token("saver")) as saver:
         replies = [saver.post(CHAT, json=said("hi", model="priced")) for _ in range(4)]
