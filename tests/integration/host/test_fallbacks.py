@@ -22,6 +22,7 @@ providers:
   second: {{base_url: "{second}", stream_usage: false}}
   claude: {{kind: anthropic, base_url: "{claude}"}}
   nobody: {{base_url: "http://127.0.0.1:1/v1"}}
+  gone: {{base_url: "http://127.0.0.1:1/v1"}}
   absent: {{base_url: "http://127.0.0.1:1/v1"}}
 models:
   default: {{provider: first, model: big-1, fallbacks: [vectors, second, third], pricing: {{input: 1, output: 1}}}}
@@ -31,6 +32,8 @@ models:
   vectors: {{provider: first, model: vectors-1, capabilities: [embeddings]}}
   cold: {{provider: first, caching: automatic}}
   dead: {{provider: nobody, fallbacks: [second]}}
+  priced: {{provider: gone, fallbacks: [unpriced], pricing: {{input: 1, output: 1}}}}
+  unpriced: {{provider: second, model: of-nobody-1}}
   careful: {{provider: absent, fallbacks: [picky]}}
   picky: {{provider: second, model: mistral-9, profile: {{two_users: false, description_limit: 12}}}}
 """
@@ -241,6 +244,16 @@ def test_a_dead_provider_rests_and_its_fallback_is_asked_at_once(host: Host, age
     resting = host.operator.get("/usage").json()["resting_providers"]
     assert 0 < resting["nobody"] <= 15
     assert 'mesh_provider_resting{provider="nobody"} 1' in host.operator.get("/metrics").text
+
+
+def test_a_fallback_without_a_price_under_a_budget_does_not_hide_the_outage(host: Host, models: Any) -> None:
+    models[1].script.replace(otherwise=Say("I have no price."))
+    assert host.operator.put("/budgets/agent:saver", json={"daily_usd": 1000}).status_code == 201
+    with host.client(host.token("saver")) as saver:
+        replies = [saver.post(CHAT, json=said("hi", model="priced")) for _ in range(4)]
+    assert [reply.status_code for reply in replies] == [502, 502, 502, 503]
+    assert {reply.json()["error"]["code"] for reply in replies[:3]} == {"provider_unreachable"}
+    assert "'gone' rests after several outages" in replies[3].json()["error"]["message"]
 
 
 def test_a_cache_that_is_never_hit_is_told(host: Host, agent: httpx.Client, models: Any) -> None:
