@@ -377,6 +377,7 @@ OWN_JSON = {
     "agent_runtime/skills/sources/grants.py",
     "agent_runtime/skills/worker/schema/pydantic_hints.py",
     "agent_runtime/workspace/prompt_files/authorship.py",
+    "agent_runtime/workspace/prompt_files/unfinished_calls.py",
 }
 """Files whose JSON is read by pydantic: rows and files that this product has written, and answers of a guest's host."""
 

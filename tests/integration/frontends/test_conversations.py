@@ -169,7 +169,8 @@ async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Ta
         def respond(request: httpx2.Request) -> httpx2.Response:
             if "/workspace/" not in request.url.path:
                 return chat(request)
-            return httpx2.Response(200, headers={"ETag": '"1"'}, content=b"" if request.method == "HEAD" else text)
+            headers = {"ETag": '"1"', "Content-Length": str(len(text))}
+            return httpx2.Response(200, headers=headers, content=b"" if request.method == "HEAD" else text)
 
         return respond
 

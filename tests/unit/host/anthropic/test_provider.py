@@ -380,9 +380,9 @@ def test_only_a_provider_that_was_asked_was_silent(error: Exception, code: str) 
     assert transport_failed(spec, error, reached=False).code == code
 
 
-async def alive_before_the_text(provider: Provider, text: bytes) -> int:
+async def alive_before_the_text(provider: Provider, text: bytes, *, model: str = NEW) -> int:
     """Return how often a stream shows that it is alive before its text comes."""
-    call = ProviderCall("chat", to_json({"model": NEW, "messages": [USER], "stream": True}), True)
+    call = ProviderCall("chat", to_json({"model": model, "messages": [USER], "stream": True}), True)
     async with provider.call(call) as answer:
         body = b"".join([piece async for piece in answer.body])
     return body[: body.index(text)].count(b": alive\n\n")

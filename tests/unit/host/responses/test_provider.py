@@ -317,7 +317,7 @@ async def test_events_that_say_nothing_are_passed_on_as_comments(
 ) -> None:
     quiet: list[Message] = [{"type": "response.in_progress"}, {"type": "keepalive"}]
     api.script.append(Raw(sse(CREATED, *quiet, TEXT, COMPLETED)))
-    assert await alive_before_the_text(provider, b"Hello.") == 2
+    assert await alive_before_the_text(provider, b"Hello.", model=MODEL) == 2
 
 
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeResponses, provider: ResponsesProvider) -> None:
