@@ -19,7 +19,9 @@ from ...errors import ToolFailure
 from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter
 from .answer_bodies import Decoded, StreamedBody, WholeBody
 from .incoming import count_requests
+from .mended_messages import find_request_id
 from .refusals import (
+    INTERNAL_ERROR,
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
     UNKNOWN_SESSION_CODE,
@@ -68,6 +70,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             return await _with_reason(answer, credentials=self._credentials)
         if answer.status_code >= 400 and request.method == "POST" and self._connection_state is not None:
             return await self._explained(request, answer, self._connection_state)
+        if answer.status_code == 200 and request.method == "POST" and self._connection_state is not None:
+            return await _with_content_type(answer)
         return answer
 
     async def _explained(
@@ -115,7 +119,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ReadError(failure.message) from None
         streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         body_type = StreamedBody if streamed else WholeBody
-        body = body_type(Decoded(answer, inflater), self._limiter)
+        # With an error status it may be of a gateway, which knows nothing of requests.
+        request_id = find_request_id(request.content) if request.method == "POST" and answer.status < 400 else None
+        body = body_type(Decoded(answer, inflater), self._limiter, request_id)
         if streamed:
             headers["content-type"] = EVENT_STREAM  # with another charset it would be parsed differently from the check
         return httpx2.Response(answer.status, headers=headers, stream=body)
@@ -131,6 +137,24 @@ def _wants_answer(message: bytes) -> bool:
     except JsonRefused:  # only the arguments of a call are that large
         return True
     return isinstance(sent, dict) and {"method", "id"} <= cast("dict[str, Any]", sent).keys()
+
+
+async def _with_content_type(answer: httpx2.Response) -> httpx2.Response:
+    """Return the answer to a message as JSON if it is JSON under another content type, as some servers send it."""
+    if answer.headers.get("content-type", "").lower().startswith(("application/json", EVENT_STREAM)):
+        return answer
+    try:
+        body = await answer.aread()
+    except httpx2.StreamError as overrun:
+        body = error_body(str(overrun), INTERNAL_ERROR)
+        return httpx2.Response(500, headers={"content-type": "application/json"}, content=body)
+    finally:
+        await answer.aclose()
+    headers = answer.headers.copy()
+    headers.pop("content-length", None)  # of the body as it was sent
+    if body.lstrip().startswith(b"{"):
+        headers["content-type"] = "application/json"
+    return httpx2.Response(200, headers=headers, content=body)
 
 
 async def _with_reason(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:

@@ -22,7 +22,8 @@ REFUSED_CODE = -31401
 """The code of the error, outside the range that JSON-RPC reserves."""
 UNKNOWN_SESSION_CODE = -31404
 UNKNOWN_SESSION = "it does not know our session any more"
-_METHOD_NOT_FOUND, _INVALID_PARAMS, _INTERNAL_ERROR = -32601, -32602, -32603
+INTERNAL_ERROR = -32603
+_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _ABOUT_SESSION = re.compile(r"\bsession(?:[ -]?id)?\b|not (?:yet |been )?initiali[sz]ed", re.IGNORECASE)
 _SAYS_NOTHING = re.compile(r"(?:400 )?(?:(?:bad|invalid) request\.?)?", re.IGNORECASE)
@@ -74,7 +75,7 @@ def explain_status(status: int, body: bytes) -> bytes:
         return body
     excerpt = _excerpt(body)
     text = f"it answered {status} {phrases.get(status, '')}".rstrip() + (f": {excerpt}" if excerpt else "")
-    return error_body(text, _METHOD_NOT_FOUND if status == _NOT_FOUND else _INTERNAL_ERROR)
+    return error_body(text, _METHOD_NOT_FOUND if status == _NOT_FOUND else INTERNAL_ERROR)
 
 
 def _excerpt(body: bytes) -> str:

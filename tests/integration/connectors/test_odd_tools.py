@@ -228,6 +228,40 @@ async def test_an_answer_of_another_form_is_understood(grow: Grow, answer: Any, 
         await plant.connectors.close()
 
 
+JSON = "application/json"
+REPLIES: dict[str, tuple[str, str, str]] = {
+    "as text": ("text/plain", "%s", "fine"),
+    "as a page": ("text/html; charset=utf-8", " %s", "fine"),
+    "of no type": ("", "%s", "fine"),
+    "as other JSON": ("application/vnd.mcp+json", "\ufeff%s", "fine"),
+    "with a byte order mark": (JSON, "\ufeff%s", "fine"),
+    "in a list": (JSON, "[%s]", "fine"),
+    "without version and identity": (JSON, '{"result": {"content": "fine"}}', "fine"),
+    "in an event without identity": ("text/event-stream", 'data: {"result": {"content": "fine"}}\n\n', "fine"),
+    "an error for nobody": (JSON, '{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "boom"}}', "boom"),
+    "a page": ("text/html", "<p>Sign in", "Unexpected content type: text/html"),
+    "too much text": ("text/plain", f"{'x' * (4 * 1024 * 1024)}%s", "larger than the limit of 4 MiB"),
+}
+
+
+@pytest.mark.parametrize(("kind", "form", "words"), REPLIES.values(), ids=REPLIES.keys())
+async def test_an_answer_over_http_is_understood_whatever_it_is_called(
+    grow: Grow, kind: str, form: str, words: str
+) -> None:
+    async def answers(sent: Sent) -> Reply:
+        reply = usual(sent)
+        if sent.asks != "tools/call":
+            return reply
+        return Reply(200, form.replace("%s", reply.body.decode()).encode(), {"content-type": kind})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        found = await plant.call("it_ok")
+        assert words in (found.error_text or str(found.data)), found
+        await plant.connectors.close()
+
+
 async def test_an_error_of_a_tool_stays_one(grow: Grow) -> None:
     async def answers(sent: Sent) -> Reply:
         return usual(sent, call={"content": [{"type": "problem", "text": "no luck"}], "isError": True})
