@@ -38,6 +38,9 @@ CLOSE_SECONDS = 5.0
 LOSS_GRACE = 2.0
 """Seconds that a call whose connection was lost waits for the reason."""
 REASON_LIMIT = 500
+"""Most characters of the reason for which there is no connection."""
+ERROR_LIMIT = 8000
+"""Most characters of the error of a call."""
 MAX_FAULTS = 20
 """Most faults of a server's list of tools that are reported one by one."""
 
@@ -112,7 +115,7 @@ class ServerConnection:
                 self._renewed = False
                 return result_data(answer)
             except ToolFailure as failure:
-                raise ToolFailure(self._hide_secrets(failure.message), kind=failure.kind) from None
+                raise ToolFailure(self._redactor.redact(failure.message)[:ERROR_LIMIT], kind=failure.kind) from None
             except Exception as lost:  # noqa: BLE001  any error of the package is treated as a lost connection
                 raise await self._lost_failure(lost) from None
             finally:

@@ -19,7 +19,6 @@ from pydantic import TypeAdapter, ValidationError
 from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
 from ..tools.listing import LeftOut
-from ..tools.results import ERROR_LIMIT
 from ..transport.connection_state import Streams
 from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
 from .dispatcher import MendingDispatcher
@@ -191,7 +190,7 @@ class McpSession:
             if error.code == UNKNOWN_SESSION_CODE:
                 raise SessionUnknown(error.message) from None
             kind = _KINDS.get(error.code, "backend")
-            raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
+            raise ToolFailure(error.message or f"error {error.code}", kind=kind) from None
         except ValidationError:
             raise ToolFailure("its answer is not a valid tool result") from None
         if isinstance(answer, types.InputRequiredResult):

@@ -180,6 +180,11 @@ READ = {
     "half an emoji": ({"content": [{"type": "text", "text": "read me \ude00"}]}, ["read me \ufffd"]),
     "annotations odd": ({"content": [{**TEXT, "annotations": {"audience": "everyone"}}]}, ["read me"]),
     "meta a list": ({"content": [TEXT], "_meta": []}, ["read me"]),
+    "much of an unknown type": (
+        {"content": [{"type": "json", "json": {"rows": ["x" * 100] * 90, "file": "y" * 9000, "last": "read me"}}]},
+        ["read me", "y... (9000 characters)"],
+    ),
+    "an older form with content": ({"toolResult": {"content": [TEXT]}}, ["read me"]),
     "an older form": ({"toolResult": {"a": "read me"}}, ["read me"]),
 }
 
@@ -262,14 +267,33 @@ async def test_an_answer_over_http_is_understood_whatever_it_is_called(
         await plant.connectors.close()
 
 
-async def test_an_error_of_a_tool_stays_one(grow: Grow) -> None:
+LINES = "\n".join(f"line {number} of the trace" for number in range(100))
+RESOURCE = {"type": "resource", "resource": {"uri": "file:///log", "text": "no luck"}}
+FAILED = {
+    "a part of an unknown type": ({"content": [{"type": "problem", "text": "no luck"}]}, ["no luck"]),
+    "many lines": ({"content": [{"type": "text", "text": LINES}]}, [LINES]),
+    "structured content only": ({"content": [], "structuredContent": {"why": "no luck"}}, ['"why": "no luck"']),
+    "structured content too": ({"content": [TEXT], "structuredContent": {"why": "no luck"}}, ["read me\n", "no luck"]),
+    "a wrapped text": ({"structuredContent": "no luck"}, ["no luck"]),
+    "a resource": ({"content": [TEXT, RESOURCE]}, ["read me\nno luck"]),
+    "an older form": ({"toolResult": {"content": [TEXT], "isError": True}, "isError": None}, ["read me"]),
+    "no words": ({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}, ["does not say why"]),
+}
+
+
+@pytest.mark.parametrize("mark", ["isError", "is_error"])
+@pytest.mark.parametrize(("result", "words"), FAILED.values(), ids=FAILED.keys())
+async def test_an_error_of_a_tool_stays_one_with_its_words(
+    grow: Grow, result: Any, words: list[str], mark: str
+) -> None:
     async def answers(sent: Sent) -> Reply:
-        return usual(sent, call={"content": [{"type": "problem", "text": "no luck"}], "isError": True})
+        return usual(sent, call={mark: True, **result})
 
     async with odd_server(answers) as url:
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
-        assert "no luck" in await plant.error("it_ok")
+        error = await plant.error("it_ok")
+        assert all(word in error for word in words), error
         await plant.connectors.close()
 
 
