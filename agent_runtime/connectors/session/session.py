@@ -6,6 +6,7 @@ Imported only when a server is used, because it needs packages that load slowly.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -190,12 +191,20 @@ class McpSession:
             if error.code == UNKNOWN_SESSION_CODE:
                 raise SessionUnknown(error.message) from None
             kind = _KINDS.get(error.code, "backend")
-            raise ToolFailure(error.message or f"error {error.code}", kind=kind) from None
+            raise ToolFailure(_describe_error(error), kind=kind) from None
         except ValidationError:
             raise ToolFailure("its answer is not a valid tool result") from None
         if isinstance(answer, types.InputRequiredResult):
             raise ToolFailure("it asks for interactive input, which is not supported", kind="unavailable")
         return answer
+
+
+def _describe_error(error: Any) -> str:
+    """Return the message of an error, and the details that some servers send beside it."""
+    message, details = error.message or f"error {error.code}", error.data
+    if not details:
+        return message
+    return f"{message}\n{details if isinstance(details, str) else json.dumps(details, ensure_ascii=False)}"
 
 
 def _is_closed(error: Any) -> bool:

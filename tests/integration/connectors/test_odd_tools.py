@@ -205,6 +205,7 @@ async def test_what_is_readable_of_a_result_is_read(grow: Grow, result: Any, wor
 LOOSE = {
     "a code in words": ({"error": {"code": "ENOENT", "message": "no such file"}}, "no such file"),
     "no message": ({"error": {"code": -1, "reason": "no luck"}}, "no luck"),
+    "details": ({"error": {"code": -32602, "message": "invalid", "data": {"at": "rows"}}}, 'invalid\n{"at": "rows"}'),
     "a text": ({"error": "boom", "result": None}, "boom"),
     "half an emoji": ({"error": {"code": -1, "message": "boom \ud83d"}}, "boom \ufffd"),
     "no result": ({"result": None}, ""),

@@ -173,6 +173,30 @@ async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(gr
         await plant.connectors.close()
 
 
+PASSED_OVER = {
+    "a byte order mark": "sys.stdout.buffer.write(bytes((0xef, 0xbb, 0xbf)))",
+    "a log that quotes messages": """EVERY = 'send("DEBUG " + line.strip()); send("[DEBUG] " + line[:20])'""",
+    "a length in a log": """AT_CALL = 'send("Content-Length: 40")'""",
+}
+
+
+@pytest.mark.parametrize("code", PASSED_OVER.values(), ids=PASSED_OVER.keys())
+async def test_what_a_program_prints_beside_its_messages_is_passed_over(grow: Grow, code: str) -> None:
+    plant = grow(ONCE, it=hostile(code))
+    await plant.prepare()
+    assert await plant.value("it_ok") == "fine"
+    assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+
+
+async def test_messages_behind_their_length_are_named(grow: Grow) -> None:
+    plant = grow(
+        ONCE, it=hostile("sys.stdout.write('Content-Length: 2\\r\\n\\r\\n{}'); sys.stdout.flush(); time.sleep(60)")
+    )
+    await plant.prepare()
+    await until(lambda: plant.state("it").state == "waiting")
+    assert "it puts Content-Length before its messages" in plant.state("it").error
+
+
 PING = """
 seen = []
 AT_CALL = '''
