@@ -325,6 +325,22 @@ async def test_how_many_tools_are_left_out_is_said(grow: Grow, count: int, a_pag
         await plant.connectors.close()
 
 
+async def test_an_error_on_a_later_page_takes_no_tools_away(grow: Grow) -> None:
+    pages = _pages(30, 10)
+
+    async def answers(sent: Sent) -> Reply:
+        late = sent.asks == "tools/list" and sent.message.get("params", {}).get("cursor") == "20"
+        return Reply.error(sent, -32603, "no such page") if late else await pages(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert len(plant.names) == 20
+        assert plant.state("it").faults == ["the rest of its list is left out: no such page"]
+        assert await plant.value("it_t1") == "fine"
+        await plant.connectors.close()
+
+
 async def test_pages_in_a_circle_end(grow: Grow) -> None:
     async def answers(sent: Sent) -> Reply:
         at = sent.message.get("params", {}).get("cursor", "a")

@@ -294,6 +294,40 @@ time.sleep(PAUSE if REPORTS else 60)
 """
 
 
+async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> None:
+    calling, noted = asyncio.Event(), asyncio.Event()
+    lists = 0
+    changed = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal lists
+        if sent.method == "GET" and not calling.is_set():
+            await calling.wait()
+            return Reply(200, changed, {"content-type": "text/event-stream"})
+        if sent.asks == "initialize":
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
+        if sent.asks == "tools/call":
+            calling.set()
+            await noted.wait()
+        if sent.asks == "tools/list":
+            lists += 1
+            if lists > 1 and not noted.is_set():
+                return Reply.error(sent, -32603, "not now")
+        return usual(sent, list={"tools": [OK_TOOL, *([{**OK_TOOL, "name": "later"}] if lists > 1 else [])]})
+
+    async with odd_server(answers) as url:
+        plant = grow(Timeouts(first_wait=10, relist=0.05, backoff=(30.0,)), it={"url": url})
+        await plant.prepare()
+        call = asyncio.create_task(plant.value("it_ok"))
+        await until(lambda: plant.state("it").faults, 60)
+        assert plant.state("it").faults == ["its tools have changed and could not be listed again: not now"]
+        noted.set()
+        assert await call == "fine"
+        await until(lambda: "it_later" in plant.names, 60)
+        assert plant.state("it").faults == []
+        await plant.connectors.close()
+
+
 @pytest.mark.slow
 async def test_a_server_that_lists_nothing_during_a_call_keeps_it(grow: Grow) -> None:
     """It announces new tools in the call, which goes on until the runtime has given up to list them."""
