@@ -54,6 +54,12 @@ MENDED = {
     "meta null": tool(_meta=None),
     "meta a list": tool(_meta=[]),
 }
+NEEDS = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+SCHEMAS = {
+    "in snake case": {"name": "odd", "input_schema": NEEDS},
+    "as parameters": tool(inputSchema=None, parameters=NEEDS),
+    "in both": tool(inputSchema=NEEDS, parameters={"type": "object"}),
+}
 LEFT_OUT = {
     "null": (None, "tool 2 of the list: it is null"),
     "a text": ("odd", "tool 2 of the list: it is a string"),
@@ -78,6 +84,19 @@ async def test_an_odd_tool_is_mended_and_takes_no_other_away(grow: Grow, odd: di
         assert plant.names == ["it_last", "it_odd", "it_ok"], plant.state("it").error
         assert plant.state("it").faults == []
         assert [await plant.value(name) for name in plant.names] == ["fine"] * 3
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize("odd", SCHEMAS.values(), ids=SCHEMAS.keys())
+async def test_a_schema_is_found_under_another_name(grow: Grow, odd: dict[str, Any]) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, list={"tools": [odd, tool("last", parameters=["amount"])]})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert "amount" in await plant.error("it_odd")
+        assert await plant.value("it_odd", amount=1) == "fine"
         await plant.connectors.close()
 
 
