@@ -52,7 +52,9 @@ def _parts(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[
             if isinstance(one, dict):
                 shown = plain_text(str(name), 60)
                 yield (f"{path}.{shown}" if path else shown), cast("Mapping[str, Any]", one)
-    alternatives = [one for word in ("anyOf", "oneOf", "allOf") if isinstance(one := schema.get(word), list)]
-    for one in chain([schema.get("items")], *alternatives):
+    lists = [
+        cast("list[Any]", one) for word in ("anyOf", "oneOf", "allOf") if isinstance(one := schema.get(word), list)
+    ]
+    for one in chain([schema.get("items")], *lists):
         if isinstance(one, dict):
             yield path, cast("Mapping[str, Any]", one)
