@@ -30,7 +30,7 @@ _SAYS_LITTLE = (None, -32000, -32600)
 _SESSION = r"(?:\b|_)session(?:[ _-]?id)?\b[^.;,]{0,60}"
 _SESSION_LOST = re.compile(
     rf"{_SESSION}(?:not found|not valid|not exist|unknown|invalid)"
-    r"|(?:invalid|unknown|missing|no(?: such| valid)?) (?:mcp[ _-]?)?session",
+    r"|\b(?:invalid|unknown|missing|no(?: such| valid)?) (?:mcp[ _-]?)?session",
     re.IGNORECASE,
 )
 _SESSION_OVER = re.compile(
@@ -72,12 +72,12 @@ def is_session_unknown(status: int, body: bytes) -> bool:
     """
     error = _rpc_error(body)
     code, words = (None, _excerpt(body)) if error is None else (error.get("code"), str(error.get("message")))
-    # By a fault of its own, a server may speak of a session with somebody else that is over, after the call has run.
-    lost = bool(
-        _SESSION_LOST.search(words) or (status < HTTPStatus.INTERNAL_SERVER_ERROR and _SESSION_OVER.search(words))
-    )
+    lost, over = _SESSION_LOST.search(words), _SESSION_OVER.search(words)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # a tool may speak so of its own session elsewhere, after it has run
+        return bool(lost and not over)
+    lost = lost or over
     if code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
-        return lost and "_" not in words  # else it is the name of an argument
+        return bool(lost and "_" not in words)  # else it is the name of an argument
     if lost or status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
         return True
     says_nothing = code in _SAYS_LITTLE and _SAYS_NOTHING.fullmatch(words)

@@ -115,6 +115,7 @@ REFUSED = {
     "of an unknown tool": (Reply(404, told("no such tool", -32601)), "no such tool"),
     "of an argument for a session": (Reply(400, told("session_id: not found", -32602)), "session_id: not found"),
     "by a session elsewhere": (Reply(500, told("the session at the shop has expired")), "at the shop has expired"),
+    "by a session that is over": (Reply(500, b"shop: Session expired or invalid"), "Session expired or invalid"),
     "as unauthorized": (Reply(401, b"Unauthorized"), "it wants credentials"),
     "with a challenge": (Reply(401, b"Session expired", {"www-authenticate": "Bearer"}), "it wants credentials"),
     "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
