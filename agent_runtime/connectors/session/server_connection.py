@@ -38,6 +38,10 @@ CLOSE_SECONDS = 5.0
 LOSS_GRACE = 2.0
 """Seconds that a call whose connection was lost waits for the reason."""
 REASON_LIMIT = 500
+"""Most characters of the reason for which there is no connection."""
+ERROR_LIMIT = 8000
+"""Most characters of the error of a call."""
+CHANGES_UNREAD = "its tools have changed and could not be listed again"
 MAX_FAULTS = 20
 """Most faults of a server's list of tools that are reported one by one."""
 
@@ -112,7 +116,7 @@ class ServerConnection:
                 self._renewed = False
                 return result_data(answer)
             except ToolFailure as failure:
-                raise ToolFailure(self._hide_secrets(failure.message), kind=failure.kind) from None
+                raise ToolFailure(self._redactor.redact(failure.message)[:ERROR_LIMIT], kind=failure.kind) from None
             except Exception as lost:  # noqa: BLE001  any error of the package is treated as a lost connection
                 raise await self._lost_failure(lost) from None
             finally:
@@ -263,15 +267,24 @@ class ServerConnection:
             tasks.cancel_scope.cancel()
 
     async def _list_again(self, session: McpSession) -> None:
-        """List tools after a change. A server that does one thing at a time may answer only after the call that it is
-        busy with: then it is asked again later. Raises TimeoutError."""
+        """List tools after a change, or again later if the server answers with an error: calls may run meanwhile. One
+        that does one thing at a time may answer only after the call that it is busy with. Raises TimeoutError."""
+        from mcp import MCPError
+
+        from .session import describe_list_error
+
         try:
             with anyio.fail_after(self._timeouts.connect):
                 await self._list_tools(session)
+            return
         except TimeoutError:
             if not self._open_calls:
                 raise
-            self._changed, self._listed_at = True, self._now()
+        except (MCPError, ValidationError) as error:
+            fault = self._hide_secrets(f"{CHANGES_UNREAD}: {describe_list_error(error)}")
+            self.faults = (fault, *(one for one in self.faults if not one.startswith(CHANGES_UNREAD)))
+            log.warning("mcp tools not listed again", server=self.server.name, fault=fault)
+        self._changed, self._listed_at = True, self._now()
 
     async def _list_tools(self, session: McpSession) -> None:
         """Replace the tools with the server's current list. Turns that have started keep the tools that they had."""

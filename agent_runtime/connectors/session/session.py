@@ -6,6 +6,7 @@ Imported only when a server is used, because it needs packages that load slowly.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
 from ..tools.listing import LeftOut
-from ..tools.results import ERROR_LIMIT
+from ..tools.schemas import plain_text
 from ..transport.connection_state import Streams
 from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
 from .dispatcher import MendingDispatcher
@@ -113,14 +114,24 @@ class McpSession:
         return self._client.instructions or ""
 
     async def tools(self) -> ToolListing:
-        """Return the tools that the server lists, up to the limits, and what is missing of them."""
+        """Return the tools that the server lists, up to the limits, and what is missing of them. Raises MCPError and
+        ValidationError if it has no list; of one that breaks off, what came before is returned."""
+        from mcp import MCPError
+
         left_out = self._dispatcher.left_out = LeftOut()
         found: list[types.Tool] = []
         cursor: str | None = None
         seen: set[str] = set()
         size = 0
+        broken = ""
         for _ in range(MAX_PAGES):
-            page = await self._list_page(cursor)
+            try:
+                page = await self._list_page(cursor)
+            except (MCPError, ValidationError) as error:
+                if cursor is None or (isinstance(error, MCPError) and _is_closed(error)):
+                    raise
+                broken, cursor = f"the rest of its list is left out: {describe_list_error(error)}", None
+                break
             found += page.tools
             size += len(page.model_dump_json())
             cursor = None if page.next_cursor in seen else page.next_cursor  # a server may go round in circles
@@ -128,7 +139,7 @@ class McpSession:
             if cursor is None or len(found) >= MAX_TOOLS or entries >= MAX_ENTRIES or size >= MAX_LISTED_BYTES:
                 break
             seen.add(cursor)
-        faults: list[str] = list(left_out.lines)
+        faults: list[str] = [*([broken] if broken else []), *left_out.lines]
         if cursor is not None:
             faults.append(f"the rest of its list is left out: at most {MAX_TOOLS} tools on {MAX_PAGES} pages are read")
         elif len(found) > MAX_TOOLS:
@@ -191,12 +202,25 @@ class McpSession:
             if error.code == UNKNOWN_SESSION_CODE:
                 raise SessionUnknown(error.message) from None
             kind = _KINDS.get(error.code, "backend")
-            raise ToolFailure(error.message[:ERROR_LIMIT] or f"error {error.code}", kind=kind) from None
+            raise ToolFailure(_describe_error(error), kind=kind) from None
         except ValidationError:
             raise ToolFailure("its answer is not a valid tool result") from None
         if isinstance(answer, types.InputRequiredResult):
             raise ToolFailure("it asks for interactive input, which is not supported", kind="unavailable")
         return answer
+
+
+def _describe_error(error: Any) -> str:
+    """Return the message of an error, and the details that some servers send beside it."""
+    message, details = error.message or f"error {error.code}", error.data
+    if not details:
+        return message
+    return f"{message}\n{details if isinstance(details, str) else json.dumps(details, ensure_ascii=False)}"
+
+
+def describe_list_error(error: Exception) -> str:
+    """Return on one line why a server's tools could not be listed."""
+    return "it is no list of tools" if isinstance(error, ValidationError) else plain_text(str(error))
 
 
 def _is_closed(error: Any) -> bool:

@@ -14,15 +14,19 @@ from .schemas import plain_text
 
 COMPLETE = "complete"
 """The type that the protocol gives to a result without one."""
-UNREAD_LIMIT = 2000
+UNREAD_LIMIT = 100_000
 """Most characters of a part of an unknown form that are shown as they are."""
-_CALL_FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
+UNREAD_TEXT_LIMIT = 2000
+"""Most characters of one text in it, which may be an encoded file."""
+_CALL_FIELDS = frozenset({"content", "structuredContent", "isError", "is_error", "_meta", "resultType"})
 
 Fields = dict[str, Any]
 
 
 def mend_call_result(result: Mapping[str, Any]) -> Fields:
     """Return the answer to `tools/call` as the protocol wants it. A part of an unknown form becomes text."""
+    if isinstance(older := result.get("toolResult"), dict) and "content" in older:
+        result = {**result, **cast("Fields", older)}
     if result.get("resultType", COMPLETE) != COMPLETE and "inputRequests" in result:
         return dict(result)  # it asks for input, which has another form
     content, structured = result.get("content"), result.get("structuredContent")
@@ -30,7 +34,7 @@ def mend_call_result(result: Mapping[str, Any]) -> Fields:
     found: Fields = {
         "resultType": COMPLETE,
         "content": [_block(one) for one in blocks],
-        "isError": _is_yes(result.get("isError")),
+        "isError": _is_yes(result.get("isError")) or _is_yes(result.get("is_error")),
     }
     if structured is not None:
         # Servers wrap what is no object, which older revisions do not allow.
@@ -112,8 +116,19 @@ def _describe(kind: Any, given: Fields) -> str:
 
 
 def _as_json(value: Any) -> str:
-    whole = json.dumps(value, ensure_ascii=False)
-    return whole if len(whole) <= UNREAD_LIMIT else f"{whole[:UNREAD_LIMIT]}... ({len(whole)} characters)"
+    return _shorten(json.dumps(_with_short_texts(value), ensure_ascii=False), UNREAD_LIMIT)
+
+
+def _with_short_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return _shorten(value, UNREAD_TEXT_LIMIT)
+    if isinstance(value, dict):
+        return {key: _with_short_texts(one) for key, one in cast("Fields", value).items()}
+    return [_with_short_texts(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
 def _finite(value: Any) -> Any:

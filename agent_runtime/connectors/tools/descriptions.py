@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, cast
 
 from .schemas import TEXT_LIMIT, plain_text
@@ -14,8 +14,8 @@ INSTRUCTIONS_LIMIT = 8000
 """Most characters of the instructions of a server."""
 MAX_LINES = 50
 """Most parameters whose long descriptions are kept."""
-MAX_DEPTH = 4
-"""Levels of objects in which parameters are looked for."""
+MAX_DEPTH = 8
+"""Levels of a schema in which parameters are looked for."""
 
 
 def visible_text(text: str, limit: int) -> str:
@@ -32,17 +32,29 @@ def full_description(description: str, schema: Mapping[str, Any]) -> str:
     return visible_text("\n".join((visible_text(description, DETAILS_LIMIT), *long)), DETAILS_LIMIT)
 
 
-def _long(schema: Mapping[str, Any], at: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the names and descriptions of the parameters whose description is not shown whole."""
-    properties: Any = schema.get("properties")
-    if not isinstance(properties, dict) or depth > MAX_DEPTH:
+def _long(schema: Mapping[str, Any], path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the names and descriptions of the parameters whose description is not shown whole. Those of a definition
+    are below its name, as references may lead to it from anywhere."""
+    if depth > MAX_DEPTH:
         return
-    for name, one in cast("Mapping[str, Any]", properties).items():
-        if not isinstance(one, dict):
-            continue
-        parameter = cast("Mapping[str, Any]", one)
-        path = f"{at}{plain_text(str(name), 60)}"
-        text = parameter.get("description")
-        if isinstance(text, str) and len(text) > TEXT_LIMIT:
-            yield path, text
-        yield from _long(parameter, f"{path}.", depth + 1)
+    for inner, part in _parts(schema, path):
+        text = part.get("description")
+        if inner and isinstance(text, str) and len(text) > TEXT_LIMIT:
+            yield inner, text
+        yield from _long(part, inner, depth + 1)
+
+
+def _parts(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the schemas directly below this one, each with the path of its parameter."""
+    for word in ("properties", "$defs", "definitions"):
+        named: Any = schema.get(word)
+        for name, one in cast("Mapping[Any, Any]", named if isinstance(named, dict) else {}).items():
+            if isinstance(one, dict):
+                shown = plain_text(str(name), 60)
+                yield (f"{path}.{shown}" if path else shown), cast("Mapping[str, Any]", one)
+    lists = [
+        cast("list[Any]", one) for word in ("anyOf", "oneOf", "allOf") if isinstance(one := schema.get(word), list)
+    ]
+    for one in chain([schema.get("items")], *lists):
+        if isinstance(one, dict):
+            yield path, cast("Mapping[str, Any]", one)

@@ -15,6 +15,8 @@ from .schemas import plain_text
 NOT_CACHED: Mapping[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
 """The protocol's defaults for the caching fields of a list."""
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_OTHER_NAMES = ("input_schema", "parameters")
+"""Names that the APIs of models have for `inputSchema`."""
 MAX_REASONS = 100
 """Most tools of a list that are left out with a reason."""
 _NAME_LIMIT = 60
@@ -73,7 +75,11 @@ def _tool(entry: Any) -> Fields:
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise _Unusable("it has no name")
-    found: Fields = {"name": name, "inputSchema": _input_schema(given.get("inputSchema"))}
+    schema: Any = given.get("inputSchema")
+    for other in _OTHER_NAMES:
+        if schema is None and isinstance(given.get(other), dict):
+            schema = given[other]
+    found: Fields = {"name": name, "inputSchema": _input_schema(schema)}
     found |= {word: given[word] for word in ("title", "description") if isinstance(given.get(word), str)}
     hints = given.get("annotations")
     if isinstance(hints, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 MAX_PARTS = 100
 """Most parts of one answer that are not text."""
-ERROR_LIMIT = 2000
-"""Most characters of an error."""
 
 
 def result_data(result: CallToolResult) -> Any:
@@ -24,11 +23,14 @@ def result_data(result: CallToolResult) -> Any:
     ToolFailure if the answer is an error."""
     texts = [block.text for block in result.content if block.type == "text"]
     text = "\n".join(texts)
-    if result.is_error:
-        raise ToolFailure(text.strip()[:ERROR_LIMIT] or "the tool failed and does not say why")
     others = [block for block in result.content if block.type != "text"]
     structured = result.structured_content
     unwrapped = cast("dict[str, Any]", structured)["result"] if _is_wrapped(structured) else structured
+    if result.is_error:
+        words = [text, *(_read_resource(block) for block in others)]
+        if unwrapped is not None and not _repeats(texts, unwrapped):
+            words.append(unwrapped if isinstance(unwrapped, str) else json.dumps(unwrapped, ensure_ascii=False))
+        raise ToolFailure("\n".join(filter(None, words)).strip() or "the tool failed and does not say why")
     if not others and (structured is None or text == unwrapped):
         return text
     found: dict[str, Any] = {}
@@ -60,6 +62,11 @@ def _is_json(text: str, value: Any) -> bool:
         return text == value or read_json(text.encode(errors="replace"), JSON_LIMITS) == value
     except JsonRefused:
         return False
+
+
+def _read_resource(block: ContentBlock) -> str:
+    """Return the text that is embedded in a part, or nothing."""
+    return str(getattr(block.resource, "text", "")) if block.type == "resource" else ""
 
 
 def _describe_block(block: ContentBlock) -> Mapping[str, Any]:

@@ -51,7 +51,7 @@ KEPT_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
     "default": lambda _: True,
     "format": lambda value: isinstance(value, str) and len(value) <= 40,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "multipleOf": lambda value: _is_count(value) and value > 0,  # the remainder of 19.99 by 0.01 is not 0
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
 }
 """Keywords that are kept if their value is valid."""
@@ -130,7 +130,7 @@ class _Reduction:
         found |= self._branches(schema, depth, above)
         if isinstance(schema.get("items"), dict | bool) and "prefixItems" not in schema:
             found["items"] = self._schema(schema["items"], depth + 1, above)
-        return found
+        return _or_null(found) if schema.get("nullable") is True and depth else found
 
     def _is_valid(self, word: str, value: Any) -> bool:
         size = self._sizes.get(id(value))
@@ -157,7 +157,8 @@ class _Reduction:
         far = self._schema(target, depth, (*above, cast("str", name)))
         if isinstance(near, bool) or isinstance(far, bool):
             return False
-        return {**far, **near} if near.keys() <= _ANNOTATIONS else {"allOf": [far, near]}
+        found = {**far, **near} if near.keys() <= _ANNOTATIONS else {"allOf": [far, near]}
+        return _or_null(found) if beside.get("nullable") is True and depth else found
 
     def _find(self, pointer: str) -> Any:
         if not pointer.startswith("#/") or len(pointer) > MAX_POINTER_LENGTH:
@@ -212,6 +213,21 @@ class _Reduction:
             inner.clear()
         some = inner.get("anyOf") or inner.get("oneOf")
         return {**({"anyOf": some} if some else {}), **({"allOf": every} if every else {})}
+
+
+def _or_null(schema: Schema) -> Schema:
+    """Return a schema that accepts null too, as `nullable` of OpenAPI wants it."""
+    if schema.keys() & {"const", "anyOf", "allOf"}:
+        about = {word: one for word, one in schema.items() if word in _ANNOTATIONS}
+        rest = {word: one for word, one in schema.items() if word not in _ANNOTATIONS}
+        return {**about, "anyOf": [rest, {"type": "null"}]}
+    found = dict(schema)
+    if (kind := schema.get("type")) is not None:
+        kinds: list[str] = cast("list[str]", kind) if isinstance(kind, list) else [kind]
+        found["type"] = list(dict.fromkeys((*kinds, "null")))
+    if "enum" in schema and None not in schema["enum"]:
+        found["enum"] = [*schema["enum"], None]
+    return found
 
 
 def _objects(branches: Any) -> list[Schema]:

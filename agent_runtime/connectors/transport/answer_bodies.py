@@ -14,7 +14,7 @@ from agent_common.net import Inflater
 from ...errors import ToolFailure
 from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 from .event_limits import EventCheck
-from .mended_messages import LineBuffer, mend_events, mend_message
+from .mended_messages import LineBuffer, RequestId, mend_events, mend_message
 
 
 class Decoded:
@@ -37,10 +37,10 @@ class Decoded:
 
 
 class WholeBody(httpx2.AsyncByteStream):
-    """A body that is read as a whole, up to the limit."""
+    """A body that is read as a whole, up to the limit. `request_id`: as in `mend_message`."""
 
-    def __init__(self, answer: Decoded, limiter: MessageRateLimiter) -> None:
-        self._answer, self._limiter = answer, limiter
+    def __init__(self, answer: Decoded, limiter: MessageRateLimiter, request_id: RequestId | None) -> None:
+        self._answer, self._limiter, self._request_id = answer, limiter, request_id
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = bytearray()
@@ -53,17 +53,18 @@ class WholeBody(httpx2.AsyncByteStream):
             check_nodes(bytes(body))
         except LimitExceeded as overrun:
             raise httpx2.StreamError(str(overrun)) from None
-        yield await run_by_size(len(body), partial(mend_message, bytes(body)))
+        yield await run_by_size(len(body), partial(mend_message, bytes(body), self._request_id))
 
     async def aclose(self) -> None:
         await self._answer.aclose()
 
 
 class StreamedBody(httpx2.AsyncByteStream):
-    """A body that is a stream of events, with limits on the rate and on the size of each event."""
+    """A body that is a stream of events, with limits on the rate and on the size of each event. `request_id`: as in
+    `mend_message`."""
 
-    def __init__(self, answer: Decoded, limiter: MessageRateLimiter) -> None:
-        self._answer, self._limiter = answer, limiter
+    def __init__(self, answer: Decoded, limiter: MessageRateLimiter, request_id: RequestId | None) -> None:
+        self._answer, self._limiter, self._request_id = answer, limiter, request_id
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         check = EventCheck()
@@ -72,9 +73,9 @@ class StreamedBody(httpx2.AsyncByteStream):
             async for piece in self._answer:
                 await self._limiter.throttle(check.feed(piece))
                 if whole := lines.feed(piece):
-                    yield await run_by_size(len(whole), partial(mend_events, whole))
+                    yield await run_by_size(len(whole), partial(mend_events, whole, self._request_id))
             check.end()
-            yield mend_events(lines.rest)
+            yield mend_events(lines.rest, self._request_id)
         except LimitExceeded as overrun:
             raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import httpcore2
@@ -19,7 +20,9 @@ from ...errors import ToolFailure
 from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter
 from .answer_bodies import Decoded, StreamedBody, WholeBody
 from .incoming import count_requests
+from .mended_messages import find_request_id
 from .refusals import (
+    INTERNAL_ERROR,
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
     UNKNOWN_SESSION_CODE,
@@ -39,6 +42,7 @@ READ_SECONDS = 300.0
 CLOSE_SECONDS = 2.0
 MAX_CONNECTIONS = 20
 SESSION_HEADER = "mcp-session-id"
+CHALLENGE_HEADER = "www-authenticate"
 EVENT_STREAM = "text/event-stream"
 
 
@@ -64,10 +68,12 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await self._limiter.throttle_stream()
         request.headers["accept-encoding"] = "identity"
         answer = await self._send(request)
-        if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
-            return await _with_reason(answer, credentials=self._credentials)
         if answer.status_code >= 400 and request.method == "POST" and self._connection_state is not None:
             return await self._explained(request, answer, self._connection_state)
+        if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
+            return await self._with_reason(answer)
+        if answer.status_code == 200 and request.method == "POST" and self._connection_state is not None:
+            return await _with_content_type(answer)
         return answer
 
     async def _explained(
@@ -75,24 +81,34 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     ) -> httpx2.Response:
         """Return an answer with an error status as a JSON-RPC error. One to a message that wants no answer says nothing
         about the session: some servers know no notifications."""
+        status = answer.status_code
+        refused = status in REFUSAL_STATUSES
         if not _wants_answer(request.content):
+            if refused:
+                return await self._with_reason(answer)
             await answer.aclose()
             return httpx2.Response(202)
-        sent = b""
-        try:
-            if answer.headers.get("content-type") != EVENT_STREAM:
-                sent = await answer.aread()
-        except (httpx2.StreamError, httpx2.TransportError):
-            pass  # its status remains
-        finally:
-            await answer.aclose()
-        if SESSION_HEADER in request.headers and is_session_unknown(answer.status_code, sent):
+        shown = SESSION_HEADER in request.headers and not (refused and CHALLENGE_HEADER in answer.headers)
+        sent = await _read_refusal(answer)
+        if shown and is_session_unknown(status, sent):
             connection_state.end_session(UNKNOWN_SESSION)
+            status = HTTPStatus.NOT_FOUND  # after 401 the access token would be renewed
             body = error_body(UNKNOWN_SESSION, UNKNOWN_SESSION_CODE)
+        elif refused:
+            return await self._with_reason(answer)
         else:
             connection_state.refused = True
-            body = explain_status(answer.status_code, sent)
-        return httpx2.Response(answer.status_code, headers={"content-type": "application/json"}, content=body)
+            body = explain_status(status, sent)
+        return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
+
+    async def _with_reason(self, answer: httpx2.Response) -> httpx2.Response:
+        """Return a refusal with its reason as its body."""
+        await answer.aclose()
+        headers = {name: value for name in (CHALLENGE_HEADER,) if (value := answer.headers.get(name))}
+        body = error_body(refusal_reason(answer.status_code, answer.headers, credentials=bool(self._credentials)))
+        return httpx2.Response(
+            answer.status_code, headers={**headers, "content-type": "application/json"}, content=body
+        )
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101
@@ -115,7 +131,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ReadError(failure.message) from None
         streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         body_type = StreamedBody if streamed else WholeBody
-        body = body_type(Decoded(answer, inflater), self._limiter)
+        # With an error status it may be of a gateway, which knows nothing of requests.
+        request_id = find_request_id(request.content) if request.method == "POST" and answer.status < 400 else None
+        body = body_type(Decoded(answer, inflater), self._limiter, request_id)
         if streamed:
             headers["content-type"] = EVENT_STREAM  # with another charset it would be parsed differently from the check
         return httpx2.Response(answer.status, headers=headers, stream=body)
@@ -133,12 +151,32 @@ def _wants_answer(message: bytes) -> bool:
     return isinstance(sent, dict) and {"method", "id"} <= cast("dict[str, Any]", sent).keys()
 
 
-async def _with_reason(answer: httpx2.Response, *, credentials: bool) -> httpx2.Response:
-    """Return the answer with the reason for the refusal as its body."""
-    await answer.aclose()
-    headers = {name: value for name in ("www-authenticate",) if (value := answer.headers.get(name))}
-    body = error_body(refusal_reason(answer.status_code, answer.headers, credentials=credentials))
-    return httpx2.Response(answer.status_code, headers={**headers, "content-type": "application/json"}, content=body)
+async def _with_content_type(answer: httpx2.Response) -> httpx2.Response:
+    """Return the answer to a message as JSON if it is JSON under another content type, as some servers send it."""
+    if answer.headers.get("content-type", "").lower().startswith(("application/json", EVENT_STREAM)):
+        return answer
+    try:
+        body = await answer.aread()
+    except httpx2.StreamError as overrun:
+        body = error_body(str(overrun), INTERNAL_ERROR)
+        return httpx2.Response(500, headers={"content-type": "application/json"}, content=body)
+    finally:
+        await answer.aclose()
+    headers = answer.headers.copy()
+    headers.pop("content-length", None)  # of the body as it was sent
+    if body.lstrip().startswith(b"{"):
+        headers["content-type"] = "application/json"
+    return httpx2.Response(200, headers=headers, content=body)
+
+
+async def _read_refusal(answer: httpx2.Response) -> bytes:
+    """Return the body of an answer with an error status, or nothing if it cannot be read: its status remains."""
+    try:
+        return await answer.aread() if answer.headers.get("content-type") != EVENT_STREAM else b""
+    except (httpx2.StreamError, httpx2.TransportError):
+        return b""
+    finally:
+        await answer.aclose()
 
 
 @asynccontextmanager

@@ -2,14 +2,17 @@
 
 A message that is refused is lost: a list takes all tools with it, and of a call that has run the result. So a half of a
 surrogate pair, which is what remains of an emoji that was cut, and bytes that are no UTF-8 become U+FFFD, and an answer
-to a request gets the form of the protocol: some write an error as a text, or a code in words. What may be understood
-in two ways is left as it is, to be refused.
+to a request gets the form of the protocol: some write an error as a text, or a code in words. Over HTTP it is known
+which request an answer is for, so that its identity and the version may be missing. What may be understood in two ways
+is left as it is, to be refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
+from functools import partial
 from typing import Any, cast
 
 from agent_common.json_reader import JsonRefused, read_json
@@ -27,24 +30,41 @@ _DATA_LINE = re.compile(rb"(?:^|(?<=[\r\n]))(data:)([^\r\n]*)")
 _INTERNAL_ERROR = -32603
 
 Fields = dict[str, Any]
+RequestId = int | str
 
 
-def mend_message(data: bytes) -> bytes:
-    """Return a message as JSON that can be read, in the form of the protocol; what is no message, as it is."""
-    data = _mend_text(data)
-    if not _MAYBE_LOOSE.search(data):
+def mend_message(data: bytes, request_id: RequestId | None = None) -> bytes:
+    """Return a message as JSON that can be read, in the form of the protocol; what is no message, as it is.
+
+    `request_id`: of the request of ours whose answer this is if it is an answer at all, as over HTTP.
+    """
+    data = _mend_text(data.removeprefix(BOM_UTF8))
+    if request_id is None and not _MAYBE_LOOSE.search(data):
         return data
     try:
         found: Any = read_json(data, JSON_LIMITS)
     except JsonRefused:
         return data
-    mended = _mend_answer(cast("Fields", found)) if isinstance(found, dict) else None
-    return data if mended is None else json.dumps(mended).encode()
+    message = found if request_id is None else _with_id(found, request_id)
+    if isinstance(message, dict):
+        message = _mend_answer(cast("Fields", message)) or cast("Fields", message)
+    return data if message is found else json.dumps(message).encode()
 
 
-def mend_events(lines: bytes) -> bytes:
-    """Return whole lines of a stream of events, with the messages in them mended."""
-    return _DATA_LINE.sub(lambda line: line[1] + mend_message(line[2]), lines)
+def mend_events(lines: bytes, request_id: RequestId | None = None) -> bytes:
+    """Return whole lines of a stream of events, with the messages in them mended. `request_id`: as above."""
+    mend = partial(mend_message, request_id=request_id)
+    return _DATA_LINE.sub(lambda line: line[1] + mend(line[2]), lines)
+
+
+def find_request_id(message: bytes) -> RequestId | None:
+    """Return the identity of a request of ours; None if the message is none, or too large to be read."""
+    try:
+        sent: Any = read_json(message, JSON_LIMITS)
+    except JsonRefused:
+        return None
+    found: Any = cast("Fields", sent).get("id") if isinstance(sent, dict) and "method" in sent else None
+    return found if isinstance(found, int | str) else None
 
 
 class LineBuffer:
@@ -79,12 +99,30 @@ def _mend_text(data: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], data)
 
 
+def _with_id(found: Any, request_id: RequestId) -> Any:
+    """Return the answer to this request as one: with its identity and version, and out of a list. Else what was
+    found."""
+    listed = cast("list[Any]", found) if isinstance(found, list) else [found]
+    answers = [cast("Fields", one) for one in listed if isinstance(one, dict) and _is_answer(cast("Fields", one))]
+    if len(answers) != 1:
+        return cast("Any", found)
+    answer, head = answers[0], {"jsonrpc": "2.0", "id": request_id}
+    same = type(answer.get("id")) is type(request_id) and head.items() <= answer.items()  # 1.0 is no identity
+    return answer if same else {**answer, **head}
+
+
+def _is_answer(message: Fields) -> bool:
+    return "method" not in message and ("result" in message or "error" in message)
+
+
 def _mend_answer(message: Fields) -> Fields | None:
     """Return an answer in the form of the protocol, or None if it has it, or is no answer."""
     if message.get("jsonrpc") != "2.0" or "id" not in message or "method" in message:
         return None
     head = {"jsonrpc": "2.0", "id": message["id"]}
     error, result = message.get("error"), message.get("result")
+    if not error and isinstance(result, dict):  # an empty error beside a result says that there is none
+        return None if error is None else {**head, "result": result}
     if error is not None:
         return None if _is_error(error) else {**head, "error": _error(error)}
     if "result" not in message or isinstance(result, dict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from http.client import responses as phrases
 from typing import Any, cast
 
@@ -22,9 +23,22 @@ REFUSED_CODE = -31401
 """The code of the error, outside the range that JSON-RPC reserves."""
 UNKNOWN_SESSION_CODE = -31404
 UNKNOWN_SESSION = "it does not know our session any more"
-_METHOD_NOT_FOUND, _INVALID_PARAMS, _INTERNAL_ERROR = -32601, -32602, -32603
-_BAD_REQUEST, _NOT_FOUND = 400, 404
-_ABOUT_SESSION = re.compile(r"\bsession(?:[ -]?id)?\b|not (?:yet |been )?initiali[sz]ed", re.IGNORECASE)
+INTERNAL_ERROR = -32603
+_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
+_SAYS_LITTLE = (None, -32000, -32600)
+"""Codes with which servers refuse a request for any reason."""
+_SESSION = r"(?:\b|_)session(?:[ _-]?id)?\b[^.;,]{0,60}"
+_SESSION_LOST = re.compile(
+    rf"{_SESSION}(?:not found|not valid|not exist|unknown|invalid)"
+    r"|\b(?:invalid|unknown|missing|no(?: such| valid)?) (?:mcp[ _-]?)?session",
+    re.IGNORECASE,
+)
+_SESSION_OVER = re.compile(
+    rf"{_SESSION}(?:expired|terminated)|(?:expired|terminated) (?:mcp[ _-]?)?session", re.IGNORECASE
+)
+_ABOUT_SESSION = re.compile(
+    r"\bsession(?:[ -]?id)?\b|\bmcp[ _-]session|not (?:yet |been )?initiali[sz]ed", re.IGNORECASE
+)
 _SAYS_NOTHING = re.compile(r"(?:400 )?(?:(?:bad|invalid) request\.?)?", re.IGNORECASE)
 WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
 NO_CREDENTIALS = (
@@ -53,18 +67,21 @@ def error_body(reason: str, code: int = REFUSED_CODE) -> bytes:
 def is_session_unknown(status: int, body: bytes) -> bool:
     """Return whether a server that was shown our session answers so because it does not know it.
 
-    The protocol asks for 404, and many servers answer 400, with words about the session or without words. Other words
-    are about the request.
+    The protocol asks for 404. Many servers answer 400, with words about the session or without words, and others any
+    status, with words that say it plainly. Other words are about the request.
     """
-    if status not in (_BAD_REQUEST, _NOT_FOUND):
-        return False
     error = _rpc_error(body)
-    if error is None:
-        words = _excerpt(body)
-        return bool(status == _NOT_FOUND or _ABOUT_SESSION.search(words) or _SAYS_NOTHING.fullmatch(words))
-    if error.get("code") in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
-        return False
-    return bool(status == _NOT_FOUND or _ABOUT_SESSION.search(str(error.get("message"))))
+    code, words = (None, _excerpt(body)) if error is None else (error.get("code"), str(error.get("message")))
+    lost, over = _SESSION_LOST.search(words), _SESSION_OVER.search(words)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # a tool may speak so of its own session elsewhere, after it has run
+        return bool(lost and not over)
+    lost = lost or over
+    if code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
+        return bool(lost and "_" not in words)  # else it is the name of an argument
+    if lost or status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        return True
+    says_nothing = code in _SAYS_LITTLE and _SAYS_NOTHING.fullmatch(words)
+    return status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSION.search(words) or says_nothing)
 
 
 def explain_status(status: int, body: bytes) -> bytes:
@@ -74,7 +91,7 @@ def explain_status(status: int, body: bytes) -> bytes:
         return body
     excerpt = _excerpt(body)
     text = f"it answered {status} {phrases.get(status, '')}".rstrip() + (f": {excerpt}" if excerpt else "")
-    return error_body(text, _METHOD_NOT_FOUND if status == _NOT_FOUND else _INTERNAL_ERROR)
+    return error_body(text, _METHOD_NOT_FOUND if status == HTTPStatus.NOT_FOUND else INTERNAL_ERROR)
 
 
 def _excerpt(body: bytes) -> str:

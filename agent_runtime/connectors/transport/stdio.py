@@ -6,6 +6,7 @@ Imported only when a server is started, because it needs packages that load slow
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -34,6 +35,13 @@ MAX_BUFFERED = 64
 """Most messages that wait to be written."""
 CLOSE_SECONDS = 1.0
 """Seconds that a program has to end by itself once its input is closed."""
+
+_DAMAGED_MESSAGE = re.compile(rb'\s*(?:\{.*)?"jsonrpc"', re.DOTALL)
+"""A line with a message that cannot be read, as opposed to a line of a log that quotes one."""
+LENGTH_HEADER = b"content-length:"
+LENGTH_FRAMING = (
+    "it puts Content-Length before its messages, as language servers do; an MCP server writes each message on a line"
+)
 
 
 @asynccontextmanager
@@ -65,6 +73,8 @@ class _StdioPipes:
     def __init__(self, child: SandboxProcess, connection_state: ConnectionState, unread_seconds: float) -> None:
         self._child, self._connection_state, self._unread_seconds = child, connection_state, unread_seconds
         self._limiter = MessageRateLimiter()
+        self._understood = False
+        """Whether it has sent a message."""
         self._printed = b""
         self._leaving = False
         self._stderr_done = asyncio.Event()
@@ -96,13 +106,16 @@ class _StdioPipes:
         try:
             message = await run_by_size(len(line), understood)
         except JsonRefused as refusal:
-            if refusal.code in ("too_many_values", "too_deep") or b'"jsonrpc"' in line:
+            if refusal.code in ("too_many_values", "too_deep") or _DAMAGED_MESSAGE.match(line):
                 raise refusal_error(refusal) from None  # the waiting call fails with this error
+            if not self._understood and line[: len(LENGTH_HEADER)].lower() == LENGTH_HEADER:
+                raise LimitExceeded(LENGTH_FRAMING) from None
             self._limiter.count_noise()
             return
         except ValueError:
             self._limiter.count_noise()
             return
+        self._understood = True
         self._limiter.reset_noise()
         count_requests(message, self._limiter)
         await session.send(SessionMessage(message))

@@ -16,6 +16,10 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json
 MAX_DEPTH = 16
 """Levels of arguments in which values are converted."""
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.0{1,6}")
+"""A whole number that is written as a fraction."""
+_MAX_EXACT = 2.0**53
+"""Up to here each whole number is a float of its own."""
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,3})?")
 _JSON_LIMITS = JsonLimits(256 * 1024)
 _BOOLEANS = {"true": True, "false": False}
@@ -35,7 +39,7 @@ Schema = Mapping[str, Any]
 
 def coerce_arguments(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with those values converted that the schema does not take as they are."""
-    return _object(schema, arguments, 0)
+    return _object(_part_with_members(schema, "object"), arguments, 0)
 
 
 def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str, Any]:
@@ -62,9 +66,11 @@ def _value(schema: Schema, types: frozenset[str], value: Any, depth: int) -> Any
         return value
     if types and not _fits(value, types):
         value = _converted(value, types)
+    elif "integer" in types and "number" not in types and _is_exact(value):
+        value = int(value)
     if isinstance(value, Mapping):
-        return _object(_branch(schema, "object"), cast("Mapping[str, Any]", value), depth)
-    items: Any = _branch(schema, "array").get("items")
+        return _object(_part_with_members(schema, "object"), cast("Mapping[str, Any]", value), depth)
+    items: Any = _part_with_members(schema, "array").get("items")
     if isinstance(value, list) and isinstance(items, Mapping):
         inner = cast("Schema", items)
         known = types_of(inner)
@@ -107,19 +113,30 @@ def _types_of_values(schema: Schema) -> frozenset[str]:
     return types_of(schema) or _types_of_parts(schema, _types_of_values)
 
 
-def _branch(schema: Schema, kind: str) -> Schema:
-    """Return the alternative of a schema that takes this type, if it has alternatives and exactly one does."""
-    for word in ("anyOf", "oneOf"):
-        branches: Any = schema.get(word)
-        if isinstance(branches, list):
-            inner = [cast("Schema", one) for one in cast("list[Any]", branches) if isinstance(one, Mapping)]
-            suitable = [one for one in inner if kind in types_of(one)]
-            return suitable[0] if len(suitable) == 1 else {}
-    return schema
+def _part_with_members(schema: Schema, kind: str) -> Schema:
+    """Return the part of a schema that says what the members of this type are: the schema itself, the one alternative
+    that takes the type, or the one part of `allOf` that names members. Empty if there is none, or more than one."""
+    word_for_members = "properties" if kind == "object" else "items"
+    if word_for_members in schema:
+        return schema
+    for word in ("anyOf", "oneOf", "allOf"):
+        parts: Any = schema.get(word)
+        if not isinstance(parts, list):
+            continue
+        inner = [cast("Schema", one) for one in cast("list[Any]", parts) if isinstance(one, Mapping)]
+        suitable = inner if word == "allOf" else [one for one in inner if kind in types_of(one)]
+        found = [part for one in suitable if (part := _part_with_members(one, kind))]
+        if len(found) == 1 and (word == "allOf" or len(suitable) == 1):
+            return found[0]
+    return {}
 
 
 def _kind(value: Any) -> str:
     return next((name for python, name in _TYPES if isinstance(value, python)), "null" if value is None else "")
+
+
+def _is_exact(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT
 
 
 def _fits(value: Any, types: frozenset[str]) -> bool:
@@ -145,6 +162,8 @@ def _of_text(text: str, types: frozenset[str]) -> Any:
         return int(plain)
     if "number" in types and _NUMBER.fullmatch(plain) and math.isfinite(number := float(plain)):
         return int(plain) if _INTEGER.fullmatch(plain) else number
+    if "integer" in types and _WHOLE.fullmatch(plain):
+        return int(float(plain))
     if "boolean" in types and plain.lower() in _BOOLEANS:
         return _BOOLEANS[plain.lower()]
     if plain[:1] in ("[", "{") and types & {"array", "object"}:

@@ -54,6 +54,12 @@ MENDED = {
     "meta null": tool(_meta=None),
     "meta a list": tool(_meta=[]),
 }
+NEEDS = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+SCHEMAS = {
+    "in snake case": {"name": "odd", "input_schema": NEEDS},
+    "as parameters": tool(inputSchema=None, parameters=NEEDS),
+    "in both": tool(inputSchema=NEEDS, parameters={"type": "object"}),
+}
 LEFT_OUT = {
     "null": (None, "tool 2 of the list: it is null"),
     "a text": ("odd", "tool 2 of the list: it is a string"),
@@ -78,6 +84,19 @@ async def test_an_odd_tool_is_mended_and_takes_no_other_away(grow: Grow, odd: di
         assert plant.names == ["it_last", "it_odd", "it_ok"], plant.state("it").error
         assert plant.state("it").faults == []
         assert [await plant.value(name) for name in plant.names] == ["fine"] * 3
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize("odd", SCHEMAS.values(), ids=SCHEMAS.keys())
+async def test_a_schema_is_found_under_another_name(grow: Grow, odd: dict[str, Any]) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, list={"tools": [odd, tool("last", parameters=["amount"])]})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert "amount" in await plant.error("it_odd")
+        assert await plant.value("it_odd", amount=1) == "fine"
         await plant.connectors.close()
 
 
@@ -180,6 +199,11 @@ READ = {
     "half an emoji": ({"content": [{"type": "text", "text": "read me \ude00"}]}, ["read me \ufffd"]),
     "annotations odd": ({"content": [{**TEXT, "annotations": {"audience": "everyone"}}]}, ["read me"]),
     "meta a list": ({"content": [TEXT], "_meta": []}, ["read me"]),
+    "much of an unknown type": (
+        {"content": [{"type": "json", "json": {"rows": ["x" * 100] * 90, "file": "y" * 9000, "last": "read me"}}]},
+        ["read me", "y... (9000 characters)"],
+    ),
+    "an older form with content": ({"toolResult": {"content": [TEXT]}}, ["read me"]),
     "an older form": ({"toolResult": {"a": "read me"}}, ["read me"]),
 }
 
@@ -200,6 +224,7 @@ async def test_what_is_readable_of_a_result_is_read(grow: Grow, result: Any, wor
 LOOSE = {
     "a code in words": ({"error": {"code": "ENOENT", "message": "no such file"}}, "no such file"),
     "no message": ({"error": {"code": -1, "reason": "no luck"}}, "no luck"),
+    "details": ({"error": {"code": -32602, "message": "invalid", "data": {"at": "rows"}}}, 'invalid\n{"at": "rows"}'),
     "a text": ({"error": "boom", "result": None}, "boom"),
     "half an emoji": ({"error": {"code": -1, "message": "boom \ud83d"}}, "boom \ufffd"),
     "no result": ({"result": None}, ""),
@@ -228,14 +253,67 @@ async def test_an_answer_of_another_form_is_understood(grow: Grow, answer: Any, 
         await plant.connectors.close()
 
 
-async def test_an_error_of_a_tool_stays_one(grow: Grow) -> None:
+JSON = "application/json"
+REPLIES: dict[str, tuple[str, str, str]] = {
+    "as text": ("text/plain", "%s", "fine"),
+    "as a page": ("text/html; charset=utf-8", " %s", "fine"),
+    "of no type": ("", "%s", "fine"),
+    "as other JSON": ("application/vnd.mcp+json", "\ufeff%s", "fine"),
+    "with a byte order mark": (JSON, "\ufeff%s", "fine"),
+    "in a list": (JSON, "[%s]", "fine"),
+    "without version and identity": (JSON, '{"result": {"content": "fine"}}', "fine"),
+    "in an event without identity": ("text/event-stream", 'data: {"result": {"content": "fine"}}\n\n', "fine"),
+    "an error for nobody": (JSON, '{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "boom"}}', "boom"),
+    "a page": ("text/html", "<p>Sign in", "Unexpected content type: text/html"),
+    "too much text": ("text/plain", f"{'x' * (4 * 1024 * 1024)}%s", "larger than the limit of 4 MiB"),
+}
+
+
+@pytest.mark.parametrize(("kind", "form", "words"), REPLIES.values(), ids=REPLIES.keys())
+async def test_an_answer_over_http_is_understood_whatever_it_is_called(
+    grow: Grow, kind: str, form: str, words: str
+) -> None:
     async def answers(sent: Sent) -> Reply:
-        return usual(sent, call={"content": [{"type": "problem", "text": "no luck"}], "isError": True})
+        reply = usual(sent)
+        if sent.asks != "tools/call":
+            return reply
+        return Reply(200, form.replace("%s", reply.body.decode()).encode(), {"content-type": kind})
 
     async with odd_server(answers) as url:
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
-        assert "no luck" in await plant.error("it_ok")
+        found = await plant.call("it_ok")
+        assert words in (found.error_text or str(found.data)), found
+        await plant.connectors.close()
+
+
+LINES = "\n".join(f"line {number} of the trace" for number in range(100))
+RESOURCE = {"type": "resource", "resource": {"uri": "file:///log", "text": "no luck"}}
+FAILED = {
+    "a part of an unknown type": ({"content": [{"type": "problem", "text": "no luck"}]}, ["no luck"]),
+    "many lines": ({"content": [{"type": "text", "text": LINES}]}, [LINES]),
+    "structured content only": ({"content": [], "structuredContent": {"why": "no luck"}}, ['"why": "no luck"']),
+    "structured content too": ({"content": [TEXT], "structuredContent": {"why": "no luck"}}, ["read me\n", "no luck"]),
+    "a wrapped text": ({"structuredContent": "no luck"}, ["no luck"]),
+    "a resource": ({"content": [TEXT, RESOURCE]}, ["read me\nno luck"]),
+    "an older form": ({"toolResult": {"content": [TEXT], "isError": True}, "isError": None}, ["read me"]),
+    "no words": ({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}, ["does not say why"]),
+}
+
+
+@pytest.mark.parametrize("mark", ["isError", "is_error"])
+@pytest.mark.parametrize(("result", "words"), FAILED.values(), ids=FAILED.keys())
+async def test_an_error_of_a_tool_stays_one_with_its_words(
+    grow: Grow, result: Any, words: list[str], mark: str
+) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, call={mark: True, **result})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        error = await plant.error("it_ok")
+        assert all(word in error for word in words), error
         await plant.connectors.close()
 
 
@@ -263,6 +341,22 @@ async def test_how_many_tools_are_left_out_is_said(grow: Grow, count: int, a_pag
         await plant.prepare()
         assert len(plant.names) == kept
         assert [line[: len(told)] for line in plant.state("it").faults] == [told]
+        await plant.connectors.close()
+
+
+async def test_an_error_on_a_later_page_takes_no_tools_away(grow: Grow) -> None:
+    pages = _pages(30, 10)
+
+    async def answers(sent: Sent) -> Reply:
+        late = sent.asks == "tools/list" and sent.message.get("params", {}).get("cursor") == "20"
+        return Reply.error(sent, -32603, "no such page") if late else await pages(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert len(plant.names) == 20
+        assert plant.state("it").faults == ["the rest of its list is left out: no such page"]
+        assert await plant.value("it_t1") == "fine"
         await plant.connectors.close()
 
 

@@ -57,6 +57,16 @@ STALE = {
     "400 in text": Reply(400, b"Invalid session ID", {"content-type": "text/plain"}),
     "400 empty": Reply(400),
     "400 of a page": Reply(400, b"<html>Bad Request</html>", {"content-type": "text/html"}),
+    "400 of a name": Reply(400, b"Invalid session_id", {"content-type": "text/plain"}),
+    "400 of the header": Reply(400, b'{"detail": "mcp_session_id: wrong"}'),
+    "400 that says nothing": Reply(400, told("Bad Request")),
+    "400 of parameters": Reply(400, told("Session not found", -32602)),
+    "401 in text": Reply(401, b"Unauthorized: Session not found", {"content-type": "text/plain"}),
+    "403 expired": Reply(403, told("Session 0b9f2c has expired")),
+    "404 of parameters": Reply(404, told("Session not found", -32602)),
+    "410": Reply(410, b"gone"),
+    "500 of a wrapper": Reply(500, told("Internal error: Bad Request: No valid session ID provided", -32603)),
+    "503 of a gateway": Reply(503, b"unknown session"),
     "404": Reply(404),
     "404 told": Reply(404, told("Session not found", -32600)),
 }
@@ -103,6 +113,11 @@ REFUSED = {
     "of an argument of that name": (Reply(400, told("session_date: must be a date", -32602)), "session_date: must be"),
     "of what it could not do": (Reply(400, told("could not initialize the browser")), "could not initialize the b"),
     "of an unknown tool": (Reply(404, told("no such tool", -32601)), "no such tool"),
+    "of an argument for a session": (Reply(400, told("session_id: not found", -32602)), "session_id: not found"),
+    "by a session elsewhere": (Reply(500, told("the session at the shop has expired")), "at the shop has expired"),
+    "by a session that is over": (Reply(500, b"shop: Session expired or invalid"), "Session expired or invalid"),
+    "as unauthorized": (Reply(401, b"Unauthorized"), "it wants credentials"),
+    "with a challenge": (Reply(401, b"Session expired", {"www-authenticate": "Bearer"}), "it wants credentials"),
     "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
     "by a gateway": (Reply(502, b"no backend"), "it answered 502 Bad Gateway: no backend"),
     "for its rate": (Reply(429, b""), "it answered 429 Too Many Requests"),
@@ -157,6 +172,30 @@ async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(gr
         assert await plant.value("it_ok") == "fine"
         assert (plant.state("it").state, sessions, len(calls)) == ("ready", 1, 2)
         await plant.connectors.close()
+
+
+PASSED_OVER = {
+    "a byte order mark": "sys.stdout.buffer.write(bytes((0xef, 0xbb, 0xbf)))",
+    "a log that quotes messages": """EVERY = 'send("DEBUG " + line.strip()); send("[DEBUG] " + line[:20])'""",
+    "a length in a log": """AT_CALL = 'send("Content-Length: 40")'""",
+}
+
+
+@pytest.mark.parametrize("code", PASSED_OVER.values(), ids=PASSED_OVER.keys())
+async def test_what_a_program_prints_beside_its_messages_is_passed_over(grow: Grow, code: str) -> None:
+    plant = grow(ONCE, it=hostile(code))
+    await plant.prepare()
+    assert await plant.value("it_ok") == "fine"
+    assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+
+
+async def test_messages_behind_their_length_are_named(grow: Grow) -> None:
+    plant = grow(
+        ONCE, it=hostile("sys.stdout.write('Content-Length: 2\\r\\n\\r\\n{}'); sys.stdout.flush(); time.sleep(60)")
+    )
+    await plant.prepare()
+    await until(lambda: plant.state("it").state == "waiting")
+    assert "it puts Content-Length before its messages" in plant.state("it").error
 
 
 PING = """
@@ -254,6 +293,40 @@ for number in range(REPORTS):
 time.sleep(PAUSE if REPORTS else 60)
 '''
 """
+
+
+async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> None:
+    calling, noted = asyncio.Event(), asyncio.Event()
+    lists = 0
+    changed = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal lists
+        if sent.method == "GET" and not calling.is_set():
+            await calling.wait()
+            return Reply(200, changed, {"content-type": "text/event-stream"})
+        if sent.asks == "initialize":
+            return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
+        if sent.asks == "tools/call":
+            calling.set()
+            await noted.wait()
+        if sent.asks == "tools/list":
+            lists += 1
+            if lists > 1 and not noted.is_set():
+                return Reply.error(sent, -32603, "not now")
+        return usual(sent, list={"tools": [OK_TOOL, *([{**OK_TOOL, "name": "later"}] if lists > 1 else [])]})
+
+    async with odd_server(answers) as url:
+        plant = grow(Timeouts(first_wait=10, relist=0.05, backoff=(30.0,)), it={"url": url})
+        await plant.prepare()
+        call = asyncio.create_task(plant.value("it_ok"))
+        await until(lambda: plant.state("it").faults, 60)
+        assert plant.state("it").faults == ["its tools have changed and could not be listed again: not now"]
+        noted.set()
+        assert await call == "fine"
+        await until(lambda: "it_later" in plant.names, 60)
+        assert plant.state("it").faults == []
+        await plant.connectors.close()
 
 
 @pytest.mark.slow

@@ -25,6 +25,9 @@ ANSWERS = [
     ({"error": {"code": -1}}, {"error": {"code": -1, "message": '{"code": -1}', "data": None}}),
     ({"result": None}, {"result": {}}),
     ({"result": [1]}, {"result": {"content": [1]}}),
+    ({"error": "", "result": {"a": 1}}, {"result": {"a": 1}}),
+    ({"error": {}, "result": {"a": 1}}, {"result": {"a": 1}}),
+    ({"error": False, "result": {"a": 1}}, {"result": {"a": 1}}),
 ]
 KEPT = [
     b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "m"}}',
@@ -47,6 +50,32 @@ def test_what_is_no_character_is_replaced(text: bytes, mended: bytes) -> None:
 def test_an_answer_gets_the_form_of_the_protocol(answer: dict[str, Any], mended: dict[str, Any]) -> None:
     head = {"jsonrpc": "2.0", "id": "a"}
     assert json.loads(mend_message(json.dumps(head | answer).encode())) == head | mended
+
+
+ANSWER = {"jsonrpc": "2.0", "id": 7, "result": {"a": [1.5]}}
+PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"result": {"a": [1.5]}},
+        {**ANSWER, "id": None},
+        {**ANSWER, "id": "1"},
+        {**ANSWER, "id": 7.0},
+        {**ANSWER, "jsonrpc": 2.0},
+        [ANSWER],
+        [PROGRESS, {**ANSWER, "id": None}],
+    ],
+)
+def test_the_answer_to_a_known_request_gets_its_identity(sent: Any) -> None:
+    found = json.loads(mend_message(b"\xef\xbb\xbf" + json.dumps(sent).encode(), 7))
+    assert (found, type(found["id"])) == (ANSWER, int)
+
+
+@pytest.mark.parametrize("sent", [ANSWER, PROGRESS, [ANSWER, ANSWER], [PROGRESS], {"id": None}, 7])
+def test_what_is_no_answer_to_a_known_request_is_kept(sent: Any) -> None:
+    assert mend_message(json.dumps(sent).encode(), 7) == json.dumps(sent).encode()
 
 
 @pytest.mark.parametrize("data", KEPT)

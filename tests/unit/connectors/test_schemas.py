@@ -40,6 +40,13 @@ def of(schema: dict[str, Any]) -> Any:
         ({"$ref": "https://example.org/schema"}, {}),
         ({"$ref": "#/properties/a"}, {}),
         ({"if": {"type": "string"}, "then": False}, {}),
+        ({"type": "number", "multipleOf": 0.01}, {"type": "number"}),
+        ({"type": "integer", "multipleOf": 5}, {"type": "integer", "multipleOf": 5}),
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": "true"}, {"type": "string"}),
+        ({"type": ["string", "null"], "nullable": True}, {"type": ["string", "null"]}),
+        ({"enum": ["a"], "nullable": True}, {"enum": ["a", None]}),
+        ({"const": 1, "nullable": True, "default": 1}, {"anyOf": [{"const": 1}, {"type": "null"}], "default": 1}),
         (True, {}),
         (False, False),
     ],
@@ -71,6 +78,14 @@ def test_references_are_filled_in() -> None:
         "home": {**place, "description": "Where"},
         "work": {**place, "description": "A place"},
     }
+
+
+@pytest.mark.parametrize("beside", [{"$ref": "#/$defs/P"}, {"allOf": [{"$ref": "#/$defs/P"}]}, {"$ref": "#/$defs/Q"}])
+def test_a_reference_may_be_null(beside: dict[str, Any]) -> None:
+    definitions = {"P": properties(city={"type": "string"}), "Q": {"enum": ["home", "work"]}}
+    found = simplify_schema({**properties(place={**beside, "nullable": True}), "nullable": True, "$defs": definitions})
+    assert argument_faults(found, {"place": None}) == []
+    assert argument_faults(found, {"place": 7}) != []
 
 
 def test_what_leads_round_ends_somewhere() -> None:
