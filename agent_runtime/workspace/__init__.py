@@ -17,11 +17,11 @@ from .principal_paths import (
     personal_folder,
     resolve_for_principal,
 )
-from .prompt_files.authorship import PromptFileAuthors, Writer
+from .prompt_files.authorship import OpenCall, PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
-from .prompt_files.package_walk import PACKAGE_FILE, package_files
+from .prompt_files.package_walk import PACKAGE_FILE, PackageWalk
 from .prompt_files.watched_files import PACKAGE_FOLDERS, is_instructions
 from .safe_path import IncomingFile, SafePath, create_output_file, write_atomically
 from .symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
@@ -46,7 +46,9 @@ __all__ = [
     "Home",
     "IncomingFile",
     "Instructions",
+    "OpenCall",
     "OpenedFile",
+    "PackageWalk",
     "PathLocks",
     "Preconditions",
     "PromptFileAuthors",
@@ -62,7 +64,6 @@ __all__ = [
     "is_instructions",
     "make_personal_folder",
     "originals",
-    "package_files",
     "personal_folder",
     "read_bootstrap_files",
     "read_instructions",

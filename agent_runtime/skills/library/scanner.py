@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ...errors import ToolFailure
-from ...workspace import MAX_LINK_STEPS, PACKAGE_FILE, SafePath, TooFar, is_below, package_files, resolve_links
+from ...workspace import MAX_LINK_STEPS, PACKAGE_FILE, PackageWalk, SafePath, TooFar, is_below, resolve_links
 from . import front_matter
 from .front_matter import FrontMatter, InvalidPackage
 from .sources import PackageSource
@@ -28,6 +28,8 @@ STEP_COST = 5
 SKIPPED = "skill package not loaded"
 HIDDEN = "skill package hidden by another one"
 MISNAMED = "skill package is called otherwise than its folder"
+
+TOO_MUCH = "holds too much besides packages, so that not all of it was looked into: move it elsewhere"
 
 _FENCE = re.compile(rb"\n---[ \t\r]*(?:\n|$)")
 """The closing fence of the front matter, or a later such line."""
@@ -118,7 +120,8 @@ class _Scan:
         """Return the packages of a source with their folders in it. Those named as their folder come first, and then
         those that lie higher, so that no other takes their name."""
         found: list[tuple[PurePosixPath, SkillPackage]] = []
-        for entry, file in package_files(source.folder, self._entries(source), follow_links=source.trusted):
+        walk = PackageWalk(source.folder, follow_links=source.trusted)
+        for entry, file in walk.packages(self._entries(source)):
             at = source.folder / entry
             try:
                 known = self._unchanged(source, at / file) or self._read_package(source, at, file)
@@ -136,6 +139,8 @@ class _Scan:
             elif known.found.name != entry.name:
                 self._notes[at] = (MISNAMED, f"its name is {known.found.name}, as its front matter says")
             found.append((entry, known.found))
+        if not walk.whole:
+            self._notes.setdefault(source.folder, (SKIPPED, TOO_MUCH))
         return sorted(found, key=lambda one: (one[0].name != one[1].name, len(one[0].parts), one[1].name))
 
     def _entries(self, source: PackageSource) -> Iterator[str]:

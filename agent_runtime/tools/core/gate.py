@@ -14,7 +14,7 @@ from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
-from ...workspace import PromptFileAuthors, Writer, is_instructions
+from ...workspace import OpenCall, PromptFileAuthors, Writer, is_instructions
 from . import schema
 from .coercion import coerce_arguments
 from .contract import NeedsHuman, Output, Tool
@@ -59,6 +59,7 @@ class ToolGate:
     deadline: Deadline = field(default_factory=Deadline)
     authors: PromptFileAuthors | None = None
     """Keeps who writes files that become instructions; None: nobody does."""
+    _beginning: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | HumanRequest:
         started = time.monotonic()
@@ -121,12 +122,18 @@ class ToolGate:
         """Run the tool, and keep which files with instructions it has changed."""
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
-        # without an await: the calls of one step reach their files in their order
-        call = self.authors.begin(partial(_writer, tool, context, touches or ()))
+        writer = partial(_writer, tool, context, touches or ())
+        call = asyncio.ensure_future(asyncio.to_thread(self.authors.begin, writer))
         try:
+            async with self._beginning:  # one by one: the calls of one step reach their files in their order
+                await asyncio.shield(call)
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         finally:
-            await asyncio.shield(asyncio.to_thread(self.authors.end, call))
+            await asyncio.shield(_end_call(self.authors, call))
+
+
+async def _end_call(authors: PromptFileAuthors, call: asyncio.Future[OpenCall]) -> None:
+    await asyncio.to_thread(authors.end, await call)
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:

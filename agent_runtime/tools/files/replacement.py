@@ -21,6 +21,11 @@ MAX_TOLERANT = 20_000
 """Characters of a text that is looked for in other forms; of a longer one only the line ends may differ."""
 MAX_WORK = 30_000_000
 """Characters of the text times those of the file, which is what looking for it in other forms costs at worst."""
+MAX_REPEATED = 3_000_000
+"""Characters of the text times the places of the file where one like it may begin: of blanks alone, that is everywhere,
+and nothing else runs meanwhile."""
+MAX_CLUSTER = 32
+"""Signs of a character with its marks, which are sorted in the square of their number."""
 MAX_CANDIDATES = 10
 """Places of the file at which it is looked how far the text agrees."""
 MAX_COMPARED = 4_000
@@ -89,8 +94,19 @@ def _find(data: bytes, old: str, new: str) -> tuple[list[tuple[int, int]], str, 
     text = _decode(data)
     if len(plain) > MAX_TOLERANT or len(plain) * len(text) > MAX_WORK:
         return [], old, new
-    found = [one.span() for one in re.finditer(_pattern(_clusters(plain)), text)]
+    clusters = _clusters(plain)
+    if _begins_too_often(clusters, text):
+        return [], old, new
+    found = [one.span() for one in re.finditer(_pattern(clusters), text)]
     return _byte_spans(text, found), old, new
+
+
+def _begins_too_often(clusters: Sequence[str], text: str) -> bool:
+    if len(clusters) <= MIN_PREFIX:
+        return False
+    most = MAX_REPEATED // len(clusters)
+    begins = re.finditer(f"(?={_pattern(clusters[:MIN_PREFIX])})", text)
+    return next(islice(begins, most, None), None) is not None
 
 
 def _spans(data: bytes, text: bytes) -> list[tuple[int, int]]:
@@ -163,7 +179,7 @@ def _clusters(text: str) -> list[str]:
     """Split the text into characters with the marks that combine with them; `...` is one, too."""
     found: list[str] = []
     for sign in text:
-        if found and unicodedata.combining(sign):
+        if found and unicodedata.combining(sign) and len(found[-1]) < MAX_CLUSTER:
             found[-1] += sign
         elif sign == "." and found[-2:] == [".", "."]:
             found[-2:] = ["..."]

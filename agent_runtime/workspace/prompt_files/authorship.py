@@ -2,15 +2,12 @@
 
 Tools and commands may write these files. Around each call that can, their state is compared; what has changed is the
 agent's of that user. Of calls that run at the same time each may have written a file, so that one of them is enough to
-leave it unreviewed. A state that no call has left is a person's. The record is in the data folder, which no tool and no
-command can reach.
+leave it unreviewed. A state that no call has left is a person's; what has changed while one ran that never ended,
+because the server died, is unreviewed. The record is in the data folder, which no tool and no command can reach.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -24,13 +21,13 @@ from agent_common.telemetry import logger
 
 from ...ports import Clock
 from ..home import Home
-from .watched_files import watched_files
+from .kept_file import replace_file
+from .unfinished_calls import UnfinishedCallsFile
+from .watched_files import State, state_of, watched_files
 
 MAX_RECORDS = 2000
 """Files on record: more than are watched at one time."""
 
-State = tuple[int, int, int, int]
-"""Inode, size, and times of last change: different after every write."""
 BEING_WRITTEN: State = (0, 0, 0, 0)
 """The state of a file while the runtime writes it."""
 
@@ -84,6 +81,13 @@ class OpenCall:
     def may_have_written(self, path: str, state: State) -> bool:
         return self.before.get(path) != state and ((only := self.writer().only) is None or path in only)
 
+    def may_leave_unreviewed(self) -> bool:
+        """Return whether files may be unreviewed at its end: a command may still use a network, and an edit keeps what
+        was in the file."""
+        writer = self.writer()
+        may_change = writer.only is None or not writer.only.isdisjoint(self.before)
+        return writer.unreviewed or (may_change and not writer.clears)
+
 
 class PromptFileAuthors:
     """The authors of one home's files. Safe in any thread; all methods read the disk."""
@@ -91,23 +95,27 @@ class PromptFileAuthors:
     def __init__(self, home: Home, clock: Clock) -> None:
         self._home, self._clock = home, clock
         self._file = home.data_dir / "prompt-file-authors.json"
+        self._unfinished = UnfinishedCallsFile(home.data_dir / "prompt-file-calls.json")
         self._lock = threading.Lock()
         self._records = self._load()
         self._open: tuple[OpenCall, ...] = ()
+        self._attribute_unfinished()
 
     def states(self) -> dict[str, State]:
         """Return the state of each file that is there."""
-        return {str(path): state for path in watched_files(self._home) if (state := _state_of(path)) is not None}
+        return {str(path): state for path in watched_files(self._home) if (state := state_of(path)) is not None}
 
     def watched(self) -> frozenset[Path]:
         """Return the files whose authors are kept. Of another one nobody knows who wrote it."""
         return frozenset(watched_files(self._home))
 
     def begin(self, writer: Callable[[], Writer]) -> OpenCall:
-        """A call begins that can write."""
-        call = OpenCall(self.states(), writer)
+        """A call begins that can write. Waits for the disk."""
+        call, now = OpenCall(self.states(), writer), writer()
         with self._lock:
             self._open = (*self._open, call)
+            if call.may_leave_unreviewed():
+                self._unfinished.keep(call.before, now.principal, now.agent)
         return call
 
     def end(self, call: OpenCall) -> None:
@@ -124,6 +132,21 @@ class PromptFileAuthors:
             self._open = tuple(one for one in self._open if one is not call)
             if changed:
                 self._save()
+            if not any(one.may_leave_unreviewed() for one in self._open):
+                self._unfinished.remove()
+
+    def _attribute_unfinished(self) -> None:
+        """What has changed since calls began that the server did not see end is unreviewed, as far as no call that has
+        ended has written it."""
+        left = self._unfinished.load()
+        if left is None:
+            return
+        for path, state in self.states().items():
+            known = self._records.get(path)
+            if state != left.before.get(path) and (known is None or known.state != state):
+                self._record(path, self._write(state, Writer(left.principal, left.agent, unreviewed=True)))
+        self._save()
+        self._unfinished.remove()
 
     def _attribute(self, path: str, state: State, writer: Writer, before: State | None) -> FileWrite | None:
         """Return who counts as the author of what this writer may have written; None: that is on record."""
@@ -144,6 +167,7 @@ class PromptFileAuthors:
         """It is known who has written the file: none of the calls that run now."""
         for call in self._open:
             call.before[path] = state
+        self._unfinished.set_known(path, state)
 
     @contextmanager
     def own_write(self, path: Path) -> Generator[None]:
@@ -158,7 +182,7 @@ class PromptFileAuthors:
             yield
         finally:
             with self._lock:
-                state = _state_of(path)
+                state = state_of(path)
                 if state is not None:
                     self._set_known(name, state)
                 if write is not None and state is not None:
@@ -188,7 +212,7 @@ class PromptFileAuthors:
         watched = {str(path) for path in self.watched()}
 
         def importance(path: str) -> tuple[bool, bool, bool]:
-            there = _state_of(Path(path)) is not None
+            there = state_of(Path(path)) is not None
             return there and path in watched, there, self._records[path].unreviewed
 
         dropped = frozenset(sorted(self._records, key=importance)[:-MAX_RECORDS])
@@ -197,7 +221,7 @@ class PromptFileAuthors:
     def forget(self, path: Path) -> None:
         """Take note that a person has written the file."""
         with self._lock:
-            if (state := _state_of(path)) is not None:
+            if (state := state_of(path)) is not None:
                 self._set_known(str(path), state)
             if self._records.pop(str(path), None) is not None:
                 self._save()
@@ -205,7 +229,7 @@ class PromptFileAuthors:
     def last_write(self, path: Path) -> FileWrite | None:
         """Return the agent's write that made the file what it is, as far as calls that run now tell; None if a person
         made it so."""
-        state, found = _state_of(path), self._records.get(str(path))
+        state, found = state_of(path), self._records.get(str(path))
         if state is None:
             return None
         if found is not None and found.state in (state, BEING_WRITTEN):
@@ -234,28 +258,12 @@ class PromptFileAuthors:
     def _save(self) -> None:
         if len(self._records) > MAX_RECORDS:
             self._drop_records()
-        try:
-            with tempfile.NamedTemporaryFile(dir=self._file.parent, prefix=self._file.name, delete=False) as new:
-                new.write(_RECORDS.dump_json(self._records))
-                new.flush()
-                os.fsync(new.fileno())
-            os.replace(new.name, self._file)
-        except OSError as error:
-            log.error("authors of instructions cannot be kept", path=str(self._file), error=str(error))
+        replace_file(self._file, _RECORDS.dump_json(self._records))
 
 
 def _after_crash(path: str, write: FileWrite) -> FileWrite | None:
     """Return the record of a file: of one that the runtime was writing as it died, that of the file that is there."""
     if write.state != BEING_WRITTEN:
         return write
-    state = _state_of(Path(path))
+    state = state_of(Path(path))
     return write.model_copy(update={"state": state}) if state is not None else None
-
-
-def _state_of(path: Path) -> State | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    regular = stat.S_ISREG(found.st_mode)
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if regular else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from ..home import Home
 from ..symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
-from .package_walk import package_files
+from .package_walk import PackageWalk
 
 INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
 """Names of files with instructions for a folder, in the order in which one folder's files are shown."""
@@ -18,6 +19,8 @@ PACKAGE_FOLDERS = (".agents/skills", ".claude/skills")
 NOTES = ("learnings/corrections.md", "learnings/errors.md")
 MAX_NAMES = 5000
 """Entries of a folder of packages among which folders are looked for."""
+State = tuple[int, int, int, int]
+"""Inode, size, and times of last change: different after every write."""
 MAX_STEPS = 10_000
 """Steps in all that links to packages may take: the server waits for some hundredths of a second."""
 _TOP = (*INSTRUCTION_NAMES, "SOUL.md", "USER.md", "MEMORY.md")
@@ -48,13 +51,23 @@ def watched_files(home: Home) -> Iterator[Path]:
                 yield real
 
 
+def state_of(path: Path) -> State | None:
+    """Return the state of a file; None if it is missing, or no file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    regular = stat.S_ISREG(found.st_mode)
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if regular else None
+
+
 def _package_files(workspace: Path) -> Iterator[tuple[Path, bool]]:
     """Yield each SKILL.md, and whether it, or the folder of its package, is a link."""
     for name in PACKAGE_FOLDERS:
         folder, _ = _resolve(workspace / name)
         if folder is None or not is_below(folder, workspace):
             continue
-        for at, file in package_files(folder, _folder_names(folder)):
+        for at, file in PackageWalk(folder).packages(_folder_names(folder)):
             path = folder / at / file
             yield path, path.is_symlink() or (folder / at.parts[0]).is_symlink()
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_testing import Call, Say, ScriptedProvider
-from tests.e2e.live import Runtime, fresh
+from tests.e2e.live import Runtime, eventually, fresh
 
 from .hostile_mcp import OBJECT, hostile_server
 
@@ -112,6 +112,21 @@ def test_what_a_subagent_has_read_is_known_after_a_restart(agent: Runtime) -> No
     agent.provider.script.replace([Call("write", {"path": "AGENTS.md", "content": EVIL}), Say("done")])
     assert agent.chat("go on", session_id=session, user="alice").status_code == 202, "a person is asked"
     agent.post(f"/chat/{session}/abort", {}, **{"X-Agent-User": "alice"})
+
+
+def test_what_a_command_wrote_is_left_out_after_a_crash(agent: Runtime) -> None:
+    """It never ended, so that nobody compared the files."""
+    file = agent.data_dir / "workspace" / "AGENTS.md"
+    write = Call("bash", {"command": f"echo '{EVIL}' > AGENTS.md; sleep 600"})
+    agent.provider.script.replace([Call("page", {}), write, Say("done")])
+    with agent.stream("POST", "/chat/stream", {"message": "go"}, **{"X-Agent-User": "alice"}):
+        eventually(lambda: file.exists() and file.read_text().strip() == EVIL)
+        agent.process.kill9()
+    agent.start()
+    assert EVIL not in prompt_of(agent, "bob")
+    file.write_text("A person has looked.")
+    assert "A person has looked." in prompt_of(agent, "bob")
+    remove(agent, "AGENTS.md")
 
 
 def test_what_mcp_servers_say_of_their_tools_is_text_from_outside(tmp_path: Path) -> None:

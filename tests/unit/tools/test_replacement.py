@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.tools.files.replacement import MAX_TOLERANT, replace_text
+from agent_runtime.tools.files.replacement import MAX_CLUSTER, MAX_TOLERANT, _clusters, replace_text
 
 
 def edit(data: str | bytes, old: str, new: str, *, every: bool = False) -> str:
@@ -75,6 +75,18 @@ def test_several_places_are_all_replaced_or_named() -> None:
     data = "\u2018a\u2019\r\nb\r\n\u2018a\u2019\r\n"
     assert "occurs 2 times in it.txt, on lines 1, 3" in refusal(data, "'a'\n")
     assert edit(data, "'a'\n", "'c'\n", every=True) == data.replace("a", "c")
+
+
+def test_no_text_holds_up_the_server() -> None:
+    """Marks are sorted in the square of their number; a text that begins everywhere is compared everywhere."""
+    marks = "\u0301\u0323" * 9_000
+    assert max(map(len, _clusters(f"a{marks}"))) == MAX_CLUSTER
+    assert "is not in" in refusal("b" * 1000, f"a{marks}")
+    blanks = "\u00a0" * 15_000
+    assert "is not in" in refusal(blanks, " " * 1_990), "it would be found after half a second"
+    assert edit(blanks + "x", " " * 100 + "x", "y").endswith("\u00a0y"), "most texts are short"
+    long = "'" + "word " * 300
+    assert edit(f"{blanks}\u2019{long[1:]}", long, "y") == f"{blanks}y", "or begin in few places"
 
 
 DIFFERENCES = {

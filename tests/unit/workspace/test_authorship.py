@@ -102,6 +102,47 @@ def test_what_is_added_to_an_unreviewed_file_leaves_it_so(home: Home, authors: P
     assert not authors.is_unreviewed(file)
 
 
+EDIT = "an edit of the file"
+BEGINNINGS = {"a command": REVIEWED, "a command that has read text from outside": UNREVIEWED, EDIT: None}
+
+
+@pytest.mark.parametrize("writer", BEGINNINGS)
+def test_what_a_call_changed_that_never_ended_is_unreviewed(
+    home: Home, authors: PromptFileAuthors, writer: str
+) -> None:
+    file, package = home.workspace / "AGENTS.md", home.workspace / ".agents" / "skills" / "pkg" / "SKILL.md"
+    others, saved, kept = (home.workspace / name for name in ("CLAUDE.md", "SOUL.md", "CONTEXT.md"))
+    for path in (file, saved, kept):
+        path.write_text("a person's")
+    call(authors, UNREVIEWED, lambda: file.write_text("evil"))
+    edits = Writer("bob", "default", unreviewed=False, only=frozenset({str(file)}))
+    authors.begin(lambda: BEGINNINGS[writer] or edits)
+    file.touch()
+    if writer != EDIT:
+        package.parent.mkdir(parents=True)
+        package.write_text("evil")
+    named = Writer("bob", "default", unreviewed=False, only=frozenset({str(others)}), clears=True)
+    call(authors, named, lambda: others.write_text("bob's"))
+    saved.write_text("a person's, through the API")
+    authors.forget(saved)
+    for after in (PromptFileAuthors(home, ManualClock()), PromptFileAuthors(home, ManualClock())):
+        assert after.is_unreviewed(file)
+        assert after.is_unreviewed(package) == package.exists()
+        assert not any(map(after.is_unreviewed, (others, saved, kept)))
+    saved.write_text("a person's, in an editor")
+    assert not PromptFileAuthors(home, ManualClock()).is_unreviewed(saved), "no call runs any more"
+
+
+def test_no_call_is_taken_for_unfinished_that_has_ended(home: Home, authors: PromptFileAuthors) -> None:
+    file = home.workspace / "AGENTS.md"
+    early, late = authors.begin(lambda: UNREVIEWED), authors.begin(lambda: REVIEWED)
+    authors.end(early)
+    assert (home.data_dir / "prompt-file-calls.json").exists(), "the other one still runs"
+    authors.end(late)
+    file.write_text("a person's")
+    assert not PromptFileAuthors(home, ManualClock()).is_unreviewed(file)
+
+
 def test_what_the_runtime_adds_leaves_a_file_unreviewed(home: Home, authors: PromptFileAuthors) -> None:
     notes = home.workspace / "learnings" / "errors.md"
     notes.parent.mkdir()

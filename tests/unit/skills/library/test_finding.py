@@ -12,6 +12,9 @@ from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.skills import SkillLibrary
 from agent_runtime.skills.library import scanner
+from agent_runtime.workspace import Home, PromptFileAuthors
+from agent_runtime.workspace.prompt_files.package_walk import MAX_ALL_ENTRIES
+from agent_testing import ManualClock
 
 from .shelves import Ground, package
 
@@ -207,6 +210,28 @@ def test_there_is_an_end_to_them(ground: Ground, caplog: pytest.LogCaptureFixtur
     for number in range(scanner.MAX_ENTRIES):
         (ground.project / f"q{number:03}").mkdir()
     assert len(ground.library.list_packages()) <= scanner.MAX_PACKAGES
+
+
+def test_so_many_entries_are_looked_at_in_all(ground: Ground, tmp_path: Path) -> None:
+    """A command can make any number of files, and each call that may write walks by them. What is behind the end is
+    neither offered nor watched, but a SKILL.md that bears its name is found without a list of its neighbours."""
+    each = 1000
+    for number in range(MAX_ALL_ENTRIES // each):
+        (ground.project / f"m{number:02}").mkdir(parents=True)
+        for name in range(each):
+            (ground.project / f"m{number:02}" / str(name)).touch()
+        if number == 0:
+            assert ground.library.catalog().faults == [], "nothing is too much"
+    package(ground.project, "n-exact")
+    (package(ground.project, "n-other") / "SKILL.md").rename(ground.project / "n-other" / "skill.md")
+    package(ground.project, "z-deep/pkg")
+    assert ground.names() == ["n-exact"]
+    assert [fault.reason for fault in ground.library.catalog().faults] == [scanner.TOO_MUCH]
+    watched = PromptFileAuthors(Home(tmp_path / "data", user_folder=ground.workspace), ManualClock()).watched()
+    assert {path.parent.name for path in watched if ground.project in path.parents} == {"n-exact"}
+    (ground.project / "m00" / "0").unlink()
+    (ground.project / "m00" / "1").unlink()
+    assert ground.names() == ["n-exact", "n-other", "pkg"], "each folder is listed once"
 
 
 def test_a_look_in_haste_reads_so_much_and_the_next_one_goes_on(ground: Ground) -> None:
