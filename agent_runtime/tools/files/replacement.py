@@ -141,23 +141,24 @@ def _put(data: bytes, start: int, stop: int, old: str, new: str) -> bytes:
     there = _decode(data[start:stop])
     if there == old or len(plain_old) + len(plain_new) > MAX_COMPARED:
         return _encode(plain_new.replace("\n", line_end))
-    positions = _positions(plain_old, there)
+    olds, news = _clusters(plain_old), _clusters(plain_new)
+    positions = _positions(olds, there)
     pieces: list[str] = []
-    for kind, first, last, begin, end in SequenceMatcher(None, plain_old, plain_new, autojunk=False).get_opcodes():
+    for kind, first, last, begin, end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
         kept = kind == "equal"
         pieces.append(
-            there[positions[first] : positions[last]] if kept else plain_new[begin:end].replace("\n", line_end)
+            there[positions[first] : positions[last]] if kept else "".join(news[begin:end]).replace("\n", line_end)
         )
     return _encode_exact("".join(pieces))
 
 
-def _positions(old: str, there: str) -> list[int]:
-    """Return for each character of the old text, and its end, where it is in the text as the file has it."""
+def _positions(clusters: Sequence[str], there: str) -> list[int]:
+    """Return for each cluster of the old text, and its end, where it is in the text as the file has it."""
     found: list[int] = []
     at = 0
-    for cluster in _clusters(old):
-        match = re.compile(_pattern([cluster])).match(there, at)
-        found += [at] * len(cluster)
+    for cluster in clusters:
+        match = re.compile(_form(cluster)).match(there, at)
+        found.append(at)
         at = match.end() if match else at
     return [*found, len(there)]
 
