@@ -11,7 +11,7 @@ from agent_common.protocol.authority import Authority
 from agent_runtime.errors import ToolFailure
 from agent_runtime.skills import SkillLibrary
 from agent_runtime.tools.agent.skill import skill_tool
-from agent_runtime.workspace import Home, PromptFileAuthors
+from agent_runtime.workspace import Home, PromptFileAuthors, Writer
 from agent_testing import ManualClock
 
 from .shelves import Ground, package
@@ -232,3 +232,18 @@ def test_a_package_that_is_not_loaded_is_told_with_the_reason(ground: Ground) ->
     assert faults["empty"].reason == "description: is missing; add it to the front matter"
     assert "must begin with front matter" in faults["plain"].reason
     assert not any(one.loaded for one in faults.values())
+
+
+def test_a_package_that_waits_for_a_person_is_named(ground: Ground) -> None:
+    authors = PromptFileAuthors(Home(ground.workspace.parent / "data", user_folder=ground.workspace), ManualClock())
+    ground.library = SkillLibrary(ground.workspace, authors=authors)
+    call = authors.begin(lambda: Writer("alice", "default", unreviewed=True))
+    file = publish(ground.project, "pdf-report/SKILL.md", HEAD)
+    authors.end(call)
+    assert ground.names() == []
+    [fault] = ground.library.catalog().faults
+    assert (fault.path, fault.loaded) == (str(file.parent), False)
+    assert "a person must save it" in fault.reason
+    authors.forget(file)
+    assert ground.names() == ["pdf-report"]
+    assert not ground.library.catalog().faults
