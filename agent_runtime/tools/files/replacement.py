@@ -214,6 +214,8 @@ def _difference(data: bytes, old: str) -> str:
     clusters, text = _clusters(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
     begins = islice(re.finditer(_pattern(clusters[:MIN_PREFIX]), text), MAX_CANDIDATES)
     agreed, end = max((_agreement(clusters, text, one.start()) for one in begins), default=(0, 0))
+    if not agreed and (earlier := _difference_at_begin(clusters, text)):
+        return f"{earlier}; {advice}"
     if not MIN_PREFIX <= agreed < len(clusters):
         return advice
     line = len(re.findall(_LINE_END, text[:end])) + 1
@@ -221,6 +223,20 @@ def _difference(data: bytes, old: str) -> str:
     there = _named(theirs) if theirs else "its end"
     where = f"its first {agreed} characters are, up to line {line}"
     return f"{where}: there the file has {there}, and old_string {_named(clusters[agreed])}; {advice}"
+
+
+def _difference_at_begin(clusters: Sequence[str], text: str) -> str:
+    """Return how the text differs before its first characters that are in the file; nothing if they are not."""
+    if len(text) * MIN_PREFIX**2 > MAX_WORK:
+        return ""
+    for skipped in range(1, min(MIN_PREFIX, len(clusters) - MIN_PREFIX) + 1):
+        found = re.search(_pattern(clusters[skipped : skipped + MIN_PREFIX]), text)
+        if found is not None:
+            line = len(re.findall(_LINE_END, text[: found.start()])) + 1
+            there = _named(text[found.start() - 1]) if found.start() else "its beginning"
+            where = f"it is from its character {skipped + 1} on, on line {line}"
+            return f"{where}: before that the file has {there}, and old_string {_named(clusters[skipped - 1])}"
+    return ""
 
 
 def _agreement(clusters: Sequence[str], text: str, start: int) -> tuple[int, int]:

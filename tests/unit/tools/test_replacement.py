@@ -99,6 +99,13 @@ DIFFERENCES = {
     "a homoglyph": ("access = p\u0430ssword", "access = password", ["U+0430 cyrillic small letter a", "U+0061"]),
     "the end of the file": ("the quick brown", "the quick brown fox", ["its end"]),
     "a tab": ("def a():\n\tpass", "def a():\n    pass", ["'\\t' (U+0009", "' ' (U+0020 space)"]),
+    "a tab for blanks at the begin": (
+        "a\n\treturn value",
+        "    return value",
+        ["5 on", "line 2", "'\\t' (U+0009", "' ' (U"],
+    ),
+    "an unseen sign": ("im\u200bport os.path", "import os.path", ["3 on", "U+200B zero width space", "'m'"]),
+    "a sign before the file": ("return value", "`return value`", ["2 on", "line 1", "its beginning", "U+0060"]),
     "nothing alike": ("abc", "xyz and so on", ["read it and copy the exact text"]),
 }
 
