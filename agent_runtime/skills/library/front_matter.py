@@ -23,7 +23,7 @@ MAX_FIELD_LENGTH = 3 * MAX_DESCRIPTION_LENGTH
 INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Characters that Python calls printable and that show nothing."""
 _KEY = re.compile(r"""["']?([A-Za-z][A-Za-z0-9_-]*)["']?[ \t]*:(?=[ \t]|$)""")
-_HALF_ESCAPE = re.compile(r"(?:'+|\\+[^\\]{0,9})\Z")
+_LONGEST_ESCAPE = len(r"\U0001f4c4")
 _STRUCTURE = ("|", ">", "- ")
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
 _PERSON_ONLY = "disable-model-invocation"
@@ -141,4 +141,7 @@ def _cut(written: str) -> str:
     if len(written) <= MAX_FIELD_LENGTH:
         return written
     kept, quote = written[: MAX_FIELD_LENGTH - 2].rstrip(), written.partition(":")[2].lstrip()[:1]
-    return f"{_HALF_ESCAPE.sub('', kept)}…{quote}" if quote in ("'", '"') else f"{kept}…"
+    if quote not in ("'", '"'):
+        return f"{kept}…"
+    escape = kept.rfind("\\", -_LONGEST_ESCAPE)
+    return f"{kept[:escape].rstrip(quote + chr(92))}…{quote}" if escape >= 0 else f"{kept.rstrip(quote)}…{quote}"
