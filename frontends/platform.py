@@ -64,6 +64,8 @@ class Update:
     """Whether it is meant for the bot: always in a private chat; in a group a command, a mention, or a reply to it."""
     reply_to: str | None = None
     """The message to which it replies."""
+    forwarded_from: str | None = None
+    """Who wrote the text first, as other people see it, if it was forwarded: it proves nothing."""
     files: Sequence[IncomingFile] = ()
     interaction: str | None = None
     """Of a button: what `acknowledge` takes."""

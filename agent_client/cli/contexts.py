@@ -190,6 +190,7 @@ async def kind_of(target: Target) -> Kind:
     """Return what the target is; its server is asked if it is not known. Raises ClientError, CliError."""
     from .. import Agent, Forbidden, NotFound
 
+    _check_certificates(target.url)
     await _check_it_listens(target.url)
     check_own_host(target)
     if target.kind is not None:
@@ -200,6 +201,16 @@ async def kind_of(target: Target) -> Kind:
         except (NotFound, Forbidden):  # an agent has this route, for all who have its token
             return "host"
     return "agent"
+
+
+def _check_certificates(url: str) -> None:
+    from agent_common.net import trusting_tls
+
+    if urlsplit(url).scheme == "https":
+        try:
+            trusting_tls(os.environ)
+        except ValueError as failure:
+            raise CliError(str(failure), "name a readable PEM file, or unset the variable") from None
 
 
 async def only_workspace(mesh: Mesh) -> str:

@@ -16,6 +16,8 @@ _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 """A string, or what begins as one and has no end: matched up to the end of the text, or each quote in it would be tried
 as another beginning."""
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
+_CLOSERS = re.compile(r"[\s}\]]*+(?:<[|/][^{}]*+)?+")
+"""What may stand behind arguments that are whole: what closes the model's own notation."""
 ARGUMENT_LIMITS = JsonLimits(max_bytes=4 * MAX_MENDED, max_values=50_000, refuse_ambiguous=False)
 
 
@@ -37,7 +39,7 @@ def _unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_DECODER = json.JSONDecoder(  # noqa: TID251  the cost of the text is checked
+DECODER = json.JSONDecoder(  # noqa: TID251  the cost of the text is checked
     strict=False, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unambiguous
 )
 
@@ -56,10 +58,10 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
     for candidate in (stripped, _STRING.sub(_mended_string, stripped)):
         try:
             check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
-            value, end = _DECODER.raw_decode(candidate)
+            value, end = DECODER.raw_decode(candidate)
         except (ValueError, RecursionError):
             continue
-        if candidate[end:].strip():
+        if not _CLOSERS.fullmatch(candidate, end):
             continue
         if is_object(value):
             return value

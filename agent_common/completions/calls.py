@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from ..errors import ModelError
-from ..json_reader import JsonRefused, read_json
+from ..json_reader import JsonRefused, check_cost, read_json
 from ..protocol import is_object
-from .arguments import ARGUMENT_LIMITS
+from .arguments import ARGUMENT_LIMITS, DECODER
 from .kept import KeptFields
 from .pieces import CallPiece, CallStarted, ToolCall
 from .whole_object import WholeObject
@@ -21,9 +21,15 @@ MAX_CALLS = 256
 """Maximum tool calls in one answer."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INDEX = re.compile("[0-9]{1,9}")
-_MARKS = re.compile(r"<\|.*|:\d+\Z", re.DOTALL)
+_LEADING_MARKS = re.compile("(?:<[|\uff5c][^|\uff5c]*+[|\uff5c]>)*+(?:function<\uff5ctool\u2581sep\uff5c>)?+")
+_MARKS = re.compile("(?:<[|\uff5c/]|[\\r\\n]).*+", re.DOTALL)
+_NUMBER = re.compile(r":\d++\Z")
 _PREFIX = re.compile(r"\A(?:functions|tools|default_api|tool)[.:]")
+_LEADING = re.compile(r'\A(?:\s*+(?:\{\s*+\}|null|""|\[\s*+\]))+\s*+(?=\{)')
+"""Placeholders in front of an object."""
+_BLANKS = re.compile(r"\s*+")
 _PLACEHOLDERS = ("{}", "null", '""', "[]")
+_BROKEN = object()
 _KNOWN = frozenset(("index", "id", "type", "function"))
 _KNOWN_OF_FUNCTION = frozenset(("name", "arguments"))
 
@@ -32,7 +38,8 @@ def clean_name(name: str) -> str:
     """Return the name of a called tool without the marks of a model's own notation, if that leaves a possible one."""
     if _NAME.fullmatch(name):
         return name
-    clean = _PREFIX.sub("", _MARKS.sub("", name).strip())
+    name_and_marks = _LEADING_MARKS.sub("", name.strip(), count=1).strip()
+    clean = _PREFIX.sub("", _NUMBER.sub("", _MARKS.sub("", name_and_marks).strip()))
     return clean if _NAME.fullmatch(clean) else name
 
 
@@ -60,6 +67,10 @@ class _Call:
         """Whether arguments have begun and are not complete."""
         return bool(self.pieces) and not self.complete
 
+    def wants(self, piece: str) -> bool:
+        """Whether a piece that names no call may be the arguments of this one, or go on with them."""
+        return not self.pieces or (bool(piece) and self.broken_off)
+
 
 class CallAssembler:
     """Collects the calls of one answer."""
@@ -73,14 +84,15 @@ class CallAssembler:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def feed(self, delta: dict[str, Any]) -> Iterator[CallStarted | CallPiece]:
-        """Take one piece of a call. A call starts when its id and its name are known, at the latest in `finish`."""
+    def feed(self, delta: dict[str, Any], *, whole: bool = False) -> Iterator[CallStarted | CallPiece]:
+        """Take one piece of a call, or a `whole` one. A call starts when its id and its name are known, at the latest
+        in `finish`."""
         function = delta.get("function")
         function = function if is_object(function) else delta
         name, given = _text(function.get("name")), _text(delta.get("id"))
         arguments = function.get("arguments")
         piece = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
-        call = self._owner(_number(delta.get("index")), given, name, piece)
+        call = self._add(given) if whole else self._owner(_number(delta.get("index")), given, name, piece)
         if given and not call.id:
             call.id = given
             self._by_id.setdefault(given, call)
@@ -126,17 +138,17 @@ class CallAssembler:
             elif last is not None and not last.pieces and not (name or given) and piece.strip() and call.complete:
                 call = last
         else:
-            waiting = last if not name and last is not None and not last.pieces else None
+            waiting = last if not name and last is not None and last.wants(piece) else None
             call = (by_id if not name else None) or (waiting if not given else None)
         if call is not None and name and call.name and _is_another(call, given, name, piece):
             call = None
         if call is None:
-            call = self._add(given, index)
+            call = self._add(given)
         if index is not None:
             self._by_index[index] = call
         return call
 
-    def _add(self, given: str, index: int | None) -> _Call:
+    def _add(self, given: str) -> _Call:
         if len(self._calls) == MAX_CALLS:
             raise ModelError(f"the model's answer has more than {MAX_CALLS} tool calls")
         call = _Call()
@@ -168,9 +180,19 @@ def _is_another(call: _Call, given: str, name: str, piece: str) -> bool:
     other_id = bool(given and call.id and given != call.id)
     if other_id and not same_name:
         return True
-    if (given == call.id and given and same_name) or not call.complete:
+    if not call.complete:
         return False
+    if given and given == call.id and same_name:  # some give the tool's name for an id
+        return _is_other_object("".join(call.pieces), piece)
     return bool(given and given != call.id) or bool(piece) or not same_name
+
+
+def _is_other_object(text: str, piece: str) -> bool:
+    """Whether a piece is a whole object that is neither the one in a text nor comes in place of an empty one."""
+    if not piece.lstrip().startswith("{"):
+        return False
+    before, new = _parsed(text), _parsed(piece)
+    return is_object(before) and is_object(new) and bool(before) and bool(new) and before != new
 
 
 def _keep_fields(call: _Call, delta: dict[str, Any], function: dict[str, Any]) -> None:
@@ -187,15 +209,32 @@ def _keep_fields(call: _Call, delta: dict[str, Any], function: dict[str, Any]) -
 def _arguments(pieces: list[str]) -> str:
     """Return the arguments of a call, once: some providers send a placeholder first, or all of them again."""
     text = "".join(pieces)
-    if len(pieces) < 2 or _parses(text):
+    if not text or _parses(text):
         return text
     if placeholders := _count_placeholders(pieces):
         return _arguments(pieces[placeholders:])
-    growing = all(later.startswith(earlier) for earlier, later in pairwise(pieces))
-    if growing or pieces[-1] == "".join(pieces[:-1]):
+    if len(pieces) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(pieces)):
         return pieces[-1]
     half = len(text) // 2
-    return text[:half] if text[:half] == text[half:] else text
+    return text[:half] if text[:half] == text[half:] else _last_of_equals(text)
+
+
+def _last_of_equals(text: str) -> str:
+    """Return the last of several objects in a text if all are equal; the text without placeholders if they are not."""
+    text = _LEADING.sub("", text).strip()
+    first, begin, end = "", 0, 0
+    try:
+        check_cost(text.encode(errors="replace"), ARGUMENT_LIMITS)
+        while end < len(text):
+            begin = _BLANKS.match(text, end).end()  # pyright: ignore[reportOptionalMemberAccess]  it always matches
+            value, end = DECODER.raw_decode(text, begin)
+            dumped = json.dumps(value, sort_keys=True)
+            first = first or dumped
+            if not is_object(value) or dumped != first:
+                return text
+    except (ValueError, RecursionError):
+        return text
+    return text[begin:end]
 
 
 def _count_placeholders(pieces: list[str]) -> int:
@@ -208,11 +247,15 @@ def _count_placeholders(pieces: list[str]) -> int:
 
 
 def _parses(text: str) -> bool:
+    return _parsed(text) is not _BROKEN
+
+
+def _parsed(text: str) -> object:
+    """Return the JSON value in a text, or _BROKEN."""
     try:
-        read_json(text.encode(errors="replace"), ARGUMENT_LIMITS)
+        return read_json(text.encode(errors="replace"), ARGUMENT_LIMITS)
     except JsonRefused:
-        return False
-    return True
+        return _BROKEN
 
 
 def _text(value: object) -> str:

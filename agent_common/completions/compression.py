@@ -30,13 +30,12 @@ class Decompressor:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes behind these, in pieces of at most MAX_PIECE."""
+        if not self._begun and data:
+            self._trust_first_byte(data[:1])
         if self._inflater is None:
             yield data
             return
         try:
-            if not self._begun and self._coding == "deflate" and data[:1] and (data[0] & 0x0F) != zlib.DEFLATED:
-                self._inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)  # many servers leave out zlib's frame
-            self._begun = True
             while data:
                 if self._inflater.eof:
                     if self._coding not in _GZIP or not data.startswith(_BEGIN_OF_GZIP):
@@ -46,6 +45,17 @@ class Decompressor:
                 data = self._inflater.unused_data if self._inflater.eof else self._inflater.unconsumed_tail
         except zlib.error as error:
             raise ModelError(f"the model endpoint's {self._coding} answer cannot be read: {error}") from None
+
+    def _trust_first_byte(self, first: bytes) -> None:
+        """Correct the label by the first byte of the body: that of gzip begins no text."""
+        self._begun = True
+        if first == _BEGIN_OF_GZIP:
+            self._coding = "gzip"
+            self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+        elif self._coding in _GZIP and first[0] & 0x0F != zlib.DEFLATED:
+            self._inflater = None
+        elif self._coding == "deflate" and first[0] & 0x0F != zlib.DEFLATED:
+            self._inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)  # many servers leave out zlib's frame
 
 
 def decompress(body: bytes, coding: str, limit: int) -> bytes:

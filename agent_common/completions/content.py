@@ -10,11 +10,10 @@ from ..protocol import is_object
 Channel = Literal["text", "reasoning"]
 REASONING_MEMBERS = ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thoughts", "thought")
 """Names under which providers send reasoning; the first that says something counts, as some send it twice."""
-_REASONING_PARTS = frozenset(
-    ("thinking", "reasoning", "thought", "reasoning_text", "summary_text", "redacted_thinking")
-)
+_REASONING_PARTS = ("thinking", "reasoning", "thought", "summary_text", "redacted_thinking", "analysis")
+"""What the types of such parts begin with."""
 _TEXT_MEMBERS = ("text", "content", "value", "output_text", "refusal")
-_REASONING_PART_MEMBERS = ("thinking", "reasoning", "summary", "text", "content")
+_REASONING_PART_MEMBERS = ("thinking", "reasoning", "reasoning_content", "summary", "text", "content")
 _MAX_DEPTH = 6
 
 
@@ -30,7 +29,7 @@ def flatten(value: Any, channel: Channel = "text", depth: int = 0) -> Iterator[t
             yield from flatten(part, channel, depth + 1)
     elif is_object(value):
         kind = value.get("type")
-        thought = (isinstance(kind, str) and kind in _REASONING_PARTS) or value.get("thought") is True
+        thought = (isinstance(kind, str) and kind.startswith(_REASONING_PARTS)) or value.get("thought") is True
         inner: Channel = "reasoning" if thought else channel
         members = _REASONING_PART_MEMBERS if inner == "reasoning" else (*_TEXT_MEMBERS, "parts")
         for name in members:

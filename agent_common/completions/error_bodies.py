@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ..json_reader import JsonLimits, read_json
 from ..protocol import is_object
+from .whole_object import first_document
 
 BODY_LIMITS = JsonLimits(max_bytes=64 * 1024)
 """A larger body is treated as plain text."""
@@ -25,7 +26,8 @@ _TEXT_MEMBERS = (
     "error",
     "title",
 )
-_CODE_MEMBERS = ("code", "type", "status", "status_code", "error_code", "error_type", "err_code")
+_CODES_OF_GATEWAYS = ("statusCode", "httpCode", "http_code", "errorCode")
+_CODE_MEMBERS = ("code", "type", "status", "status_code", "error_code", "error_type", "err_code", *_CODES_OF_GATEWAYS)
 _INNER_MEMBERS = (
     "error",
     "errors",
@@ -64,7 +66,7 @@ class ErrorReport:
 def read_error_body(body: bytes) -> ErrorReport:
     """Return what a body says. One that is not JSON is the message."""
     try:
-        return read_error(read_json(body, BODY_LIMITS))
+        return read_error(read_json(first_document(body[: BODY_LIMITS.max_bytes + 1]), BODY_LIMITS))
     except ValueError:
         text = body[: 4 * DETAIL_CHARACTERS].decode("utf-8", "replace").strip()[:DETAIL_CHARACTERS]
         return ErrorReport(text or "no reason given", words=text.lower())

@@ -7,6 +7,7 @@ is given as soon as its line is complete, because many providers leave out the b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -18,6 +19,10 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
 _DOCUMENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _QUOTED = 300
+_READ = ("", "error", "message")
+"""Names of events that are read whatever they hold."""
+_DATA = re.compile(rb"(?:data:\s*+)++")
+"""Some gateways write the name of the field twice."""
 _BOM = b"\xef\xbb\xbf"
 DONE = b"[DONE]"
 
@@ -60,7 +65,7 @@ class EventSplitter:
             self._rest = bytearray(more[-1])
             for line in lines:
                 if line.startswith(b"data:") and not self._data:
-                    text = line[5:].strip()
+                    text = _data_of(line)
                     if text.endswith((b"}", b"]")):
                         yield text
                     elif text:
@@ -72,7 +77,8 @@ class EventSplitter:
         """Yield what is left at the end of the body."""
         rest, self._rest = bytes(self._rest), bytearray()
         if self.form == "document":
-            yield from _documents(rest)
+            self._document_end.reached(rest)
+            yield from _documents(rest, self._document_end.at)
             return
         for line in (rest, b""):
             yield from (text for text in self._other_line(line) if text == DONE or _is_json(text))  # a part is none
@@ -92,19 +98,22 @@ class EventSplitter:
     def _other_line(self, line: bytes) -> Iterator[bytes]:
         """Read a line that is not a whole event."""
         if line.startswith(b"data:"):
-            self._add_data(line[5:].strip())
+            self._add_data(_data_of(line))
             whole = self._data[-1].endswith(b"}") and self._object.closed
             if not whole or not _is_json(b"\n".join(self._data)):
                 return
         if not line.strip() or line.startswith(b"data:"):
             text, self._data = b"\n".join(self._data).strip(), []
             self._data_size, self._object = 0, WholeObject()
-            if text:
+            if text and (self.name in _READ or text.startswith((b"{", b"["))):
                 yield text
             if not line.strip():
                 self.name = ""
         elif line.startswith(b"event:"):
             self.name = line[6:].strip().decode("utf-8", "replace")
+        elif line.startswith(b"error:") and line[6:].lstrip().startswith(b"{"):  # llama.cpp's field for it
+            self.name = "error"
+            yield line[6:].strip()
         elif line.startswith(b"{"):
             yield line.strip()
         elif not line.startswith((b":", b"id:", b"retry:")) and len(self.other) < _QUOTED:
@@ -129,15 +138,28 @@ class EventSplitter:
             raise ModelError(f"the model's answer holds a line of more than {MAX_LINE_BYTES} bytes")
 
 
-def _documents(body: bytes) -> Iterator[bytes]:
-    """Yield the documents in a body: mostly one, behind which some gateways write the mark that ends a stream."""
-    body = body.strip()
-    if body.endswith(DONE):
-        body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
-    if _is_json(body) or b"\n" not in body:
-        yield body
-    else:  # one document a line
-        yield from (line for each in body.splitlines() if (line := each.removeprefix(b"data:").strip()))
+def _data_of(line: bytes) -> bytes:
+    found = _DATA.match(line)
+    return line[found.end() if found else 0 :].rstrip()
+
+
+def _documents(body: bytes, end: int) -> Iterator[bytes]:
+    """Yield the documents in a body: mostly one, behind which some gateways write fields of a stream. `end`: where the
+    first one ends; 0 if that is not known."""
+    if end:
+        yield body[:end]
+        body = body[end:]
+    else:
+        body = body.strip()
+        if body.endswith(DONE):
+            body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
+        if _is_json(body) or b"\n" not in body:
+            yield body
+            return
+    for each in body.splitlines():  # one document a line
+        line = each.strip().removeprefix(b"data:").strip()
+        if line.startswith((b"{", b"[")) and line != DONE:
+            yield line
 
 
 def _is_json(text: bytes) -> bool:

@@ -99,7 +99,7 @@ _OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engin
 _OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
 _FINAL_CODES = (
     *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
-    "not_found",
+    *("not_found", "accessdenied"),
 )
 _LOADING = re.compile(
     r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"
@@ -142,14 +142,19 @@ def from_event(error: Any) -> ModelError:
 def error_in(event: Mapping[str, Any], name: str = "") -> Any:
     """Return the error in an event or a whole answer; None if it has none. `name` is that of the event."""
     if event.get("error"):
-        return event["error"] if not isinstance(event["error"], str) else dict(event)
+        error: object = event["error"]
+        return error if is_object(error) or isinstance(error, list) else dict(event)  # pyright: ignore[reportUnknownVariableType]
+    if is_object(groq := event.get("x_groq")) and groq.get("error"):
+        return dict(groq)
+    if (_base_resp_code(event) or 0) != 0:
+        return dict(event)
     choices = event.get("choices")
     if isinstance(choices, list) and choices:
         first = cast("list[Any]", choices)[0]
         return first["error"] if is_object(first) and first.get("error") else None
     if name == "error" or event.get("object") == "error" or event.get("type") == "error":
         return dict(event)
-    if (_base_resp_code(event) or 0) != 0 or event.get("errors"):
+    if event.get("errors"):
         return dict(event)
     if "choices" in event or "usage" in event:
         return None
@@ -178,14 +183,13 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code=code, retry_after=wait if code == "model_quota" else None, limit=limit)
     if limited:
         return ModelError(text, code="model_rate_limited", transient=True, retry_after=wait)
-    if status == 403 and _UNKNOWN_CODE in codes:  # of an account that may not use the model
-        return ModelError(text, code="unknown_model")
-    if status == 403 and _WHERE.search(" ".join((words, *codes))):
-        return ModelError(text, code="model_config")
-    if status in (401, 403) or codes & _AUTH_CODES:
-        return ModelError(text, code="model_auth")
+    denied = _access_code(status, codes, words)
+    if denied is not None:
+        return ModelError(text, code=denied)
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
         return ModelError(text, transient=True)
+    if status is None and _UNKNOWN_MODEL.search(report.message) and not _has(words, _OUTAGE_WORDS):
+        return ModelError(text, code="unknown_model")
     if _may_pass(status, codes, words):
         return ModelError(text, transient=True, retry_after=wait)
     return _request_fault(status, codes, report, text)
@@ -205,6 +209,15 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
     if status == 402 or _is_quota(codes, words):
         return "model_quota"
     return None
+
+
+def _access_code(status: int | None, codes: frozenset[str], words: str) -> ModelErrorCode | None:
+    """Return the code of an error about what an account may use, or where; None if it is about something else."""
+    if status == 403 and _UNKNOWN_CODE in codes:
+        return "unknown_model"
+    if status == 403 and _WHERE.search(" ".join((words, *codes))):
+        return "model_config"
+    return "model_auth" if status in (401, 403) or codes & _AUTH_CODES else None
 
 
 def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
@@ -231,7 +244,7 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
         return True
     if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
         return True
-    return status in (413, None) and _has(words, _RATE_WORDS)
+    return status in (413, 449, None) and _has(words, _RATE_WORDS)
 
 
 def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:

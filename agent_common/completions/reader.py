@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast
 
 from pydantic_core import from_json  # noqa: TID251  reads small events only
 
 from ..errors import ModelError
-from ..json_reader import JsonLimits, JsonRefused, read_json
+from ..json_reader import JsonLimits, JsonRefused, check_cost, read_json
 from ..protocol import Usage, is_object
 from . import failures
 from .calls import CallAssembler
@@ -24,7 +23,6 @@ from .usage import find_report, read_usage
 from .written_calls import NotCalls, read_written_calls
 
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD]")
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""
 _COMMON = frozenset(("role", "content"))
@@ -36,14 +34,16 @@ def read_event(text: bytes) -> dict[str, Any] | None:
 
     Texts larger than json_reader.INLINE_BYTES are for a thread.
     """
-    if text == DONE:
+    if text in (DONE, b'"%b"' % DONE):
         return None
     try:
         # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
         small = len(text) <= EVENT_LIMITS.max_values
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
     except ValueError as refusal:
-        event = _parse_with_lone_surrogates(text, refusal)
+        event = _parse_mended(text, refusal)
+    if event is None or isinstance(event, str | int | float):  # what some write to keep the connection open
+        return {}
     if isinstance(event, list) and event:  # Gemini wraps its errors
         event = cast("list[Any]", event)[0]
     if not is_object(cast("object", event)):
@@ -107,10 +107,10 @@ class CompletionReader:
             self.report = report
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
-        choices = event.get("choices")
+        choices, first = event.get("choices"), not self._spoken
         for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
             if is_object(choice):
-                yield from self._choice(choice)
+                yield from self._choice(choice, first=first)
 
     def finish(self) -> Iterator[AnswerPiece]:
         """Yield the rest at the end of the answer. Raises ModelError if it is none."""
@@ -165,25 +165,26 @@ class CompletionReader:
             return Usage.estimated_from_bytes(self._sent, self.received)
         return read_usage(self.report)
 
-    def _choice(self, choice: dict[str, Any]) -> Iterator[AnswerPiece]:
-        delta = choice.get("delta")
-        if not is_object(delta):
-            message = choice.get("message")
-            delta = message if is_object(message) and not self._streamed else {}
-        else:
+    def _choice(self, choice: dict[str, Any], *, first: bool) -> Iterator[AnswerPiece]:
+        """Yield what a choice says; `first`: nothing came before its event."""
+        delta, message = choice.get("delta"), choice.get("message")
+        if is_object(delta) and (_says(delta) or not is_object(message)):
             self._streamed = True
+        else:
+            delta = message if is_object(message) and not self._streamed else {}
         self._spoken = True
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason.lower() not in NOT_YET:
             self.finish_reason = reason
         content = delta.get("content", "")
         if content != "" or not delta.keys() <= _COMMON:
-            yield from self._delta(delta)
+            yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
             self.report = report
 
-    def _delta(self, delta: dict[str, Any]) -> Iterator[AnswerPiece]:
-        self.progress += any(delta.values())
+    def _delta(self, delta: dict[str, Any], *, whole: bool) -> Iterator[AnswerPiece]:
+        """Yield what a delta says, or a message; `whole`: each of its calls is one, and no piece."""
+        self.progress += _says(delta)
         unknown = {name: value for name, value in delta.items() if name not in _KNOWN}
         if unknown:
             self._kept.merge(unknown)
@@ -204,7 +205,7 @@ class CompletionReader:
         calls = delta.get("tool_calls")
         for call in cast("list[Any]", calls) if isinstance(calls, list) else [calls]:
             if is_object(call):
-                yield from self._called(self._calls.feed(call))
+                yield from self._called(self._calls.feed(call, whole=whole))
         if is_object(legacy := delta.get("function_call")):
             yield from self._called(self._calls.feed({"index": 0, "function": legacy}))
 
@@ -218,7 +219,10 @@ class CompletionReader:
             yield piece
 
     def _written_calls(self) -> Iterator[AnswerPiece]:
-        """Yield the calls in a text that is nothing but calls in a model's own notation."""
+        """Yield the calls in a text that is nothing but calls in a model's own notation. Beside calls that the server
+        has read itself, they are the same ones."""
+        if self._calls:
+            self._text.drop_written()
         if not self._text.written or self.stop_reason == "length":
             return
         try:
@@ -228,7 +232,7 @@ class CompletionReader:
                 f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
                 transient=True,
             ) from None
-        self._text = TextChannel()
+        self._text.drop_written()
         for name, arguments in written:
             yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
 
@@ -241,13 +245,20 @@ class CompletionReader:
             raise ModelError(f"{ending}: the prompt is too long", code="context_overflow")
 
 
-def _parse_with_lone_surrogates(text: bytes, refusal: ValueError) -> Any:
-    """Parse JSON with halves of surrogate pairs, which some providers send, and replace them: they cannot be stored."""
-    too_costly = isinstance(refusal, JsonRefused) and refusal.code != "invalid_json"
-    if too_costly or not _SURROGATE_ESCAPE.search(text):
+def _says(delta: dict[str, Any]) -> bool:
+    return any(value for name, value in delta.items() if name != "role")
+
+
+def _parse_mended(text: bytes, refusal: ValueError) -> Any:
+    """Parse JSON with halves of surrogate pairs or of characters, which some providers send, and replace them: they
+    cannot be stored. What is no number is null."""
+    if isinstance(refusal, JsonRefused) and refusal.code not in ("invalid_json", "invalid_utf8"):
         raise _broken(text, refusal) from None
     try:
-        parsed = json.dumps(json.loads(text), ensure_ascii=False)  # noqa: TID251  its cost was checked
+        characters = text.decode("utf-8", "replace")
+        check_cost(characters.encode(), EVENT_LIMITS)
+        loaded = json.loads(characters, parse_constant=lambda _: None)  # noqa: TID251
+        parsed = json.dumps(loaded, ensure_ascii=False)
         return read_json(parsed.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
     except (ValueError, RecursionError) as error:
         raise _broken(text, error) from None

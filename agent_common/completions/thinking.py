@@ -25,6 +25,8 @@ TAGS = {
     "[THINK]": "[/THINK]",
     "\u25c1think\u25b7": "\u25c1/think\u25b7",
     "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|channel>thought": "<channel|>",
+    "<longcat_think>": "</longcat_think>",
     "<|channel|>analysis<|message|>": "<|end|>",
     "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
 }
@@ -105,6 +107,12 @@ class TextChannel:
                 case "text":
                     piece = yield from self._text(piece)
 
+    def drop_written(self) -> None:
+        """Forget what may be calls: they have been read."""
+        if self._state == "call":
+            self._state = "text"
+            self._call.clear()
+
     def finish(self, *, as_text: bool = False) -> Iterator[TextEvent]:
         """Yield the rest at the end of the answer; with `as_text` also what looked like calls. If all was reasoning
         without an end, it is said as text too: nothing else answers."""
@@ -143,7 +151,7 @@ class TextChannel:
         for head in ANSWER_HEADS:
             if begun.startswith(head):
                 return begun[len(head) :]
-        return begun if self._thought else piece
+        return begun if self._blocks else piece
 
     @property
     def _beginnings(self) -> tuple[str, ...]:
@@ -179,10 +187,16 @@ class TextChannel:
                 self._read_quotes(piece[after : closing.start()])
                 after = closing.start()
                 if not self._quotes.around(closing[0]):
+                    if (
+                        self.silent and first_visible(piece[:after]) is None
+                    ):  # the reasoning came in a member of its own
+                        self._state, self._may_close_unopened, self._blocks = "start", False, 1
+                        return piece[closing.end() :]
                     yield from self._say(piece[:after])
                     yield TextWasReasoning()
                     self._thought, self._spoken = self._spoken, []
-                    self._state, self._may_close_unopened, self.thought_before_text = "start", False, True
+                    self._state, self._may_close_unopened, self._blocks = "start", False, 1
+                    self.thought_before_text = True
                     return piece[closing.end() :]
             cut = _safe_length(piece, UNOPENED_CLOSINGS)
             self._held = piece[cut:]

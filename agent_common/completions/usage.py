@@ -116,6 +116,8 @@ def _first(report: Mapping[str, Any], *names: str) -> int:
 
 
 def _count(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():  # some gateways write all numbers so
+        value = int(value)
     return min(value, MAX_TOKENS) if type(value) is int and value > 0 else 0
 
 

@@ -11,16 +11,27 @@ _TOKEN = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
 _SAYS = re.compile(rb'"(?:message|error|errors|detail|msg|base_resp)"\s*+:')
 """A member by which an answer or an error is known."""
+_MESSAGE = re.compile(rb'"message"\s*+:\s*+\{')
+_STREAMED = b'"delta"'
+"""The member of a piece. Some documents have an empty one beside the message."""
 _MOST_LOOKED_AT = 256 * 1024
 """Bytes of a document. The end of a longer one is the end of its body."""
+_LOOKED_AT_AGAIN = 64
+"""Bytes in front of a piece, as it may go on with such a member."""
 
 
 class WholeObject:
     """Counts brackets outside of strings. Each piece is looked at once."""
 
-    __slots__ = ("_begun", "_broken", "_depth", "_escaped", "_in_string", "closed")
+    __slots__ = ("_begun", "_broken", "_depth", "_escaped", "_fed", "_in_string", "_openings", "closed", "end_at")
 
-    def __init__(self) -> None:
+    def __init__(self, openings: str = "{") -> None:
+        """`openings`: what the text may begin with; with `[` it may be a list too."""
+        self._openings = openings
+        self.end_at = 0
+        """Where the object ends, whatever follows; 0 while it goes on."""
+        self._fed = 0
+        """Characters so far."""
         self.closed = False
         """Whether the text is an object up to its end, if it is valid JSON at all. Only a parser can tell that."""
         self._begun = self._in_string = self._escaped = False
@@ -31,8 +42,9 @@ class WholeObject:
     def feed(self, piece: str) -> None:
         """Go on with the next piece of the text."""
         at = 0
+        self._fed += len(piece)
         if not self._begun and (begun := piece.lstrip()):
-            self._begun, self._broken, at = True, begun[0] != "{", len(piece) - len(begun)
+            self._begun, self._broken, at = True, begun[0] not in self._openings, len(piece) - len(begun)
         while self._begun and not self._broken and at < len(piece):
             if self._in_string:
                 at = self._string_end(piece, at)
@@ -52,6 +64,8 @@ class WholeObject:
         else:
             self._depth += 1 if found[0] in "{[" else -1
             self.closed = self._depth == 0
+            if self.closed:
+                self.end_at = self._fed - len(piece) + found.end()
         return found.end()
 
     def _string_end(self, piece: str, at: int) -> int:
@@ -69,14 +83,31 @@ class DocumentEnd:
     """Tells when a body is one whole answer or error, so that its own end, which may never come, is not waited for."""
 
     def __init__(self) -> None:
-        self._object = WholeObject()
+        self._object = WholeObject("{[")
         self._looked_at = 0
+        self._says = self._streamed = self._message = False
 
-    def reached(self, body: bytearray) -> bool:
-        """Return whether this body, which may only have grown since, is whole. A part of a stream with one document a
-        line is not."""
-        if len(body) > _MOST_LOOKED_AT:
+    @property
+    def at(self) -> int:
+        """Where the first document in the body ends; 0 if that is not known."""
+        return self._object.end_at
+
+    def reached(self, body: bytes | bytearray) -> bool:
+        """Return whether this body, which may only have grown since, is whole, whatever follows the document. A part of
+        a stream with one document a line is not."""
+        if len(body) > _MOST_LOOKED_AT and not self.at:
             return False
         self._object.feed(body[self._looked_at :].decode("latin-1"))
+        new = body[max(0, self._looked_at - _LOOKED_AT_AGAIN) :]
         self._looked_at = len(body)
-        return self._object.closed and b'"delta"' not in body and _SAYS.search(body) is not None
+        self._says = self._says or _SAYS.search(new) is not None
+        self._streamed = self._streamed or _STREAMED in new
+        self._message = self._message or _MESSAGE.search(new) is not None
+        return self.at > 0 and self._says and (self._message or not self._streamed)
+
+
+def first_document(body: bytes) -> bytes:
+    """Return the JSON document that a body begins with, without what stands behind it; the body if it has no end."""
+    found = WholeObject("{[")
+    found.feed(body.decode("latin-1"))
+    return body[: found.end_at or None]

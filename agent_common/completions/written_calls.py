@@ -20,6 +20,8 @@ NOTATIONS = (
     *("[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>", "<|tool_calls|>"),  # Mistral, Llama, Granite, Phi
     *("<\uff5ctool\u2581calls\u2581begin\uff5c>", "<\uff5ctool\u2581call\u2581begin\uff5c>"),  # DeepSeek
     "<\uff5cDSML\uff5c",  # DeepSeek since 3.2
+    *("<|start|>assistant to=functions.", "<xai:function_call", "<tools>", "<function_call>"),  # gpt-oss, Grok, Qwen
+    *("<|tool_call_start|>", "<|tool_call>", "<|START_ACTION|>", "<longcat_tool_call>"),  # LFM, Gemma, Command, LongCat
 )
 """What such a text begins with."""
 _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
@@ -32,7 +34,7 @@ _NAMED = re.compile(
     r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
     r"|<(?:\uff5cDSML\uff5c)?+invoke name=\"(?P<invoke>[^\"]++)\">"
-    r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>)"
+    r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>|</tool_call>)"
 )
 """A name that stands before its arguments."""
 _PARAMETERS = (
@@ -48,8 +50,8 @@ _PARAMETERS = (
 )
 _GLUE = re.compile(
     r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>|</?(?:\uff5cDSML\uff5c)?function(?:_calls)?>"
-    r"|</?TOOLCALL>|</(?:\uff5cDSML\uff5c)?invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
-    r"|<\|start\|>assistant|<\|(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)"
+    r"|</?TOOLCALL>|</?tools>|</?function_call>|</?longcat_tool_call>|<\|(?:START|END)_ACTION\|>|</(?:\uff5cDSML\uff5c)?invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
+    r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)"
     r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
 )
 _MARKED_AS_TEXT = 'string="true"'
@@ -108,7 +110,7 @@ def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:
 def _described(value: Any) -> tuple[str, str]:
     """Return the call in an object that names it."""
     value = value.get("function", value) if is_object(value) and is_object(value.get("function")) else value
-    name = value.get("name") if is_object(value) else None
+    name = (value.get("name") or value.get("tool_name")) if is_object(value) else None
     if not isinstance(name, str) or not name:
         raise NotCalls("an object names no tool")
     arguments: Any = next((value[key] for key in ("arguments", "parameters", "args", "input") if key in value), None)

@@ -52,6 +52,11 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"(?:missing|requires?|must (?:have|include)).{0,60}reasoning_content", {
             "reasoning": "always", "reasoning_required": True,
         }),
+        (r"\b(?:signature|data).{0,3} in .{0,3}(?:redacted_)?thinking|thinking.{0,60}blocks.{0,60}cannot be modified"
+         r"|encrypted content.{0,160}could not be (?:verified|decrypted)", {
+            "reasoning": "turn",
+        }),
+        (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": False}),
         (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {
             "user_after_tool": False,
         }),
@@ -90,6 +95,8 @@ def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None
         changes = worded
     else:
         return None
+    if changes.get("reasoning") == "turn" and sent.reasoning in ("turn", "never"):
+        changes = {"reasoning": "never"}  # what is refused was not of an earlier turn
     learnt = Profile.model_validate(changes)
     news = {name: value for name, value in learnt.stated().items() if getattr(sent, name) != value}
     return Profile.model_validate(news) if news else None

@@ -9,7 +9,7 @@ from agent_common.clock import Clock
 from agent_common.event_ring import HEARTBEAT_SECONDS, EventRing, RingLimits
 from agent_common.protocol import NOTICE_EVENT
 
-from ..budgets import Crossing
+from ..budgets import Crossing, agent_of
 from ..fleet import Fleet
 from ..gateway import AgentConnections
 from ..listener import Listener, OpenWork, public_status
@@ -65,9 +65,12 @@ class Activity:
             self._notices.forget(workspace_id)
 
     def budget_used(self, crossing: Crossing) -> None:
-        """Report that 80 % or all of a limit are used, to those who see all workspaces."""
+        """Report that 80 % or all of a limit are used: of an agent's own to those who see its workspace, of others to
+        those who see all."""
         kind = "budget-exhausted" if crossing.percent >= 100 else "budget-warning"
-        self._ring.append(kind, Audience(None), asdict(crossing))
+        workspace = agent_of(crossing.scope)
+        facts = asdict(crossing) if workspace is None else {"workspace": workspace, **asdict(crossing)}
+        self._ring.append(kind, Audience(workspace), facts)
 
     def _work_changed(self, work: OpenWork) -> None:
         user = work.request.principal.name

@@ -9,8 +9,6 @@ import secrets
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from agent_common.clock import Clock
 from agent_common.protocol import (
     AskPeer,
@@ -18,14 +16,13 @@ from agent_common.protocol import (
     AskStatus,
     HandedOff,
     HandOff,
-    TaskResult,
 )
 from agent_common.protocol.work import ASKED_BY, WorkRequest, WorkResult, to_rfc3339
 
 from ..access import TeamMember, Teams
 from ..database import BatchWriter, HostDatabase
 from ..errors import Conflict, NotFound
-from ..listener import LedgerRecord, Listener
+from ..listener import LedgerRecord, Listener, read_task_result
 from .callers import CallChain, Lineage, check_chain, lineage_of, read_chain, read_seconds, record_request
 from .cards import AgentCards
 from .errors import WorkEnded
@@ -216,7 +213,7 @@ def _reply(record: LedgerRecord) -> AskReply:
 
 
 def _response(result: WorkResult) -> dict[str, Any] | None:
-    try:
-        return TaskResult.model_validate_json(result.content or "").result
-    except ValidationError:
-        return {"text": result.content} if result.content else None
+    found = read_task_result(result.content)
+    if found is not None:
+        return found.result
+    return {"text": result.content} if result.content else None

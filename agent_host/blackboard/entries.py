@@ -86,15 +86,17 @@ def list_entries(connection: Connection, team: str, prefix: str, after: str | No
 
 
 def read_history(connection: Connection, team: str, key: str, before: int | None, limit: int) -> Page:
-    """Return the changes of a key, the newest first, those below the version `before`. Raises NotFound if none is
-    kept."""
+    """Return the changes of a key, the newest first, those below the version `before`: none if the log keeps none of an
+    entry any more. Raises NotFound if there is no entry either."""
     table = blackboard_changes
     query = select(table).where((table.c.team == team) & (table.c.key == key))
     if before is not None:
         query = query.where(table.c.version < before)
     found, more = _fill(connection, query.order_by(table.c.version.desc()).limit(limit + 1), limit)
     if not found and before is None:
-        raise NotFound(f"there is no entry {key!r}")
+        row = connection.execute(ROW_OF_KEY, {"team": team, "key": key}).first()
+        if row is None or row.value is None:
+            raise NotFound(f"there is no entry {key!r}")
     return Page(found, str(found[-1].version) if more else None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.dialects import postgresql
 
-from agent_common.protocol import ChangeKind
+from agent_common.protocol import MAX_LEASE_SECONDS, ChangeKind
 
 from ..database import blackboard_entries
 from ..errors import NotFound
@@ -18,6 +18,8 @@ from .entries import ROW_OF_KEY, read_entry, value_of
 from .errors import Claimed, VersionConflict
 
 _NO_CLAIM = {"claim_id": None, "claimed_by": None, "claimed_until": None}
+_LONGEST_CLAIM_MS = round(MAX_LEASE_SECONDS * 1000) + 3_600_000
+"""With an hour more, as the clocks of two hosts may differ."""
 MOST_EXPIRED = 100
 """Entries that expire in one transaction."""
 _WRITTEN = ("value", "size", "version", "change", "updated_at", "updated_by", "cause", "expires_at")
@@ -101,8 +103,10 @@ def release_entry(connection: Connection, writer: Writer, key: str, *, any_claim
 
 
 def _holder(row: Row[Any], now: int) -> str | None:
-    """Return who holds the claim of an entry; None: nobody, or no longer."""
-    return row.claimed_by if row.claimed_until is not None and row.claimed_until > now else None
+    """Return who holds the claim of an entry; None: nobody, or no longer. One that would last longer than a claim can
+    was made before the clock was set back."""
+    held = row.claimed_until is not None and now < row.claimed_until <= now + _LONGEST_CLAIM_MS
+    return row.claimed_by if held else None
 
 
 def _set_claim(connection: Connection, row: Row[Any], values: dict[str, Any]) -> None:

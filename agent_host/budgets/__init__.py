@@ -8,6 +8,7 @@ from .origin import CallOrigin, read_origin
 from .periods import DAY_MS, day_of
 from .reserves import HeldReserve, Reserve
 from .routes import router
+from .scopes import agent_of
 from .spending import Charge
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Crossing",
     "HeldReserve",
     "Reserve",
+    "agent_of",
     "day_of",
     "read_origin",
     "router",

@@ -18,6 +18,12 @@ def agent_scope(agent_id: str, subagent: str | None = None) -> str:
     return f"agent:{agent_id}/{subagent}" if subagent else f"agent:{agent_id}"
 
 
+def agent_of(scope: str) -> str | None:
+    """Return the agent whose own budget this is, or that of a subagent; None for that of a team."""
+    kind, _, name = scope.partition(":")
+    return name.partition("/")[0] if kind == "agent" else None
+
+
 def checked_scope(text: str) -> str:
     """Return the text. Raises InvalidRequest if it names no scope."""
     if not _SCOPE.fullmatch(text):

@@ -139,9 +139,10 @@ def sqlite_file(url: str) -> Path | None:
 
 def _engine(url: str) -> Engine:
     parsed = make_url(url)
+    # Parameters are hidden in errors, because rows hold keys and secrets, and errors are logged.
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, pool_pre_ping=True)
-    engine = create_engine(parsed)
+        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True)
+    engine = create_engine(parsed, hide_parameters=True)
     if parsed.database and parsed.database != ":memory:":
         # Only the owner may read the database, which holds tokens. SQLite gives its other files the same mode.
         os.close(os.open(Path(parsed.database), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))

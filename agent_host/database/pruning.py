@@ -62,6 +62,7 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
     noticed = audited.type.like("alarm.%") | audited.type.like(f"{BAD_LINE}%") | audited.type.in_(AGENT_EVENTS)
     yields = [~host, host & noticed, host & ~noticed]
     sent = results.delivery_state.is_(None) | (results.delivery_state != "pending")
+    may_go, ended = _may_go(now), work.c.finished_at
     over = hub_tasks.c.completed_at.is_not(None)
     return [
         ("work_audit", _Walk(work_audit, audited.at, before).step),
@@ -69,7 +70,8 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("model_calls", _Walk(model_calls, model_calls.c.started_at, before).step),
         ("model_calls", SharePass(model_calls, model_calls.c.agent_id, limits.rows).step),
         ("budget_spending", lambda connection: _prune_spending(connection, now)),
-        ("work", lambda connection: _prune_work(connection, limits, now)),
+        ("work", lambda connection: _prune_work(connection, may_go & (ended < before))),
+        ("work", SharePass(work, work.c.workspace, limits.rows, [may_go], key=work.c.request_id, age=ended).step),
         ("agent_requests", lambda connection: _prune_agent_requests(connection, now)),
         ("task_results", lambda connection: _prune_results(connection, sent & (results.recorded_at < before))),
         ("task_results", SharePass(task_results, results.workspace, limits.rows, yields=[sent]).step),
@@ -112,16 +114,16 @@ class _Walk:
         return len(old)
 
 
-def _prune_work(connection: Connection, limits: PruningLimits, now: int) -> int | None:
-    """Delete finished requests. A result is kept until a caller has read it."""
-    ended = work.c.finished_at
-    before = now - max(limits.days, WORK_DAYS) * DAY_MS if limits.days else 0
-    if limits.rows:
-        query = select(ended).where(ended.is_not(None)).order_by(ended.desc()).offset(limits.rows).limit(1)
-        last = connection.execute(query).scalar()
-        before = max(before, min(last + 1, now - WORK_DAYS * DAY_MS) if last is not None else 0)
-    old = select(work.c.request_id).where((ended < before) & (work.c.status != "resulted")).order_by(ended)
-    ids = connection.execute(old.limit(STEP_ROWS)).scalars().all()
+def _may_go(now: int) -> ColumnElement[bool]:
+    """Match finished requests that may be deleted. A result is kept until a caller has read it, but for that of work
+    that one agent has given another: nobody reads the end of what was handed off."""
+    given = select(agent_requests.c.request_id).where(agent_requests.c.request_id == work.c.request_id).exists()
+    return (work.c.finished_at < now - WORK_DAYS * DAY_MS) & ((work.c.status != "resulted") | given)
+
+
+def _prune_work(connection: Connection, old: ColumnElement[bool]) -> int | None:
+    found = select(work.c.request_id).where(old).order_by(work.c.finished_at).limit(STEP_ROWS)
+    ids = connection.execute(found).scalars().all()
     connection.execute(delete(work).where(work.c.request_id.in_(ids)))
     return len(ids) or None
 

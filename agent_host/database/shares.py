@@ -17,11 +17,20 @@ class SharePass:
     """One pass over a table: the oldest rows of each owner that has more than its share."""
 
     def __init__(
-        self, table: Table, owner: Column[Any], rows: int, yields: Sequence[ColumnElement[bool]] = (true(),)
+        self,
+        table: Table,
+        owner: Column[Any],
+        rows: int,
+        yields: Sequence[ColumnElement[bool]] = (true(),),
+        *,
+        key: Column[Any] | None = None,
+        age: Column[Any] | None = None,
     ) -> None:
         """`rows`: the number that is kept of the whole table; 0: all. `yields`: which rows go, the first kind first; a
-        row of no kind stays."""
+        row of no kind stays. `key` names a row, and `age` orders the rows of an owner; None: `id`."""
         self._table, self._owner, self._rows, self._yields = table, owner, rows, tuple(yields)
+        self._key = table.c.id if key is None else key
+        self._age = self._key if age is None else age
         self._excess: list[tuple[Any, int]] | None = None
         """Owners, each with the number of rows to delete."""
         self._kind = self._after = 0
@@ -33,13 +42,12 @@ class SharePass:
         if not self._excess:
             return None
         owner, left = self._excess[-1]
-        ids = self._table.c.id
         mine = (self._owner.is_(None) if owner is None else self._owner == owner) & self._yields[self._kind]
-        oldest = select(ids).where(mine & (ids > self._after)).order_by(ids).limit(min(left, STEP_ROWS))
-        found = connection.execute(oldest).scalars().all()
-        connection.execute(delete(self._table).where(ids.in_(found)))
+        oldest = select(self._key, self._age).where(mine & (self._age >= self._after)).order_by(self._age)
+        found = connection.execute(oldest.limit(min(left, STEP_ROWS))).all()
+        connection.execute(delete(self._table).where(self._key.in_([key for key, _ in found])))
         if found:
-            self._after = found[-1]
+            self._after = found[-1][1]
             self._excess[-1] = owner, left - len(found)
         if left <= STEP_ROWS and len(found) == left:
             self._begin_next_owner()

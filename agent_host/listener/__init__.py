@@ -9,7 +9,7 @@ from .http.schemas import QuarantineWorkspace
 from .ledger.lock import ledger_lock
 from .ledger.promotions import Promotions
 from .ledger.states import public_status
-from .ledger.task_results import RecordedResult
+from .ledger.task_results import RecordedResult, read_task_result
 from .ledger.work import LedgerRecord, OpenWork
 from .limits import ListenerLimits
 from .listener import Listener
@@ -35,5 +35,6 @@ __all__ = [
     "ledger_lock",
     "parse_address",
     "public_status",
+    "read_task_result",
     "router",
 ]

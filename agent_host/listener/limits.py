@@ -18,7 +18,8 @@ class ListenerLimits:
     first_line_bytes: int = 64 << 10
     """Longest line before the agent has proved who it is."""
     unproven: int = 256
-    """Most connections whose agent has not proved who it is; one more ends the oldest."""
+    """Most connections whose agent has not proved who it is; one more ends the oldest of the address that has the
+    most."""
     backlog: int = 1024
     """Connections that the kernel queues until they are accepted."""
 

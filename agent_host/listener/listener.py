@@ -29,7 +29,7 @@ from .dispatch.wiring import Dispatch
 from .ledger import subscriptions
 from .ledger.ledger import WorkLedger
 from .ledger.ledger_writer import LedgerWriter
-from .ledger.listing import WorkQuery, list_work
+from .ledger.listing import WorkListing, WorkQuery, list_work
 from .ledger.task_results import TaskResults
 from .ledger.work import LedgerRecord, check_loose_request
 from .limits import ListenerLimits
@@ -196,10 +196,10 @@ class Listener:
 
     async def read_audit(
         self, workspace: str | None, request_id: str | None, after: int, limit: int
-    ) -> list[dict[str, Any]]:
-        """Return rows of the audit trail with ids above `after`, oldest first. None means all workspaces or requests.
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return rows of the audit trail with ids above `after`, oldest first, and whether there may be more.
 
-        Raises Unavailable if the database cannot be read.
+        None means all workspaces or requests. Raises Unavailable if the database cannot be read.
         """
         return await self.ledger_writer.read(
             lambda connection: read_audit(connection, workspace, request_id, after, limit)
@@ -243,7 +243,7 @@ class Listener:
         """Return the current record. Raises NotFound if there is no such request."""
         return await subscriptions.read_as_delivered(self.ledger, request_id)
 
-    async def list_work(self, query: WorkQuery) -> list[LedgerRecord]:
+    async def list_work(self, query: WorkQuery) -> WorkListing:
         """Return a page of the work, newest first. Raises InvalidRequest if there is no request `query.after`."""
         return await list_work(self.ledger_writer, query)
 

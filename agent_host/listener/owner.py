@@ -23,7 +23,7 @@ class WorkspaceOwner(Protocol):
         ...
 
     def on_fenced(self, workspace: str) -> None:
-        """Called once the fence and the deletion of the tokens are durable."""
+        """Called when a fence is set, and again once it and the deletion of the tokens are durable."""
         ...
 
 

@@ -9,7 +9,7 @@ from agent_common.clock import Clock
 from agent_common.net import Endpoint
 from agent_common.protocol.work import Severity, to_rfc3339
 
-from ..errors import Conflict, StartError
+from ..errors import Conflict, RequestError, StartError
 from .addresses import is_reachable, parse_address
 from .audit.audit_log import AuditLog
 from .channels.channel import Auth, Dialect, WorkspaceChannel
@@ -165,23 +165,35 @@ class WorkspaceOperations:
     # ---------------------------------------------------------------- fences
 
     async def quarantine(self, workspace: str, reason: str) -> None:
-        """Store a fence, then end the session without notice to the guest. The work that it had ends as `dead`."""
+        """Fence the workspace and end its session without notice to the guest. The work that it had ends as `dead`.
+
+        The fence is stored last, so that it holds even if the database fails; that raises Unavailable.
+        """
         channel = self._channels.get(workspace)
-        await self._channels.fence(channel, "quarantined", reason)
+        self._channels.hold(channel, "quarantined", reason)
         self.close_address(workspace)
         self._audit_log.event("quarantined", reason, workspace=workspace, epoch=channel.epoch)
+        self._end_delivered_work(channel, f"quarantined: {reason}")
+        if channel.session is not None:
+            channel.session.end("quarantined", abruptly=True)
+        try:
+            await self._channels.fence(channel, "quarantined", reason)
+        except RequestError:
+            self._audit_log.alarm("fence_not_written", reason, workspace=workspace, epoch=channel.epoch)
+            raise
+        await self._ledger.writer.flush()
+
+    def _end_delivered_work(self, channel: WorkspaceChannel, error: str) -> None:
+        """End the work that the agent may have begun."""
         slots = dict(channel.session.slots) if channel.session is not None else {}
         had = {**slots, **channel.lost}
         for work in self._ledger.active.values():
-            if work.workspace == workspace and work.deliveries and work.status != "queued":
+            if work.workspace == channel.workspace and work.deliveries and work.status != "queued":
                 had[work.id] = work
         for work in had.values():
             if work.active:
-                self._ledger.finish(work, "dead", error=f"quarantined: {reason}")
+                self._ledger.finish(work, "dead", error=error)
         channel.lost.clear()
-        if channel.session is not None:
-            channel.session.end("quarantined", abruptly=True)
-        await self._ledger.writer.flush()
 
     async def unquarantine(self, workspace: str) -> None:
         """Let the agent attach again; queued work is sent. Raises Conflict if the workspace is not in quarantine."""

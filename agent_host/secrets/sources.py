@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import structlog
 from agent_common.clock import Clock
 
 from ..errors import InvalidRequest, RequestError
+from .kept import KeptSecret, KeptSecrets
 from .store import SecretStore, checked_value
 
 log = structlog.get_logger(__name__)
@@ -50,17 +53,23 @@ SecretSource = FileSource | CommandSource
 class Secrets:
     """Reads secrets by name. What is never found out here is what they are: no error and no log line quotes one."""
 
-    def __init__(self, store: SecretStore, sources: Mapping[str, SecretSource], clock: Clock) -> None:
+    def __init__(
+        self,
+        store: SecretStore,
+        sources: Mapping[str, SecretSource],
+        clock: Clock,
+        command_seconds: float = COMMAND_SECONDS,
+    ) -> None:
         self._store, self._sources, self._clock = store, sources, clock
-        self._kept: dict[str, tuple[str, float]] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._command_seconds = command_seconds
+        self._printed = KeptSecrets(clock)
 
     async def get(self, name: str) -> str:
         """Return a secret. Raises SecretUnavailable."""
         source = self._sources.get(name)
         try:
             if isinstance(source, CommandSource):
-                return await self._printed(name, source)
+                return await self._printed.get(name, lambda: self._print(source))
             text = await asyncio.to_thread(self._read, name, source)
             if text is None:
                 raise OSError(f"it is not set; use `agent-host secret set {name}`")
@@ -73,17 +82,12 @@ class Secrets:
     def _read(self, name: str, source: FileSource | None) -> str | None:
         return self._store.read(name) if source is None else source.path.read_text("utf-8")
 
-    async def _printed(self, name: str, source: CommandSource) -> str:
-        """Return what the command prints. One runs at a time, however many wait for it."""
-        async with self._locks.setdefault(name, asyncio.Lock()):
-            value, until = self._kept.get(name, ("", 0.0))
-            if until <= self._clock.monotonic():
-                value = checked_value((await _run(source.argv)).decode("utf-8"))
-                self._kept[name] = value, self._clock.monotonic() + KEPT_SECONDS
-            return value
+    async def _print(self, source: CommandSource) -> KeptSecret:
+        value = checked_value((await _run(source.argv, self._command_seconds)).decode("utf-8"))
+        return KeptSecret(value, self._clock.monotonic() + KEPT_SECONDS)
 
 
-async def _run(argv: Sequence[str]) -> bytes:
+async def _run(argv: Sequence[str], seconds: float) -> bytes:
     """Run a command and return what it prints. Raises OSError. What it says on stderr is discarded: it may quote."""
     nowhere = asyncio.subprocess.DEVNULL
     child = await asyncio.create_subprocess_exec(
@@ -91,17 +95,17 @@ async def _run(argv: Sequence[str]) -> bytes:
     )
     assert child.stdout is not None  # noqa: S101  a pipe
     try:
-        async with asyncio.timeout(COMMAND_SECONDS):
+        async with asyncio.timeout(seconds):
             printed = b""
             while (piece := await child.stdout.read(_MOST_OUTPUT)) and len(printed) <= _MOST_OUTPUT:
                 printed += piece
             code = await child.wait() if len(printed) <= _MOST_OUTPUT else None
     except TimeoutError:
-        raise OSError(f"{argv[0]} has not ended within {COMMAND_SECONDS:g} s") from None
+        raise OSError(f"{argv[0]} has not ended within {seconds:g} s") from None
     finally:
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                child.kill()
+                os.killpg(child.pid, signal.SIGKILL)  # what it has started holds its output open, and so the wait
             await child.wait()
     if code is None:
         raise OSError(f"{argv[0]} printed more than {_MOST_OUTPUT} bytes")

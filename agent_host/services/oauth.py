@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from agent_common.clock import Clock
@@ -12,12 +11,13 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json
 from agent_common.net import HttpExchange
 from agent_common.protocol import is_object
 
+from ..secrets import KeptSecret, KeptSecrets
 from .catalog import OAuthCredential, Service
 from .connection import ServiceConnector, as_service_failure
 from .errors import ServiceFailed
 
 _LIMITS = JsonLimits(max_bytes=64 * 1024)
-_SECONDS = 30.0
+TOKEN_SECONDS = 30.0
 """Longest time until there is a token."""
 _DEFAULT_SECONDS, _LONGEST_SECONDS = 300.0, 86_400.0
 """Seconds that a token is used whose life is not said, and at most."""
@@ -25,38 +25,25 @@ _MARGIN = 30.0
 """Seconds before its end at which a token is replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    value: str
-    until: float
-    """Monotonic time."""
-
-
 class OAuthTokens:
     """The tokens of all services. One request for a token runs at a time for each."""
 
-    def __init__(self, connector: ServiceConnector, clock: Clock) -> None:
-        self._connector, self._clock = connector, clock
-        self._tokens: dict[str, _Token] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+    def __init__(self, connector: ServiceConnector, clock: Clock, seconds: float = TOKEN_SECONDS) -> None:
+        self._connector, self._clock, self._seconds = connector, clock, seconds
+        self._tokens = KeptSecrets(clock)
 
     async def get(self, service: Service, credential: OAuthCredential, secret: str) -> str:
         """Return a token for the service. Raises ServiceFailed."""
-        async with self._locks.setdefault(service.name, asyncio.Lock()):
-            token = self._tokens.get(service.name)
-            if token is None or token.until <= self._clock.monotonic():
-                token = await self._fetch(service, credential, secret)
-                self._tokens[service.name] = token
-            return token.value
+        return await self._tokens.get(service.name, lambda: self._fetch(service, credential, secret))
 
     def forget(self, service: Service) -> None:
         """Have the next call fetch a new token."""
-        self._tokens.pop(service.name, None)
+        self._tokens.forget(service.name)
 
-    async def _fetch(self, service: Service, credential: OAuthCredential, secret: str) -> _Token:
+    async def _fetch(self, service: Service, credential: OAuthCredential, secret: str) -> KeptSecret:
         began = self._clock.monotonic()
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 status, content = await self._post(service, credential, secret)
         except TimeoutError:
             raise ServiceFailed(f"the token server of {service.name} does not answer", code="service_timeout") from None
@@ -70,7 +57,7 @@ class OAuthTokens:
             raise ServiceFailed(text, code="service_auth")  # what it says is not quoted: it may repeat the secret
         lasts = answer.get("expires_in") if is_object(answer) else None
         seconds = min(float(lasts), _LONGEST_SECONDS) if isinstance(lasts, int | float) else _DEFAULT_SECONDS
-        return _Token(token, began + max(0.0, seconds - _MARGIN))
+        return KeptSecret(token, began + max(0.0, seconds - _MARGIN))
 
     async def _post(self, service: Service, credential: OAuthCredential, secret: str) -> tuple[int, bytes]:
         url = credential.token_url
@@ -88,7 +75,7 @@ class OAuthTokens:
         request = f"POST {url.target} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body
         async with self._connector.open(url, private=service.private) as stream:
             with as_service_failure(url):
-                exchange = HttpExchange(stream, url.host, _SECONDS)
+                exchange = HttpExchange(stream, url.host, self._seconds)
                 await exchange.send(request)
                 content = bytearray()
                 async for piece in exchange.read():

@@ -1,4 +1,5 @@
-"""Takes secrets out of answers: as they are, encoded as in URLs, JSON, HTML, hex and Base64, and split over pieces.
+"""Takes secrets out of answers: as they are, backwards, encoded as in URLs, JSON, HTML, mails, hex and Base64, and in
+pieces.
 
 Each character of a form may be written in several ways, so that `a%62\\u0063` is found for `abc`.
 """
@@ -7,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html.entities import html5
 from itertools import chain
 
 MARK = b"[redacted]"
@@ -17,7 +20,15 @@ _MIN_BASE64 = 6
 """Characters of Base64 that are left of a secret when those that depend on its neighbours are taken away."""
 _BREAKS = (b"", b"\n", b"\r\n", b"\\n", b"\\r\\n", b"%0A", b"%0D%0A", b"%0a", b"%0d%0a")
 """What may stand between two characters of Base64 that is broken into lines."""
-_ENTITIES = {"&": b"amp", "<": b"lt", ">": b"gt", '"': b"quot", "'": b"apos"}
+_ENTITIES = {
+    character: tuple(sorted(f"&{name}".encode().lower() for name, one in html5.items() if one == character))
+    for character in string.punctuation
+}
+"""The named entities of a character, with and without the semicolon where both are valid."""
+_SEPARATORS = (b"", b":", b"-", b" ", b",", b", ", b" 0x", b", 0x", b"\\x")
+"""What may stand between two bytes in hex."""
+_SOFT_BREAKS = (b"", b"=\n", b"=\r\n", b"=\\n", b"=\\r\\n")
+"""What may stand between two bytes of quoted-printable text."""
 Options = tuple[bytes, ...]
 
 
@@ -30,10 +41,8 @@ class _Form:
     ignore_case: bool
 
     def source(self) -> bytes:
-        """Return it as the source of a pattern, with the longest options first."""
-        groups = (b"|".join(re.escape(one) for one in sorted(some, key=len, reverse=True)) for some in self.characters)
-        row = b"".join(b"(?:%b)" % group for group in groups)
-        return (b"(?i:%b)" if self.ignore_case else b"(?:%b)") % row
+        """Return it as the source of a pattern."""
+        return (b"(?i:%b)" if self.ignore_case else b"(?:%b)") % b"".join(map(_source, self.characters))
 
     @property
     def longest(self) -> int:
@@ -128,15 +137,36 @@ def _first_bytes(forms: Sequence[_Form]) -> re.Pattern[bytes]:
     return re.compile(b"[%b]" % b"".join(re.escape(byte) for byte in sorted(both)))
 
 
+@lru_cache(maxsize=1024)
+def _source(options: Options) -> bytes:
+    """Return a pattern of some byte strings, the longest first. What several begin with is in it once: a pattern takes
+    the longer to build the more it says."""
+    following: dict[bytes, list[bytes]] = {}
+    for option in options:
+        if option:
+            following.setdefault(option[:1], []).append(option[1:])
+    branches = [re.escape(first) + _source(tuple(rest)) for first, rest in following.items()]
+    if b"" in options:
+        return b"(?:%b)?" % b"|".join(branches) if branches else b""
+    return branches[0] if len(branches) == 1 else b"(?:%b)" % b"|".join(branches)
+
+
 def _forms(secret: str) -> Iterable[_Form]:
     data = secret.encode("utf-8")
     yield _Form(tuple(map(_character, secret)), ignore_case=True)
-    yield _Form(tuple((b"%02x" % byte,) for byte in data), ignore_case=True)
+    yield _Form(tuple((one.lower().encode("utf-8"),) for one in reversed(secret)), ignore_case=True)
+    yield _joined([(b"%02x" % byte,) for byte in data], _SEPARATORS, ignore_case=True)
+    quoted = [(bytes((byte,)).lower(), b"=%02x" % byte) for byte in data]
+    yield _joined(quoted, _SOFT_BREAKS, ignore_case=True)
     for offset in range(3):
         row = _base64_row(data, offset)
         if len(row) >= _MIN_BASE64:
-            characters = chain.from_iterable((_base64_character(one), _BREAKS) for one in row)
-            yield _Form(tuple(characters)[:-1], ignore_case=False)
+            yield _joined([_base64_character(one) for one in row], _BREAKS, ignore_case=False)
+
+
+def _joined(characters: Iterable[Options], between: Options, *, ignore_case: bool) -> _Form:
+    """Return the form of these characters, with one of the others between each two."""
+    return _Form(tuple(chain.from_iterable((one, between) for one in characters))[:-1], ignore_case)
 
 
 def _character(character: str) -> Options:
@@ -153,11 +183,14 @@ def _character_forms(character: str) -> Iterable[bytes]:
     escaped = b"".join(b"\\u%02x%02x" % (units[at], units[at + 1]) for at in range(0, len(units), 2))
     yield from (encoded, percent, percent.replace(b"%", b"%25"), escaped, b"\\" + escaped)
     yield from (b"\\" * count + encoded for count in (1, 2, 3))  # in JSON, and in JSON inside JSON
-    yield from (b"&#%d;" % code, b"&#0%d;" % code, b"&#x%x;" % code, b"&#x0%x;" % code)
+    yield from (b"%%u%04x" % code, b"\\u{%x}" % code, b"\\U%08x" % code)
+    yield b"".join(b"\\%03o" % byte for byte in encoded)
+    for zeros in (b"", b"0"):
+        for number in (b"&#%b%d" % (zeros, code), b"&#x%b%x" % (zeros, code)):
+            yield from (number, number + b";")
     if code < 256:
         yield b"\\x%02x" % code
-    if character in _ENTITIES:
-        yield b"&%b;" % _ENTITIES[character]
+    yield from _ENTITIES.get(character, ())
     if character == " ":
         yield b"+"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
 from agent_common.backoff import Backoff
 from agent_common.protocol import (
@@ -39,6 +39,9 @@ BUSY_MS = 10_000
 INTERVAL_MS, BURST = 60_000, 10
 """A session gets so many deliveries at once, and then one in this time."""
 _PAUSES = Backoff(first=2.0, most=300.0)
+_MOST_AHEAD_MS = LEASE_MS + round(_PAUSES.most * 1000)
+_MOST_RATE_MS = INTERVAL_MS * (BURST + 1)
+"""Times that are further ahead than these were set before the clock went back, and have passed."""
 _ROWS_AT_ONCE = 4
 """A row may be large, and many topics are read side by side."""
 _NO_RECEIPT = "the agent has not acknowledged it"
@@ -62,9 +65,11 @@ def look(connection: Connection, agent: str, team: str, busy: Collection[str], n
     rows = connection.execute(of_agent).all()
     names = frozenset(row.topic for row in rows if row.team == team)
     waits = select(MESSAGES.seq).where(waiting_messages()).exists()
-    free = (SUBSCRIPTIONS.due_at <= now) & (SUBSCRIPTIONS.lease_until <= now) & ~SUBSCRIPTIONS.session.in_(busy)
-    in_time = SUBSCRIPTIONS.rate_until <= now + INTERVAL_MS * BURST
-    due = names and connection.execute(select(SUBSCRIPTIONS.id).where(mine & free & in_time & waits).limit(1)).first()
+    later = SUBSCRIPTIONS.due_at.between(now + 1, now + _MOST_AHEAD_MS)
+    leased = SUBSCRIPTIONS.lease_until.between(now + 1, now + _MOST_AHEAD_MS)
+    too_fast = SUBSCRIPTIONS.rate_until.between(now + INTERVAL_MS * BURST + 1, now + _MOST_RATE_MS)
+    free = ~later & ~leased & ~too_fast & ~SUBSCRIPTIONS.session.in_(busy)
+    due = names and connection.execute(select(SUBSCRIPTIONS.id).where(mine & free & waits).limit(1)).first()
     return Look(bool(due), names, bool(rows))
 
 
@@ -87,12 +92,19 @@ def make_deliveries(
 
 
 def _is_free(of_session: Sequence[Row[Any]], now: int) -> bool:
-    used_until = max(row.rate_until for row in of_session)
-    return used_until <= now + INTERVAL_MS * BURST and all(row.lease_until <= now for row in of_session)
+    used = _used_until(of_session, now)
+    return used <= now + INTERVAL_MS * BURST and not any(
+        now < row.lease_until <= now + _MOST_AHEAD_MS for row in of_session
+    )
+
+
+def _used_until(of_session: Sequence[Row[Any]], now: int) -> int:
+    """Return until when the session has used its pace."""
+    return max((row.rate_until for row in of_session if row.rate_until <= now + _MOST_RATE_MS), default=now)
 
 
 def _make(connection: Connection, of_session: Sequence[Row[Any]], now: int) -> TopicDelivery | None:
-    due = [_prepared(connection, row, now) for row in of_session if row.due_at <= now]
+    due = [_prepared(connection, row, now) for row in of_session if not now < row.due_at <= now + _MOST_AHEAD_MS]
     again = [[row] for row in due if row.attempts]
     for rows in (*again, [row for row in due if not row.attempts]):
         if messages := _collect(connection, rows):
@@ -178,11 +190,14 @@ def _hand_over(
         pause = round(_PAUSES.longest(row.attempts + 1) * 1000)
         more = {"attempts": row.attempts + 1, "lease_until": until, "due_at": until + pause, "reason": None}
         _changed(connection, row, handed=max(row.handed, last[row.id]), **more)
-    session = rows[0]
-    of_session = (SUBSCRIPTIONS.agent == session.agent) & (SUBSCRIPTIONS.session == session.session)
-    until_then = max(now, *(row.rate_until for row in rows)) + INTERVAL_MS
-    connection.execute(update(topic_subscriptions).where(of_session).values(rate_until=until_then))
-    return TopicDelivery(id=f"dlv_{secrets.token_hex(16)}", session=session.session, messages=messages, dropped=dropped)
+    used = max(now, _used_until(rows, now)) + INTERVAL_MS
+    connection.execute(update(topic_subscriptions).where(_of_session(rows[0])).values(rate_until=used))
+    session = rows[0].session
+    return TopicDelivery(id=f"dlv_{secrets.token_hex(16)}", session=session, messages=messages, dropped=dropped)
+
+
+def _of_session(row: Row[Any]) -> ColumnElement[bool]:
+    return (SUBSCRIPTIONS.agent == row.agent) & (SUBSCRIPTIONS.session == row.session)
 
 
 def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, now: int) -> None:
@@ -198,6 +213,7 @@ def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, n
             _changed(connection, row, position=seq, dropped=0, attempts=0, reason=None, lease_until=0, due_at=now)
         case "busy" if row.lease_until > now:
             _changed(connection, row, attempts=max(0, row.attempts - 1), lease_until=0, due_at=now + BUSY_MS)
+            _give_back(connection, row, now)
         case "refused" if row.lease_until > now:
             pause = round(_PAUSES.longest(row.attempts) * 1000)
             refused = _changed(connection, row, reason=receipt.reason or None, lease_until=0, due_at=now + pause)
@@ -205,6 +221,15 @@ def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, n
                 _bury(connection, refused, now)
         case _:
             return
+
+
+def _give_back(connection: Connection, row: Row[Any], now: int) -> None:
+    """Take a delivery off the pace of its session once all of it is answered: what was not taken uses up nothing."""
+    mine = _of_session(row)
+    if connection.execute(select(SUBSCRIPTIONS.id).where(mine & (SUBSCRIPTIONS.lease_until > now)).limit(1)).first():
+        return
+    less = {"rate_until": SUBSCRIPTIONS.rate_until - INTERVAL_MS}
+    connection.execute(update(topic_subscriptions).where(mine).values(less))
 
 
 def _changed(connection: Connection, row: Row[Any], **values: Any) -> Row[Any]:

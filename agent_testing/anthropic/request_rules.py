@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from .errors import Refusal
@@ -11,6 +12,7 @@ from .schema import CacheControl, CountedRequest, Message, MessagesRequest, Text
 OLD_VERSION = "2023-06-01"
 VERSIONS = (OLD_VERSION, "2026-10-21")
 MOST_BREAKPOINTS = 4
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
@@ -46,6 +48,10 @@ def _check_tools(request: CountedRequest) -> None:
         if {"oneOf", "anyOf", "allOf"} & set(tool.input_schema.model_extra or {}):
             raise Refusal(
                 f"tools.{at}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+            )
+        if any(_PROPERTY.fullmatch(name) is None for name in tool.input_schema.properties or {}):
+            raise Refusal(
+                f"tools.{at}.custom.input_schema.properties: Property keys should match pattern '^{_PROPERTY.pattern}$'"
             )
     if not tools and any(isinstance(block, ToolUse | ToolResult) for block in _blocks(request.messages)):
         raise Refusal("Requests which include `tool_use` or `tool_result` blocks must define tools")

@@ -14,7 +14,7 @@ from .schema import CallItem, Item, MessageItem, OutputItem, ReasoningItem, Resp
 ENCRYPTED = "reasoning.encrypted_content"
 _INCLUDABLE = frozenset((ENCRYPTED, "message.output_text.logprobs", "message.input_image.image_url"))
 Given = Mapping[str, Sequence[dict[str, Any]]]
-"""Id of an item or of a call -> the items before it, from the reasoning on, and itself."""
+"""Id of an item -> the items before it, from the reasoning on, and itself."""
 
 
 def check_request(request: ResponsesRequest, model: ModelRules) -> None:
@@ -116,19 +116,17 @@ def _check_reasoning(at: int, items: Sequence[Item], given: Given, *, stored: bo
 
 
 def _check_reasoning_before(at: int, items: Sequence[Item], given: Given) -> None:
-    """Refuse an item without the reasoning that came before it."""
+    """Refuse an item without the reasoning that came before it. One without an id is not known as the double's."""
     item = items[at]
-    names = (item.id, item.call_id if isinstance(item, CallItem) else None)
-    known = next((given[name] for name in names if name is not None and name in given), None)
+    known = given.get(item.id or "")
     if known is None or isinstance(item, OutputItem):
         return
     *before, _ = known
     for back, one in enumerate(reversed(before), 1):
         found = items[at - back] if at >= back else None
         if one["type"] == "reasoning" and (not isinstance(found, ReasoningItem) or found.id != one["id"]):
-            name = item.id or (item.call_id if isinstance(item, CallItem) else "")
             raise Refusal(
-                f"Item '{name}' of type '{item.type}' was provided without its required 'reasoning' item: "
+                f"Item '{item.id}' of type '{item.type}' was provided without its required 'reasoning' item: "
                 f"'{one['id']}'.",
                 "input",
             )

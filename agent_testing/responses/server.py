@@ -88,8 +88,6 @@ class ResponsesServer(ProviderServer):
                 self._given[item["id"]] = [item]
                 continue
             self._given[item["id"]] = [*before, item]
-            if "call_id" in item:
-                self._given[item["call_id"]] = self._given[item["id"]]
             before = []
         while len(self._given) > MOST_REMEMBERED:
             self._given.popitem(last=False)

@@ -124,6 +124,8 @@ class Message:
     """Oldest first; the last is what people see."""
     reply_to: Message | None = field(default=None, repr=False)
     topic: int | None = None
+    album: str | None = None
+    """The album of which it is a part."""
     silent: bool = False
     edited_at: int | None = None
     deleted: bool = False
@@ -171,6 +173,8 @@ class Message:
             fields[entities] = [entity.to_json() for entity in content.entities]
         if content.buttons:
             fields["reply_markup"] = buttons_json(content.buttons)
+        if self.album is not None:
+            fields["media_group_id"] = self.album
         if self.edited_at is not None:
             fields["edit_date"] = self.edited_at
         if self.topic is not None:

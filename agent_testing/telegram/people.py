@@ -76,6 +76,16 @@ class User(Account):
             file = self.world.store_file("photo", "photo.jpg", "image/jpeg", content)
             return self._send_file(chat, file, caption, topic)
 
+    def send_album(self, chat: Chat, photos: Sequence[bytes], *, caption: str = "") -> list[Message]:
+        """Send photos as one album: a message each, of which the first has the caption."""
+        with self.world.changed:
+            album = str(self.world.next_id("album", 13_000_000_000_000_001))
+            files = [self.world.store_file("photo", "photo.jpg", "image/jpeg", photo) for photo in photos]
+            captions = (caption, *[""] * len(photos))
+            return [
+                self._send_file(chat, file, words, None, album) for file, words in zip(files, captions, strict=False)
+            ]
+
     def send_voice(self, chat: Chat, content: bytes, *, caption: str = "", topic: int | None = None) -> Message:
         with self.world.changed:
             file = self.world.store_file("voice", "voice.oga", "audio/ogg", content)
@@ -120,18 +130,22 @@ class User(Account):
             old, self.has_blocked_bot = ("kicked" if self.has_blocked_bot else "member"), status == "kicked"
             self.world.member_update(self.chat, self, old, status)
 
-    def _send_file(self, chat: Chat, file: StoredFile, caption: str, topic: int | None) -> Message:
+    def _send_file(
+        self, chat: Chat, file: StoredFile, caption: str, topic: int | None, album: str | None = None
+    ) -> Message:
         written = _written(caption, ())
-        return self._send(chat, replace(written, file=file), None, topic)
+        return self._send(chat, replace(written, file=file), None, topic, album)
 
-    def _send(self, chat: Chat, content: Content, reply_to: Message | None, topic: int | None) -> Message:
+    def _send(
+        self, chat: Chat, content: Content, reply_to: Message | None, topic: int | None, album: str | None = None
+    ) -> Message:
         with self.world.changed:
             self._check_membership(chat, topic)
             if chat.kind == "private":
                 self.started = True
                 if self.has_blocked_bot:
                     self.unblock()
-            message = self.world.post(chat, self, content, reply_to=reply_to, topic=topic)
+            message = self.world.post(chat, self, content, reply_to=reply_to, topic=topic, album=album)
             if self._bot_sees(message):
                 self.world.updates.add("message", message.to_json())
             return message

@@ -106,6 +106,7 @@ class World:
         *,
         reply_to: Message | None = None,
         topic: int | None = None,
+        album: str | None = None,
         silent: bool = False,
     ) -> Message:
         """Add a message to a chat."""
@@ -118,6 +119,7 @@ class World:
             versions=[content],
             reply_to=reply_to,
             topic=topic,
+            album=album,
             silent=silent,
         )
         chat.messages.append(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -21,6 +22,7 @@ from ..store import (
     Waiting,
     finish_in,
     first_waiting_in,
+    has_urgent_in,
     note_delay_in,
     waiting_chats_in,
 )
@@ -59,13 +61,16 @@ class Handler(Protocol):
 
 @dataclass(slots=True)
 class _Progress:
-    """How often the first update of a chat was tried."""
+    """How often a chat was tried since an update of it has ended."""
 
     update_id: str | None = None
+    """The update that was tried last."""
     failures: int = 0
-    """Faults of the update, or of the code that handles it."""
+    """Faults of that update, or of the code that handles it."""
     delays: int = 0
     """Faults of others."""
+    urgent_first: bool = False
+    """Whether the update was delayed, and an urgent one is tried before it is tried again."""
 
 
 class Chats:
@@ -86,8 +91,8 @@ class Chats:
         self._people_at_once = asyncio.Semaphore(MAX_AT_ONCE)
         self._strangers_at_once = asyncio.Semaphore(MAX_STRANGERS_AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._fresh: set[str] = set()
-        """Chats in which something has arrived since their task last looked."""
+        self._arrived: dict[str, asyncio.Event] = {}
+        """By chat: set when something has arrived since its task last looked."""
         self._refused: dict[str, str] = {}
         """Senders who know that their updates are dropped, and in which chat."""
         self._notices: set[asyncio.Task[None]] = set()
@@ -99,7 +104,7 @@ class Chats:
     def wake(self, chats: Iterable[str]) -> None:
         """Handle what has arrived in these chats."""
         for chat in chats:
-            self._fresh.add(chat)
+            self._arrived.setdefault(chat, asyncio.Event()).set()
             if chat not in self._tasks:
                 self._tasks[chat] = asyncio.create_task(self._work(chat), name=f"chat {self._bot.name} {chat}")
 
@@ -120,26 +125,29 @@ class Chats:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self, chat: str) -> None:
-        progress = _Progress()
+        progress, arrived = _Progress(), self._arrived[chat]
         while True:
-            self._fresh.discard(chat)
+            arrived.clear()
             try:
-                first = await self._database.run(partial(self._first_in, chat=chat))
-                if first is None and chat not in self._fresh:
+                first = await self._database.run(partial(self._first_in, chat=chat, urgent_first=progress.urgent_first))
+                if first is None and not arrived.is_set():
                     break
                 if first is not None:
                     if first[0].update.id != progress.update_id:
-                        progress = _Progress(first[0].update.id)
+                        progress.update_id = first[0].update.id
+                        progress.failures = 0
                     await self._advance(*first, progress)
             except Exception:
                 progress.delays += 1
                 log.exception("the inbox failed", bot=self._bot.name, chat=chat)
                 await asyncio.sleep(self._backoff.pause(progress.delays))
-        del self._tasks[chat]
+        del self._tasks[chat], self._arrived[chat]
         self._refused = {sender: where for sender, where in self._refused.items() if where != chat}
 
-    def _first_in(self, connection: sqlite3.Connection, chat: str) -> tuple[Waiting, Person | None] | None:
-        waiting = first_waiting_in(connection, self._bot.name, chat)
+    def _first_in(
+        self, connection: sqlite3.Connection, chat: str, *, urgent_first: bool
+    ) -> tuple[Waiting, Person | None] | None:
+        waiting = first_waiting_in(connection, self._bot.name, chat, urgent_first=urgent_first)
         return waiting and (waiting, person_in(connection, self._bot.name, waiting.sender))
 
     async def _advance(self, waiting: Waiting, person: Person | None, progress: _Progress) -> None:
@@ -150,8 +158,9 @@ class Chats:
         except Later as later:
             progress.delays += 1
             await self._inform_of_delay(waiting, later.reason)
+            progress.urgent_first = not waiting.urgent
             pause = self._backoff.pause(progress.delays)
-            await asyncio.sleep(pause if later.after is None else min(later.after, MAX_PAUSE_SECONDS))
+            await self._pause(waiting, pause if later.after is None else min(later.after, MAX_PAUSE_SECONDS))
             return
         except sqlite3.OperationalError:  # the disk is full, and no fault of the update
             raise
@@ -166,6 +175,21 @@ class Chats:
         if progress.failures and person is not None:
             await self._inform(update.chat, _GIVEN_UP, key=f"given-up-{update.id}")
         await self._database.run(partial(finish_in, bot=self._bot.name, update_id=update.id, now=self._clock.now_ms()))
+        progress.delays = 0
+        progress.urgent_first = False
+
+    async def _pause(self, waiting: Waiting, seconds: float) -> None:
+        """Wait until an update is to be tried again, or until an urgent one may change how that ends."""
+        if waiting.urgent:
+            await asyncio.sleep(seconds)
+            return
+        chat = waiting.update.chat.id
+        arrived, has_urgent = self._arrived[chat], partial(has_urgent_in, bot=self._bot.name, chat=chat)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not await self._database.run(has_urgent):
+                    await arrived.wait()
+                    arrived.clear()
 
     async def _handle(self, update: Update, person: Person | None) -> None:
         async with self._strangers_at_once if person is None else self._people_at_once:

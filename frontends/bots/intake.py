@@ -10,7 +10,7 @@ from functools import partial
 from agent_common.clock import Clock
 from agent_common.telemetry import Seldom, logger
 
-from ..conversation import Bot
+from ..conversation import Bot, is_urgent
 from ..people import Person, identity_of, note_private_chat_in, person_in
 from ..platform import Chat, Update
 from ..store import Database, add_in, count_waiting_in, count_waiting_of_strangers_in, is_known_in
@@ -18,6 +18,8 @@ from ..store import Database, add_in, count_waiting_in, count_waiting_of_strange
 log = logger(__name__)
 MAX_WAITING = 20
 """Updates of one person that wait for one bot."""
+MAX_URGENT = 10
+"""Urgent ones beyond these: one of them may end what the others wait for."""
 MAX_WAITING_OF_STRANGER = 2
 MAX_WAITING_OF_STRANGERS = 100
 """Updates of all strangers together that wait for one bot."""
@@ -74,8 +76,9 @@ class Intake:
         person = person_in(connection, name, sender)
         if not _is_wanted(update, person):
             return
-        if _may_wait_in(connection, name, sender, person):
-            add_in(connection, name, update, sender=sender, stranger=person is None, now=now)
+        urgent = person is not None and is_urgent(update)
+        if _may_wait_in(connection, name, sender, person, urgent=urgent):
+            add_in(connection, name, update, sender=sender, stranger=person is None, now=now, urgent=urgent)
             taken.stored.add(chat.id)
         else:
             taken.dropped += 1
@@ -92,10 +95,10 @@ def _is_wanted(update: Update, person: Person | None) -> bool:
     return update.chat.private or update.kind == "button"
 
 
-def _may_wait_in(connection: sqlite3.Connection, bot: str, sender: str, person: Person | None) -> bool:
+def _may_wait_in(connection: sqlite3.Connection, bot: str, sender: str, person: Person | None, *, urgent: bool) -> bool:
     waiting = count_waiting_in(connection, bot, sender)
     if person is not None:
-        return waiting < MAX_WAITING
+        return waiting < MAX_WAITING + MAX_URGENT * urgent
     return (
         waiting < MAX_WAITING_OF_STRANGER and count_waiting_of_strangers_in(connection, bot) < MAX_WAITING_OF_STRANGERS
     )

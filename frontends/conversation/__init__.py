@@ -3,5 +3,6 @@
 from .bot import Bot, Later
 from .commands import COMMANDS
 from .conversations import Conversations
+from .urgency import is_urgent
 
-__all__ = ["COMMANDS", "Bot", "Conversations", "Later"]
+__all__ = ["COMMANDS", "Bot", "Conversations", "Later", "is_urgent"]

@@ -56,11 +56,12 @@ class Dispatch:
             return
         sending = Sending(self.context)
         going_back = GoingBack(self.context, sending)
-        if (command := parse(update.text)) is not None:
+        own = update.forwarded_from is None
+        if own and (command := parse(update.text)) is not None:
             await self._command(update, chat, person, *command)
             return
         decisions = Decisions(self.context)
-        if not update.files and await decisions.answer(update, person):
+        if own and not update.files and await decisions.answer(update, person):
             return
         if not await going_back.ask(update, chat, person):
             note = _WAITS if await decisions.is_waiting(chat) else ""

@@ -30,6 +30,7 @@ def of_message(message: discord.Message, me: int) -> Update | None:
         text=_text(message, me),
         addressed=chat.private or _addressed(message, me),
         reply_to=_reply_to(message),
+        forwarded_from="an unknown sender" if message.message_snapshots and not message.content else None,
         files=tuple(_files(message)),
     )
 

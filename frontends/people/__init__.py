@@ -13,7 +13,7 @@ from .pairing import (
     end_pairing_in,
     unpair_in,
 )
-from .person import Person, identities_in, identity_of, note_private_chat_in, person_in, private_chats_in
+from .person import Person, identities_in, identity_of, note_private_chat_in, person_in, principals_in, private_chats_in
 
 __all__ = [
     "CODE_LIFETIME_MS",
@@ -32,6 +32,7 @@ __all__ = [
     "note_private_chat_in",
     "people_in",
     "person_in",
+    "principals_in",
     "private_chats_in",
     "unpair_in",
 ]

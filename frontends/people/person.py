@@ -41,6 +41,14 @@ def identities_in(connection: sqlite3.Connection, principal: str) -> frozenset[s
     return frozenset(identity for (identity,) in found)
 
 
+def principals_in(connection: sqlite3.Connection, bot: str) -> list[str]:
+    """Return the principals of all who may use the bot."""
+    found = connection.execute(
+        "SELECT DISTINCT person FROM identities JOIN admissions USING (identity) WHERE bot = ? ORDER BY 1", (bot,)
+    )
+    return [principal for (principal,) in found]
+
+
 def private_chats_in(connection: sqlite3.Connection, bot: str, principal: str) -> list[str]:
     """Return the ids of the private chats in which the bot can write to a person."""
     found = connection.execute(

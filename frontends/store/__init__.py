@@ -23,6 +23,7 @@ from .inbox import (
     drop_of_sender_in,
     finish_in,
     first_waiting_in,
+    has_urgent_in,
     is_known_in,
     last_messages_in,
     note_delay_in,
@@ -30,7 +31,7 @@ from .inbox import (
     received_at_in,
     waiting_chats_in,
 )
-from .offers import Offer, add_offer_in, end_offer_in, offer_in, prune_offers_in
+from .offers import Offer, add_offer_in, end_offer_in, offer_in, prune_offers_in, replace_offered_in
 from .posts import (
     Post,
     PostMessage,
@@ -112,6 +113,7 @@ __all__ = [
     "expect_reason_in",
     "finish_in",
     "first_waiting_in",
+    "has_urgent_in",
     "is_being_decided_in",
     "is_known_in",
     "known_messages_in",
@@ -142,6 +144,7 @@ __all__ = [
     "received_at_in",
     "remember_chat_in",
     "repeat_reply_in",
+    "replace_offered_in",
     "replies_of_session_in",
     "reply_in",
     "reply_of_message_in",

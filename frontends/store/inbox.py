@@ -30,6 +30,8 @@ class Waiting:
     """The principal of the sender."""
     delay_notified: bool
     """Whether the chat has been informed that it takes longer."""
+    urgent: bool
+    """Whether it may be handled before others that have to be tried again."""
 
 
 @cache
@@ -42,15 +44,24 @@ def _as_json(update: Update) -> str:
     return json.dumps(asdict(update), ensure_ascii=False).encode(errors="replace").decode()
 
 
-def add_in(connection: sqlite3.Connection, bot: str, update: Update, *, sender: str, stranger: bool, now: int) -> None:
+def add_in(
+    connection: sqlite3.Connection,
+    bot: str,
+    update: Update,
+    *,
+    sender: str,
+    stranger: bool,
+    now: int,
+    urgent: bool = False,
+) -> None:
     """Store an update; nothing happens if it is known. `now` is in epoch milliseconds."""
     connection.execute(
-        "INSERT INTO updates (bot, id, chat, position, message, sender, stranger, received_at, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO updates (bot, id, chat, position, message, sender, stranger, received_at, body, urgent)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
             *(bot, update.id, update.chat.id, update.order),
             update.message_id if update.kind == "message" else None,
-            *(sender, stranger, now, _as_json(update)),
+            *(sender, stranger, now, _as_json(update), urgent),
         ),
     )
 
@@ -87,14 +98,22 @@ def waiting_chats_in(connection: sqlite3.Connection, bot: str) -> list[str]:
     return [chat for (chat,) in connection.execute(query, (bot,))]
 
 
-def first_waiting_in(connection: sqlite3.Connection, bot: str, chat: str) -> Waiting | None:
+def first_waiting_in(
+    connection: sqlite3.Connection, bot: str, chat: str, *, urgent_first: bool = False
+) -> Waiting | None:
     """Return the update of a chat that comes first in the order in which people acted."""
     row = connection.execute(
-        "SELECT body, sender, delay_notified FROM updates WHERE bot = ? AND chat = ? AND finished_at IS NULL"
-        " ORDER BY position, arrival LIMIT 1",
-        (bot, chat),
+        "SELECT body, sender, delay_notified, urgent FROM updates WHERE bot = ? AND chat = ? AND finished_at IS NULL"
+        " ORDER BY urgent AND ? DESC, position, arrival LIMIT 1",
+        (bot, chat, urgent_first),
     ).fetchone()
-    return None if row is None else Waiting(_updates().validate_json(row[0]), row[1], bool(row[2]))
+    return None if row is None else Waiting(_updates().validate_json(row[0]), row[1], bool(row[2]), bool(row[3]))
+
+
+def has_urgent_in(connection: sqlite3.Connection, bot: str, chat: str) -> bool:
+    """Whether an update of a chat waits that may be handled before others."""
+    query = "SELECT 1 FROM updates WHERE bot = ? AND chat = ? AND finished_at IS NULL AND urgent"
+    return connection.execute(query, (bot, chat)).fetchone() is not None
 
 
 def note_delay_in(connection: sqlite3.Connection, bot: str, update_id: str) -> None:

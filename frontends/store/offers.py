@@ -66,6 +66,18 @@ def offer_in(connection: sqlite3.Connection, token: str) -> Offer | None:
     return Offer(token, bot, chat, person, target, _updates().validate_json(body), bool(done))
 
 
+def replace_offered_in(
+    connection: sqlite3.Connection, bot: str, chat: str, person: str, message: str, text: str
+) -> None:
+    """Give a message that waits the text that its writer has given it; nothing happens if none waits."""
+    if text.strip():
+        connection.execute(
+            "UPDATE offers SET body = json_set(body, '$.text', ?) WHERE bot = ? AND chat = ? AND person = ?"
+            " AND NOT done AND json_extract(body, '$.message_id') = ?",
+            (text, bot, chat, person, message),
+        )
+
+
 def end_offer_in(connection: sqlite3.Connection, token: str) -> None:
     """Note that a button was pressed."""
     connection.execute("UPDATE offers SET done = 1 WHERE token = ?", (token,))

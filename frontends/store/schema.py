@@ -34,6 +34,8 @@ INBOX: Statements = (
     "CREATE INDEX finished_updates ON updates (finished_at) WHERE finished_at IS NOT NULL",
 )
 
+URGENT_UPDATES: Statements = ("ALTER TABLE updates ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0",)
+
 PEOPLE: Statements = (
     "CREATE TABLE identities (identity TEXT PRIMARY KEY, person TEXT NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE INDEX identities_of_person ON identities (person)",
@@ -65,6 +67,6 @@ PEOPLE: Statements = (
 
 CONVERSATIONS: Statements = (*CHATS, *POSTS, *REPLIES, *REQUESTS, *OFFERS)
 
-MIGRATIONS: tuple[Statements, ...] = ((*INBOX, *PEOPLE, *CONVERSATIONS), REQUEST_CODES, REQUEST_AGENTS)
+MIGRATIONS: tuple[Statements, ...] = ((*INBOX, *PEOPLE, *CONVERSATIONS), REQUEST_CODES, REQUEST_AGENTS, URGENT_UPDATES)
 """The first makes a database of version 1 out of an empty one, each of the others the next version out of that before
 it. A released one is never changed."""

@@ -4,6 +4,7 @@ for markdown in split_telegram(reply):
     message = telegram_text(markdown)
 """
 
+from .characters import without_invisible
 from .discord import DISCORD_LIMIT, discord_measure, discord_text
 from .quoting import code_block, escape
 from .split import Measure, split
@@ -24,6 +25,7 @@ __all__ = [
     "split_telegram",
     "telegram_measure",
     "telegram_text",
+    "without_invisible",
 ]
 
 

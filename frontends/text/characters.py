@@ -18,6 +18,7 @@ _INVISIBLE = re.compile(
 """Controls, directions, fillers and selectors. Joiners stay: scripts and pictures are spelled with them."""
 _HIDDEN = re.compile(f"{_INVISIBLE.pattern}|(?<![^\0-\x7f])[\u200c\u200d]")
 """A joiner that joins nothing hides as well."""
+_UNSEEN = re.compile(f"{_INVISIBLE.pattern}|[\u200c\u200d\ufe0e\ufe0f]")
 _LINE_END = re.compile("[\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ZERO_WIDTH_JOINER = "\u200d"
@@ -31,6 +32,11 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _SURROGATE.sub("\ufffd", _INVISIBLE.sub("", _LINE_END.sub(" ", text)))
+
+
+def without_invisible(text: str) -> str:
+    """Return the text without what a screen may not show, joiners too: to see what it looks like, not to be shown."""
+    return text if text.isascii() and text.isprintable() else _UNSEEN.sub("", text)
 
 
 def revealed(text: str) -> str:

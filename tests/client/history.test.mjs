@@ -35,7 +35,9 @@ test("the server keeps the messages that a chat has built", async () => {
   await chat.sendMessage({ text: "and again" });
   const messages = await kept(chat);
   assert.deepEqual(messages.map(({ role }) => role), ["user", "assistant", "user", "assistant"]);
-  assert.deepEqual(messages.map(partsOf), asJson(chat.messages).map(partsOf));
+  // What is known of a failed call beside its error is in the record only: versions before 6.0.176 refuse it in a stream.
+  const said = messages.map(partsOf).map((parts) => parts.map(({ toolMetadata, ...part }) => part));
+  assert.deepEqual(said, asJson(chat.messages).map(partsOf));
   assert.deepEqual([messages[1].id, messages[3].id], [chat.messages[1].id, chat.messages[3].id]);
 });
 

@@ -357,6 +357,43 @@ def test_no_call_hides_its_arguments_in_a_tuple() -> None:
     assert found == []
 
 
+OWN_JSON = {
+    "agent_host/agents/callers.py",
+    "agent_host/agents/cards.py",
+    "agent_host/fleet/machine/image.py",
+    "agent_host/fleet/machine/processes/record.py",
+    "agent_host/hub/agents.py",
+    "agent_host/hub/store/memory.py",
+    "agent_host/hub/store/rows.py",
+    "agent_host/hub/store/sql.py",
+    "agent_host/hub/store/tasks/rows.py",
+    "agent_host/listener/ledger/rows.py",
+    "agent_host/proxy/shown_catalog.py",
+    "agent_host/results/records.py",
+    "agent_runtime/loop/requests/tasks.py",
+    "agent_runtime/mediation/ledger/ledger.py",
+    "agent_runtime/mediation/work/turn_worker.py",
+    "agent_runtime/mesh/search.py",
+    "agent_runtime/skills/sources/grants.py",
+    "agent_runtime/skills/worker/schema/pydantic_hints.py",
+    "agent_runtime/workspace/prompt_files/authorship.py",
+    "agent_runtime/workspace/prompt_files/unfinished_calls.py",
+}
+"""Files whose JSON is read by pydantic: rows and files that this product has written, and answers of a guest's host."""
+
+
+def test_json_from_outside_is_read_within_limits() -> None:
+    """By `agent_common.json_reader`. Ruff bars the other parsers (TID251); it does not see methods of models."""
+    servers = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in ("agent_host", "agent_runtime")]
+    readers = {
+        str(path.relative_to(ROOT))
+        for path in servers
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Attribute) and node.attr in ("model_validate_json", "validate_json")
+    }
+    assert readers == OWN_JSON
+
+
 RETIRED = (
     "bare bond books box briefing clerk desk diary door doors duty ends errand fitting ground hallway hoard house "
     "household hygiene kit ladder lane leash life lives mandate nobody notebook pace parcel patience pen place posture "

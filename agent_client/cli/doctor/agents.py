@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from .finding import Finding, error, ok, warning
 
 if TYPE_CHECKING:
+    from agent_common.protocol import AgentStatus
+
     from ... import Mesh, Workspace
     from ...agent import Agent
+    from ..contexts import Target
 
 _TAIL = 1000
 _RESTART = "stop and start the agent"
@@ -25,6 +28,23 @@ async def check_agents(mesh: Mesh, chosen: str | None) -> list[Finding]:
     return found or [warning("agents", "the host has no agent yet", "`agent up` in the folder where it is to work")]
 
 
+async def check_agent(target: Target) -> Sequence[Finding] | None:
+    """Look at an agent that commands talk to without a host. Returns None if the target is a host."""
+    from ... import Agent, ClientError, Forbidden, NotFound, Unauthorized
+
+    async with Agent(target.url, target.token) as agent:
+        try:
+            status = await agent.status()
+        except (NotFound, Forbidden):  # an agent has this route, for all who have its token
+            return None
+        except Unauthorized:
+            fix = "give its AGENT_TOKEN with --token-file, or `agent context add` again"
+            return None if target.kind is None else [error("token", "the agent refuses the token", fix)]
+        except ClientError as failure:
+            return [error("agent", f"is there, but does not answer: {failure}", "its log says more")]
+    return [ok("token", "the agent knows the token"), *_check_status("agent", status)]
+
+
 async def _check_agent(mesh: Mesh, workspace: Workspace, *, chosen: bool) -> Sequence[Finding]:
     name, ready = f"agent {workspace.id}", workspace.mediation_ready
     if ready is not None and ready.code == "quarantined":
@@ -38,7 +58,7 @@ async def _check_agent(mesh: Mesh, workspace: Workspace, *, chosen: bool) -> Seq
             return [ok(name, "is stopped, as it is meant to be")]
         return [warning(name, f"is {workspace.state}", "`agent up` in its folder starts it")]
     found = [] if ready is None or ready.error is None else [_channel_down(name, ready.error, ready.code)]
-    return [*found, *await _check_status(name, mesh.agent(workspace.id))]
+    return [*found, *await _ask_status(name, mesh.agent(workspace.id))]
 
 
 def _channel_down(name: str, why: str, code: str | None) -> Finding:
@@ -46,13 +66,16 @@ def _channel_down(name: str, why: str, code: str | None) -> Finding:
     return error(f"{name}: channel", f"{why} ({code}), so it changes nothing", fix)
 
 
-async def _check_status(name: str, agent: Agent) -> Sequence[Finding]:
+async def _ask_status(name: str, agent: Agent) -> Sequence[Finding]:
     from ... import ClientError
 
     try:
-        status = await agent.status()
+        return _check_status(name, await agent.status())
     except ClientError as failure:
         return [error(name, f"runs, but does not answer: {failure}", f"{_RESTART}; `agent logs` says more")]
+
+
+def _check_status(name: str, status: AgentStatus) -> Sequence[Finding]:
     if status.mesh in ("unreachable", "refused"):
         return [error(name, f"cannot call its model: the host is {status.mesh} for it", _RESTART)]
     if status.confinement == "none":

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..contexts import Choice, Target, check_own_host, resolve
 from ..errors import CliError
-from .agents import check_agents
+from .agents import check_agent, check_agents
 from .files import check_contexts, check_data_dir
 from .finding import Finding, error
 from .host import Server, check_model, check_reachable, check_token, open_client
@@ -33,7 +33,11 @@ async def examine(choice: Choice, *, call_model: bool = True) -> list[Finding]:
     except CliError as failure:
         return [*found, *check_local_host(), error("target", failure.message, failure.fix or "correct that")]
     target = _without_stranger(target)
-    async with open_client(target) as http:
+    try:
+        client = open_client(target)
+    except ValueError as failure:
+        return [*found, error("certificates", str(failure), "name a readable PEM file, or unset the variable")]
+    async with client as http:
         server = Server(target, http)
         if server.local and target.kind == "host":
             found += check_local_host()
@@ -53,8 +57,11 @@ async def _examine_server(server: Server, *, call_model: bool) -> list[Finding]:
     import httpx2
 
     reachable = await check_reachable(server)
-    if reachable.state == "error" or server.target.kind == "agent":
+    if reachable.state == "error":
         return [reachable]
+    own = await check_agent(server.target) if server.target.kind != "host" else None
+    if own is not None:
+        return [reachable, *own]
     try:
         found = await check_token(server)
         if len(found) < 2:

@@ -42,7 +42,9 @@ def _token_fault(path: Path) -> Finding | None:
 def check_data_dir() -> list[Finding]:
     """Whether a host on this machine can write its data, and has room for it."""
     folder = data_dir()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(
+        path for path in (folder, *folder.parents) if os.path.exists(path)
+    )  # Path.exists raises below a folder that is closed
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK) or _is_read_only(there):
         fix = f"chown or chmod {there}, or set MESH_DATA_DIR to another folder"
         return [error("data", f"{there} cannot be written, so a host cannot keep its data in {folder}", fix)]

@@ -33,6 +33,7 @@ LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
 _KILL_SECONDS = 5.0
 _LOG_TAIL = 2_000  # bytes of the log that an error quotes
+_ANSWER_BYTES = 500  # of an answer that an error quotes
 _PASSED = frozenset({"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", *NAMING_VARIABLES})
 _NEVER_PASSED = frozenset(
     {
@@ -115,10 +116,10 @@ class ProcessDriver:
             async with asyncio.timeout(self._start_timeout), httpx2.AsyncClient(trust_env=False) as client:
                 while child.running:
                     with contextlib.suppress(httpx2.TransportError):
-                        response = await client.get(f"{child.url}/readyz")
-                        if response.is_success:
-                            return
-                        answer = response.text
+                        async with client.stream("GET", f"{child.url}/readyz") as response:
+                            if response.is_success:
+                                return
+                            answer = await _begin_of(response)
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             raise StartFailed(
@@ -201,6 +202,13 @@ def write_secret(path: Path, key: str) -> None:
     with os.fdopen(handle, "w") as file:
         os.fchmod(handle, 0o600)
         file.write(key)
+
+
+async def _begin_of(response: httpx2.Response) -> str:
+    """Return the beginning of an answer. What runs in the child may send one without end."""
+    async for piece in response.aiter_raw(_ANSWER_BYTES):
+        return piece.decode("utf-8", "replace")
+    return ""
 
 
 def _free_port() -> int:

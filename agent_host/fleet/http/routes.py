@@ -209,10 +209,11 @@ async def execute(request: Request, workspace_id: str, body: RunCommand) -> Comm
 async def quarantine(request: Request, workspace_id: str, body: QuarantineWorkspace = _QUARANTINE) -> WorkspaceView:
     """Quarantine the workspace without notice to its agent: no agent attaches, the channel is cut, the runtime is
     killed, and work in progress ends as `dead`."""
-    fleet = _fleet(request)
-    await fleet.get(workspace_id)
-    await _listener(request).workspaces.quarantine(workspace_id, body.reason)
-    return await _view(request, await fleet.quarantine(workspace_id))
+    try:
+        await _listener(request).workspaces.quarantine(workspace_id, body.reason)
+    finally:  # a database that fails must not keep a runtime running
+        stopped = await _fleet(request).quarantine(workspace_id)
+    return await _view(request, stopped)
 
 
 @router.post("/{workspace_id}/unquarantine")

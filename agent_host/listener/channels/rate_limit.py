@@ -21,7 +21,12 @@ LOOKUP_UNITS = 10.0
 """Cost of a database query."""
 PUSH_UNITS = 100.0
 """Cost of sending the constraints again."""
+FREE_BYTES = 64 << 20
+"""Bytes of reported results that are stored in an hour at no further cost."""
+_HOUR = 3600.0
 _FAULT_UNITS = 100.0
+_STORED_BYTES_PER_UNIT = 100
+"""Beyond these, one unit pays for this many bytes: an agent that reports without end is read at 100 kB a second."""
 _BYTES_PER_UNIT = 4096
 _VALUES_PER_UNIT = 128
 """A long line costs one unit for this many bytes, and one for this many JSON values."""
@@ -30,12 +35,13 @@ _VALUES_PER_UNIT = 128
 class FrameRateLimiter:
     """The allowance of one workspace's agent."""
 
-    __slots__ = ("_at", "_clock", "_left")
+    __slots__ = ("_at", "_clock", "_free_bytes", "_left", "_stored_at")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._left = BURST
-        self._at = clock.monotonic()
+        self._free_bytes = float(FREE_BYTES)
+        self._at = self._stored_at = clock.monotonic()
 
     def spend(self, units: float) -> float:
         """Take units, and return the seconds until the allowance is no longer overdrawn (0 if it is not)."""
@@ -47,6 +53,16 @@ class FrameRateLimiter:
         self._left = max(-MOST_DEBT, min(BURST, left))
         self._at = now
         return max(0.0, -self._left / RATE)
+
+    def spend_stored(self, size: int) -> None:
+        """Take units for bytes that are kept on the disk, beyond those that are free."""
+        now = self._clock.monotonic()
+        regained = (now - self._stored_at) * FREE_BYTES / _HOUR
+        self._stored_at = now
+        self._free_bytes = min(FREE_BYTES, self._free_bytes + regained) - size
+        if self._free_bytes < 0:
+            self.spend(-self._free_bytes / _STORED_BYTES_PER_UNIT)
+            self._free_bytes = 0.0
 
     def earn(self, units: float) -> None:
         """Add units, up to the largest balance."""

@@ -178,14 +178,25 @@ class WorkspaceChannels:
         self._all.pop(name, None)
 
     async def fence(self, channel: WorkspaceChannel, fence: Fence | None, reason: str | None) -> None:
-        """Store the fence, then enforce it; None lifts it. A fenced workspace has no tokens."""
-        await self._update(channel, fence=fence, fence_reason=reason)
+        """Enforce the fence, then store it; None lifts it once that is stored. A fenced workspace has no tokens.
+
+        A fence holds until the host ends even if the database refuses it, which raises Unavailable.
+        """
         before = channel.fence
+        if fence is not None:
+            self.hold(channel, fence, reason)
+        await self._update(channel, fence=fence, fence_reason=reason)
         channel.fence = fence
         channel.fence_reason = reason
         self.on_change(channel.workspace, fence or ("unquarantined" if before == "quarantined" else "resumed"))
         if fence is not None:
             self._owner.on_fenced(channel.workspace)
+
+    def hold(self, channel: WorkspaceChannel, fence: Fence, reason: str | None) -> None:
+        """Fence the workspace in memory: its agent cannot attach, and its tokens are refused."""
+        channel.fence = fence
+        channel.fence_reason = reason
+        self._owner.on_fenced(channel.workspace)
 
     def save_epoch(self, channel: WorkspaceChannel, epoch: int, callback: Callable[[], None]) -> None:
         """Store the epoch, and call back once it is durable."""

@@ -105,7 +105,8 @@ class PendingConnections:
 
     def __init__(self, services: SessionServices) -> None:
         self._services = services
-        self._unproven: dict[int, Handshake] = {}
+        self._unproven: dict[str | None, dict[int, Handshake]] = {}
+        """By the workspace whose address was dialled, None for the shared one; the oldest first."""
         self._connections: weakref.WeakSet[AgentConnection] = weakref.WeakSet()
         self._count = 0
         self._closed = False
@@ -113,26 +114,35 @@ class PendingConnections:
     @property
     def unproven(self) -> int:
         """Number of connections whose agent has not proved who it is."""
-        return len(self._unproven)
+        return sum(len(handshakes) for handshakes in self._unproven.values())
 
     def connect(self, channel: WorkspaceChannel | None) -> AgentConnection:
         """Return the protocol for a new connection. `channel`: the workspace it dialled, None on the shared address."""
         self._count += 1
         number = self._count
         self._services.metrics.count("connections")
-        handshake = Handshake(self._services, channel, number, on_finished=partial(self._unproven.pop, number, None))
+        dialled = channel.workspace if channel else None
+        handshake = Handshake(self._services, channel, number, on_finished=partial(self._remove, dialled, number))
         self._connections.add(handshake.connection)
-        self._unproven[number] = handshake
+        self._unproven.setdefault(dialled, {})[number] = handshake
         if self._closed:
             handshake.refuse("closing")
-        if len(self._unproven) > self._services.limits.unproven:
-            self._unproven[next(iter(self._unproven))].refuse("too_many_unproven")
+        if self.unproven > self._services.limits.unproven:
+            fullest = max(self._unproven.values(), key=len)  # so that an agent displaces only connections like its own
+            fullest[next(iter(fullest))].refuse("too_many_unproven")
         return handshake.connection
+
+    def _remove(self, dialled: str | None, number: int) -> None:
+        """Count the connection no more, because it is attached, refused or lost."""
+        handshakes = self._unproven.get(dialled, {})
+        handshakes.pop(number, None)
+        if not handshakes:
+            self._unproven.pop(dialled, None)
 
     def close(self) -> None:
         """Refuse all unproven connections, and every new one."""
         self._closed = True
-        for handshake in tuple(self._unproven.values()):
+        for handshake in [one for handshakes in self._unproven.values() for one in handshakes.values()]:
             handshake.refuse("closing")
 
     async def abort_all(self) -> None:

@@ -111,8 +111,7 @@ class AckTimeouts:
         """
         reason = f"constraints {constraints.version} ({constraints.severity}) were not acknowledged"
         self._audit_log.alarm("halted", reason, workspace=channel.workspace)
-        channel.fence = "halted"
-        channel.fence_reason = reason
+        self._channels.hold(channel, "halted", reason)
         if channel.session is not None:
             channel.session.end("halted", abruptly=True)
         self._owner.on_halt(channel.workspace)

@@ -8,7 +8,7 @@ from agent_common.protocol.work import TaskAck, TaskReport
 
 from ..channels.channel import AttachedAgent
 from ..ledger.ledger_writer import LedgerWriter
-from ..ledger.task_results import TaskResults
+from ..ledger.task_results import TaskResults, stored_size
 from ..metrics import Metrics
 
 
@@ -37,5 +37,6 @@ class TaskReports:
 
         self._ledger_writer.save_result(row, recorded)
         await durable
+        session.channel.rate_limiter.spend_stored(stored_size(row))
         if session.state != "gone":
             session.send(TaskAck(task_id=report.task_id, user=report.user))

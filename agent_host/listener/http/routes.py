@@ -70,8 +70,7 @@ async def work_list(
 ) -> WorkPage:
     """List the work of all workspaces, newest first."""
     found = await _listener(request).list_work(WorkQuery(workspace, status, after, limit))
-    records = [WorkRecord.from_record(record) for record in found]
-    return WorkPage(work=records, next=records[-1].request_id if len(records) == limit else None)
+    return WorkPage(work=[WorkRecord.from_record(record) for record in found.records], next=found.next)
 
 
 @router.get("/work/{request_id}")
@@ -124,8 +123,8 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many rows")] = 100,
 ) -> dict[str, Any]:
     """Read the audit trail, oldest first: every frame, and every decision of the host."""
-    rows = await _listener(request).read_audit(workspace, request_id, after, limit)
-    return {"entries": rows, "next": rows[-1]["id"] if len(rows) == limit else None}
+    rows, more = await _listener(request).read_audit(workspace, request_id, after, limit)
+    return {"entries": rows, "next": rows[-1]["id"] if more else None}
 
 
 @router.get("/metrics")

@@ -193,7 +193,7 @@ class LedgerWriter:
         return self.failure is None
 
     def _on_failed(self, error: Exception, written: WaitingRows) -> None:
-        self.failure = (str(error) or type(error).__name__).splitlines()[0]
+        self.failure = _first_line(error)
         log.error("work_journal_failed", why=self.failure)
         for _, future in written.new.values():
             if not future.done():
@@ -210,5 +210,10 @@ def _call_all(calls: list[Callback]) -> None:
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    log.error("work_database_failed", why=str(error))
+    log.error("work_database_failed", why=_first_line(error))
     return Unavailable("the host's database does not answer", code="database_unavailable")
+
+
+def _first_line(error: BaseException) -> str:
+    """Return what has failed. Further lines may quote the row that was refused, which may hold a secret."""
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -14,6 +14,11 @@ from .rows import record_from_row
 from .states import ShownStatus, Status
 from .work import LedgerRecord
 
+MAX_PAGE_CHARACTERS = 8 << 20
+"""Characters of results after which a page ends, however many rows it may have."""
+_ROWS_AT_ONCE = 16
+_COLUMNS = [column for column in work.c if column.name != "request"]
+"""What a record is made of: the request may have a megabyte, and is not shown."""
 STORED_AS: dict[ShownStatus, tuple[Status, ...]] = {
     "queued": ("queued", "retry_wait"),
     "dispatched": ("dispatched",),
@@ -39,7 +44,16 @@ class WorkQuery:
     limit: int = 100
 
 
-async def list_work(writer: LedgerWriter, query: WorkQuery) -> list[LedgerRecord]:
+@dataclass(frozen=True, slots=True)
+class WorkListing:
+    """A page of work."""
+
+    records: Sequence[LedgerRecord]
+    next: str | None
+    """`after` of the next page; None: there are no more."""
+
+
+async def list_work(writer: LedgerWriter, query: WorkQuery) -> WorkListing:
     """Return a page, newest first. Raises InvalidRequest if there is no request `after`, and Unavailable."""
     await writer.flush()
     found = await writer.read(lambda connection: _select(connection, query))
@@ -49,10 +63,10 @@ async def list_work(writer: LedgerWriter, query: WorkQuery) -> list[LedgerRecord
     return found
 
 
-def _select(connection: Connection, query: WorkQuery) -> list[LedgerRecord] | None:
+def _select(connection: Connection, query: WorkQuery) -> WorkListing | None:
     """Return a page, or None if there is no request `after`."""
     order = work.c.submitted_at, work.c.request_id
-    found = select(work).order_by(order[0].desc(), order[1].desc()).limit(query.limit)
+    found = select(*_COLUMNS).order_by(order[0].desc(), order[1].desc()).limit(query.limit)
     if query.workspace is not None:
         found = found.where(work.c.workspace == query.workspace)
     if query.status:
@@ -62,4 +76,11 @@ def _select(connection: Connection, query: WorkQuery) -> list[LedgerRecord] | No
         if last is None:
             return None
         found = found.where(tuple_(*order) < tuple_(*last))
-    return [record_from_row(row) for row in connection.execute(found).mappings()]
+    records: list[LedgerRecord] = []
+    size = 0
+    for row in connection.execute(found, execution_options={"yield_per": _ROWS_AT_ONCE}).mappings():
+        records.append(record_from_row(row))
+        size += len(row["result"] or "") + len(row["error"] or "")
+        if len(records) == query.limit or size >= MAX_PAGE_CHARACTERS:
+            return WorkListing(records, records[-1].request_id)
+    return WorkListing(records, None)

@@ -53,7 +53,7 @@ def _file_lock(path: str) -> Generator[None]:
 
 @contextmanager
 def _advisory(url: str) -> Generator[None]:
-    engine = create_engine(url)
+    engine = create_engine(url, hide_parameters=True)
     try:
         with engine.connect() as connection:
             if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _ADVISORY}).scalar():

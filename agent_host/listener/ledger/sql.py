@@ -20,6 +20,7 @@ from sqlalchemy.sql.dml import UpdateBase
 
 from ...database import channels, task_results, work, work_audit
 from .promotions import Promote, record_promoting
+from .waiting_callbacks import fail_excess
 from .work import CHANGING_COLUMNS, COLUMNS
 
 Values = tuple[Any, ...]
@@ -71,6 +72,8 @@ RESULT = (
     "delivery", "delivery_url", "delivery_host", "delivery_state", "delivery_next_at", "delivery_error",
 )  # fmt: skip
 """Columns of a new result of a task."""
+_WORKSPACE = RESULT.index("workspace")
+_DELIVERY_STATE = RESULT.index("delivery_state")
 _ADMIT = _Write(insert(work), COLUMNS, f"INSERT INTO work ({', '.join(COLUMNS)}) VALUES {{}}")  # noqa: S608
 _WRITES = {
     "change": _Write(
@@ -139,7 +142,10 @@ def _apply(connection: Connection, batch: Batch, promote: Promote, *, check_know
         if rows := batch.get(kind):
             write.run(connection, rows)
     # They come last, because they wait for others who write what teams share.
-    record_promoting(connection, batch.get("promoting", ()), RESULT, promote)
+    promoting = batch.get("promoting", ())
+    record_promoting(connection, promoting, RESULT, promote)
+    results = [*batch.get("results", ()), *(result.values for result in promoting)]
+    fail_excess(connection, {row[_WORKSPACE] for row in results if row[_DELIVERY_STATE] == "pending"})
     return known
 
 

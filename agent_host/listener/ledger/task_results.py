@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from agent_common.clock import Clock
 from agent_common.errors import ToolFailure
 from agent_common.json_reader import JsonLimits, read_json
@@ -22,6 +20,8 @@ from .sql import RESULT, Values
 from .work import OpenWork
 
 _CONTENT_LIMITS = JsonLimits(16 << 20, refuse_ambiguous=False)
+_RESULT_LIMITS = JsonLimits(16 << 20, max_depth=64)
+"""As deep as a frame may be: what is deeper could not be reported, and some who read the row could not read it."""
 
 _STATUSES: dict[ResultStatus, TaskStatus] = {"completed": "complete", "failed": "failed", "yielded": "timeout"}
 """What a result of work is as a task, if its agent has sent no TaskResult. Work that was denied was never a task."""
@@ -99,6 +99,11 @@ class TaskResults:
         return NewResult(values, _promotions(workspace, result, rule))
 
 
+def stored_size(row: NewResult) -> int:
+    """Return the characters of the result."""
+    return len(row.values[RESULT.index("result")])
+
+
 def _promotions(workspace: str, result: TaskResult, rule: PromotionRule | None) -> Promotions | None:
     """Return what a complete task promotes; None: nothing."""
     values = result.promote_to_blackboard
@@ -121,20 +126,26 @@ def _delivery(text: str | None, now: int) -> Values:
 def _task_result(request: WorkRequest, result: WorkResult) -> tuple[TaskResult, bool]:
     """Return the TaskResult that the content of a result is, or one with the content as text, and whether it is
     whole."""
+    found = read_task_result(result.content)
+    if found is not None:
+        return found.model_copy(update={"task_id": request.request_id}), True
+    code, _, text = (result.error or "").partition(":")
+    made = TaskResult(
+        task_id=request.request_id,
+        status=_STATUSES.get(result.status, "failed"),
+        result={"text": result.content} if result.content is not None else None,
+        error=text.strip() or None,
+        error_code=code.strip() or None,
+    )
+    return made, code != "result_too_large"
+
+
+def read_task_result(content: str | None) -> TaskResult | None:
+    """Return the TaskResult that the content of a result is; None if it is none."""
     try:
-        found = TaskResult.model_validate_json(result.content or "")
-    except ValidationError:
-        code, _, text = (result.error or "").partition(":")
-        content = {"text": result.content} if result.content is not None else None
-        made = TaskResult(
-            task_id=request.request_id,
-            status=_STATUSES.get(result.status, "failed"),
-            result=content,
-            error=text.strip() or None,
-            error_code=code.strip() or None,
-        )
-        return made, code != "result_too_large"
-    return found.model_copy(update={"task_id": request.request_id}), True
+        return TaskResult.model_validate(read_json((content or "").encode(), _RESULT_LIMITS))
+    except ValueError:
+        return None
 
 
 def result_url_of(request: WorkRequest) -> str | None:

@@ -14,7 +14,7 @@ from ...errors import ModelError, ProviderFailed
 from ..providers import ProviderAnswer
 
 _BOM = b"\xef\xbb\xbf"
-_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
+_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", b"error:")
 _DECIDED = (b"{", b"[", b":")
 _LONGEST_FIELD = max(map(len, _FIELDS))
 END_SECONDS = 2.0

@@ -139,17 +139,24 @@ class ModelProxy:
         """Make the call, of the model's fallbacks too while it cannot be answered, and send the answer."""
         first = order.first
         models = candidates(self.catalog, first.model, first.call.operation)
-        last: list[Message] = []
+        last: list[Message] | None = None
         reason: str | None = None
         for model in self.breaker.usable(models):
             attempt = first if model is first.model else await self._instead(first, model)
             if model is not first.model:
                 reason = reason or f"the provider {first.model.provider!r} rests after several outages"
             relay.begin(attempt, reason, replaceable=model is not models[-1])
-            last = await self._attempt(order, attempt, relay, reason)
+            try:
+                last = await self._attempt(order, attempt, relay, reason)
+            except InvalidCall:  # it has no price, which a budget asks for; the client has not asked for it
+                if model is first.model:
+                    raise
+                continue
             if not relay.may_be_replaced:
                 break
             reason = f"{model.name}: {relay.outcome.error}"[:_MOST_OF_A_REASON]
+        if last is None:
+            raise Unavailable(f"{reason}, and its fallbacks have no known price, which your budget asks for")
         for message in last:
             await send_in_pieces(send, message)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +33,7 @@ from .answer_body import AnswerBody
 from .answer_memory import HeldAnswers
 from .fallbacks import Attempt
 from .usage import find_usage, priced_usage, set_cost
-from .usage_filter import UsageFilter
+from .usage_filter import TOKEN, UsageFilter
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
@@ -47,12 +46,11 @@ _OPENAI_CODES = {
     "unknown_model": "model_not_found",
 }
 """What an error means -> OpenAI's code for it."""
-_LASTING = frozenset(("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"))
+_LASTING = frozenset((
+    *("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"),
+    "too_many_bytes",  # of the agent's own answers
+))  # fmt: skip
 _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
-_TOKEN = re.compile(
-    rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
-)
-"""What a stream has once it says something."""
 _MOST_HELD_BACK = 256 * 1024
 _REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
@@ -127,7 +125,7 @@ class Relay:
                 self.outcome.http_status = answer.status
                 body = AnswerBody(answer)
                 if answer.status >= 300:
-                    content = await self._read(answer, body)
+                    content = await self._read_refusal(answer, body)
                     refusal = ModelRefusal(answer.status, read_error_body(content))
                     if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
                         return self._forward_error(answer, content)
@@ -149,7 +147,7 @@ class Relay:
         seen = self._usage_filter
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
-            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not _TOKEN.search(passed)):
+            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not TOKEN.search(passed)):
                 held_back = passed
                 continue
             await self._open(start)
@@ -159,7 +157,7 @@ class Relay:
         rest = held_back + seen.finish()
         self._note(seen.error)
         if not self._streaming and seen.error is None:
-            if seen.reason is None and not _TOKEN.search(rest):
+            if seen.reason is None and not TOKEN.search(rest):
                 raise ProviderFailed("the provider's stream ended before its first token", code="provider_dropped")
             _check_end(seen.reason)
         end: Message = {"type": "http.response.body", "body": rest}
@@ -239,6 +237,15 @@ class Relay:
                 counted = len(content)
         return bytes(content)
 
+    async def _read_refusal(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:
+        """Return the body of a refusal; in place of one that cannot be decompressed, why. Its status says enough."""
+        try:
+            return await self._read(answer, body)
+        except ProviderFailed as error:
+            if error.code != "provider_unreadable":
+                raise
+            return error.message.encode()
+
     def _set_status(self, status: CallStatus) -> None:
         """Set the status, unless the client has disconnected."""
         if not self.client_gone:
@@ -259,7 +266,7 @@ class Relay:
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
         self.outcome.code, self.outcome.error = error.code, error.message
-        self.outcome.transient = error.code not in _LASTING and error.status >= 500
+        self.outcome.transient = error.code not in _LASTING and (error.status >= 500 or error.status in (402, 429))
         self.outcome.outage = error.code in _OUTAGES
         if not self._streaming:
             self._set_status("failed")

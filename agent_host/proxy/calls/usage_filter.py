@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic_core import to_json
@@ -22,8 +23,12 @@ EVENT_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _REASON = re.compile(rb'"finish_reason"\s*:\s*"(?!(?i:null|none)?")([^"]{1,100})')
 """Some servers write no reason as a text."""
+TOKEN = re.compile(
+    rb'"(?:content|text|refusal|reasoning|reasoning_content|thinking|arguments|name)"\s*:\s*(?:"[^"]|\[\s*\{)'
+)
+"""What a stream has once it says something."""
 _DONE = re.compile(rb"data:\s*\[DONE\]")
-_ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|"object"\s*:\s*"error"', re.MULTILINE)
+_ERROR = re.compile(rb'"error"\s*:\s*[{"]|^event:\s*error|^error:|"object"\s*:\s*"error"', re.MULTILINE)
 _ERROR_STATUS = re.compile(rb'"base_resp"\s*:\s*\{[^}]{0,200}"status_code"\s*:\s*[1-9]')
 """MiniMax's."""
 
@@ -40,6 +45,8 @@ class UsageFilter:
         self._hidden = hidden
         self._partial_line = bytearray()
         self._events = self._bytes = self._first_event_bytes = 0
+        self._event_name = ""
+        """The name of an error whose data has not come yet."""
         self.usage: Usage | None = None
         """The last usage seen; providers that report it more than once report running totals."""
         self.error: ModelError | None = None
@@ -49,7 +56,7 @@ class UsageFilter:
         self.complete = False
         """Whether the answer's end is certain; its usage may still follow."""
         self.answered = 0
-        """Pieces with events so far."""
+        """Pieces that have said something since the answer was complete."""
 
     @property
     def tokens(self) -> int:
@@ -83,13 +90,14 @@ class UsageFilter:
         self._bytes += len(lines)
         if not self._first_event_bytes:
             self._first_event_bytes = lines.find(b"\n\n") + 2 if b"\n\n" in lines else len(lines)
-        if b'"choices"' in lines:
+        if self.complete and TOKEN.search(lines):
             self.answered += 1
         if not self.complete and b"DONE" in lines:
             self.complete = _DONE.search(lines) is not None
         if b"finish" in lines and (reasons := _REASON.findall(lines)):
             self.reason, self.complete = reasons[-1].decode("utf-8", "replace"), True
-        if (b"error" in lines and _ERROR.search(lines)) or (b"base_resp" in lines and _ERROR_STATUS.search(lines)):
+        failed = (b"error" in lines and _ERROR.search(lines)) or (b"base_resp" in lines and _ERROR_STATUS.search(lines))
+        if failed or self._event_name:
             self._read_errors(lines)
         if b'"usage"' not in lines or not _USAGE.search(lines):
             return lines
@@ -107,14 +115,21 @@ class UsageFilter:
 
     def _read_errors(self, lines: bytes) -> None:
         """Note the error in these lines, as the client will read it."""
-        splitter = EventSplitter()
-        for text in (*splitter.feed(lines), *splitter.finish()):
+        for text, name in self._named_texts(lines):
             try:
                 event = read_json(text, EVENT_LIMITS)
             except JsonRefused:
                 continue
-            if (error := error_in(as_object(event), splitter.name)) is not None:
+            if (error := error_in(as_object(event), name)) is not None:
                 self.error = from_event(error)
+
+    def _named_texts(self, lines: bytes) -> Iterator[tuple[bytes, str]]:
+        """Yield the texts in these lines, each with the name of its event, which may have come before."""
+        splitter = EventSplitter()
+        splitter.form, splitter.name = "events", self._event_name
+        yield from ((text, splitter.name) for text in splitter.feed(lines))
+        self._event_name = splitter.name
+        yield from ((text, splitter.name) for text in splitter.finish())
 
     def _read_event(self, line: bytes, event: dict[str, Any], reported: dict[str, Any]) -> bytes:
         self.usage = priced_usage(reported, self._pricing)

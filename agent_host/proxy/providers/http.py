@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from agent_common.completions import from_response
+from agent_common.completions import from_response, read_error_body
 from agent_common.json_reader import JsonLimits, read_json_async
 from agent_common.net import trusting_tls
 
@@ -16,6 +16,8 @@ from ...errors import ProviderFailed
 from ..catalog.catalog import ProviderSpec
 from ..json_access import as_object
 
+ALIVE = b": alive\n\n"
+"""Stands in a stream for an event that says nothing to the agent, which would else take the provider for silent."""
 _ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
 _EVENT_FIELDS = (b"data:", b"event:", b":")
 _QUOTED = 200  # bytes of an answer that our error quotes
@@ -40,8 +42,17 @@ def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool)
     return ProviderFailed(f"{name} {what}: {why or type(error).__name__} ({spec.shown_url})", code=code)
 
 
+def read_refusal(response: httpx2.Response) -> bytes:
+    """Return the body of a refusal; in place of one that cannot be decompressed, why."""
+    why = _unreadable(response)
+    return response.content if why is None else why.encode()
+
+
 async def is_stream(response: httpx2.Response) -> bool:
-    """Whether an answer is a stream of events: by its label, else by how it begins. It is then read as a whole."""
+    """Whether an answer is a stream of events: by its label, else by how it begins. It is then read as a whole.
+    Raises ProviderFailed if it cannot be decompressed."""
+    if (why := _unreadable(response)) is not None:
+        raise ProviderFailed(why, code="provider_unreadable")
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         return True
     return (await response.aread()).lstrip().startswith(_EVENT_FIELDS)
@@ -52,6 +63,8 @@ async def read_answer(
 ) -> dict[str, Any]:
     """Return an answer that is one document with a list under `member`. Raises the `failure` for one that holds an
     error, and ProviderFailed for anything else, such as the page of a gateway."""
+    if (why := _unreadable(response)) is not None:
+        raise ProviderFailed(why, code="provider_unreadable")
     content = await response.aread()
     quoted = f"{content[:_QUOTED].decode('utf-8', 'replace')!r}"
     try:
@@ -70,8 +83,22 @@ def refuses_key(status: int, headers: Mapping[str, str], body: bytes) -> bool:
     return status == 401 or (status == 403 and from_response(status, headers, body).code == "model_auth")
 
 
-def key_refused(spec: ProviderSpec, status: int) -> ProviderFailed:
-    """Return the error for a 401 or 403, which to the agent would mean that its own token is wrong."""
+def key_refused(spec: ProviderSpec, status: int, body: bytes) -> ProviderFailed:
+    """Return the error for a 401 or 403, which to the agent would mean that its own token is wrong. It quotes the
+    provider's words, but not the key, which some of them repeat."""
     refused = "refused the host's key" if spec.api_key else "requires a key, and the host has none"
+    words = read_error_body(body).message
+    words = (words.replace(spec.api_key, "***") if spec.api_key else words)[:_QUOTED]
     remedy = f"the operator must set {spec.set_by} to a valid key"
-    return ProviderFailed(f"the provider {spec.name!r} {refused} (HTTP {status}); {remedy}", code="provider_auth")
+    text = f"the provider {spec.name!r} {refused} (HTTP {status}: {words}); {remedy}"
+    return ProviderFailed(text, code="provider_auth")
+
+
+def _unreadable(response: httpx2.Response) -> str | None:
+    """Return why an answer was left compressed: nobody has asked for that. None: it can be read."""
+    readable = (*response.request.headers.get("accept-encoding", "").split(", "), "", "identity", "none", "utf-8")
+    codings = [coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")]
+    unknown = next((coding for coding in codings if coding not in readable), None)
+    if unknown is None:
+        return None
+    return f"the provider compresses its answer as {unknown}, which was not asked for and cannot be read"

@@ -80,5 +80,5 @@ class OpenAICompatible:
                 break
         plain = decompress(bytes(content), headers.get("content-encoding", ""), _MOST_OF_A_REFUSAL)
         if refuses_key(status, headers, plain):
-            raise key_refused(self._spec, status)
+            raise key_refused(self._spec, status, plain)
         return body_parts([bytes(content)])

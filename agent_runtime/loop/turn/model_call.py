@@ -221,9 +221,14 @@ class ModelCall:
         """Mark the text so far in the record so that readers leave it out, and say it again as reasoning."""
         text = "".join(answer.pieces).strip()
         answer.pieces.clear()
-        answer.reasoning = [text]
+        answer.reasoning += [text] if text else []
         mark = c.DataChunk(type=RETRY, data={"attempt": self.budget.retries, "error": TEXT_WAS_REASONING})
-        return [*self.writer.close_text(), mark, *self.writer.reasoning(text), *self.writer.close_text()]
+        return [
+            *self.writer.close_text(),
+            mark,
+            *self.writer.reasoning("".join(answer.reasoning)),
+            *self.writer.close_text(),
+        ]
 
     async def _finish_model_call(
         self, step: Step, completion: Completion, answer: _PartialAnswer, *, tools_allowed: bool

@@ -138,6 +138,9 @@ async def _send_file(call: Call, path: str, size: int) -> None:
     if size > limit:
         await it.tell(update, f"{code(path)} is too large for this chat: {size} bytes, at most {limit}.")
         return
+    if not size:  # Telegram takes no empty file
+        await it.tell(update, f"{code(path)} is empty, so there is nothing to send.")
+        return
     file, now = (PurePosixPath(path).name, await call.agent.files.read(path)), it.clock.now_ms()
     key = key_of(it.bot.name, update.id, "file")
     await it.finish(update, lambda c: add_post_in(c, it.bot.name, update.chat.id, key, [Piece("")], file=file, now=now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from ...store import (
     change_post_in,
     count_replies_in,
     repeat_reply_in,
+    replace_offered_in,
     replies_of_session_in,
     reply_of_message_in,
 )
@@ -28,6 +30,7 @@ from .words_of_people import edited, message_of, shown_name
 
 WhenBusy = Literal["queue", "steer"]
 HANDOVER_SECONDS = 60.0
+_QUEUE = re.compile(r"/queue(?:@\w{1,64})?(?!\S)", re.IGNORECASE)
 _NOT_THE_LAST = "Only the last message of a conversation can be edited. /rewind takes messages back."
 
 
@@ -90,7 +93,18 @@ class Sending:
         """Let the agent answer anew what was edited, in the messages of the reply, and end the update. Raises Later."""
         it = self.context
         found = await it.database.run(lambda c: reply_of_message_in(c, it.bot.name, update.chat.id, update.message_id))
-        if found is None or not update.text.strip():  # a command, an answer, or a message from before the bot was here
+        text = update.text.strip()
+        if found is not None and found.on_busy == "queue" and (command := _QUEUE.match(text)):
+            text = text[command.end() :].lstrip()
+        if found is None or not text:
+            # A command, an answer, a message from before the bot was here, or one that waits for a press.
+            await it.finish(
+                update,
+                lambda c: replace_offered_in(c, it.bot.name, update.chat.id, person.principal, update.message_id, text),
+            )
+            return
+        again = replace(found, text=edited(found.text, text), state="running")
+        if again.text == found.text:  # a platform reports what nobody has written, such as a preview of a link
             await it.tell(update)
             return
         replies = await it.database.run(
@@ -99,11 +113,9 @@ class Sending:
         if not replies or replies[0].key != found.key or found.requester != person.principal:
             await it.tell(update, _NOT_THE_LAST)
             return
-        again = replace(found, text=edited(found.text, update.text), state="running")
         agent = it.mesh.agent(found.workspace, found.user)
         try:
-            if again.text != found.text:
-                await agent.edit(again.text, session=found.session, id=found.message_id)
+            await agent.edit(again.text, session=found.session, id=found.message_id)
         except SessionBusy:  # it is not the answer that the person wants any more
             await self._edit_after_abort(update, again)
             return
@@ -143,6 +155,7 @@ class Sending:
             source.sender,
             bot.platform.name,
             private=source.chat.private,
+            author=source.forwarded_from,
             files=files,
             first=earlier == 0,
         )

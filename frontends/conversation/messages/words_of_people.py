@@ -4,18 +4,21 @@ lines that the bot adds."""
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_common.lookalikes import escape_lookalikes
+
 from ...platform import PlatformName, Sender
+from ...text import without_invisible
 from ..replies import HINT
 from ..words import one_line
 
 NAME_CHARACTERS = 40
-_ADDED = re.compile(
-    r"^((?:[^\S\n]|[\u200b-\u200f\u2060-\u2064\ufeff])*+)[\[\uff3b](?=\s*(?:from|file|to send)\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
+_BRACKET = re.compile(r"([\s\u2800]*+)[\[\uff3b\ufe47][\s\u2800]*+")
+_ADDED = re.compile(r"(?:from|forwarded|file|to\s+send)\b", re.IGNORECASE)
+_WORD = re.compile(r"\w*")
 _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What counts as the end of a line anywhere."""
 _NOT_IN_NAMES = re.compile(r"[^\w .'-]")
@@ -36,7 +39,7 @@ class StoredFile:
 
 def shown_name(sender: Sender) -> str:
     """Return the name of a sender as one line without marks."""
-    return one_line(_NOT_IN_NAMES.sub("", one_line(sender.name, 200)), NAME_CHARACTERS).strip() or "unnamed"
+    return _plain_name(sender.name)
 
 
 def message_of(
@@ -45,12 +48,15 @@ def message_of(
     platform: PlatformName,
     *,
     private: bool,
+    author: str | None = None,
     files: Sequence[str] = (),
     first: bool = False,
 ) -> str:
-    """Return the message for the model. `files` are the lines about files, `first` asks for the hint that begins a
-    session."""
+    """Return the message for the model. `author` is who wrote a forwarded one, `files` are the lines about files,
+    `first` asks for the hint that begins a session."""
     who = [] if private else [f'[from "{shown_name(sender)}" ({platform}:{sender.id})]']
+    if author is not None:
+        who.append(f"[forwarded from {_plain_name(author)}]")
     below = [*files, *([_HINT_LINE] if first else [])]
     return _joined(who, text, below)
 
@@ -58,12 +64,30 @@ def message_of(
 def edited(message: str, text: str) -> str:
     """Return a message for the model with another text of the person in it."""
     lines = message.splitlines()
-    who = [line for line in lines[:1] if line.startswith("[from ")]
+    who = [line for line in lines[:2] if line.startswith(("[from ", "[forwarded from "))]
     below = [line for line in lines if line.startswith("[file ") or line == _HINT_LINE]
     return _joined(who, text, below)
 
 
 def _joined(who: Sequence[str], text: str, below: Sequence[str]) -> str:
     """Return the lines of the bot around a text, in which no line looks like one of them."""
-    body = _ADDED.sub(r"\1(", _BREAKS.sub("\n", text).strip())
+    body = "\n".join(map(_unlike_added, _BREAKS.sub("\n", text).strip().split("\n")))
     return "\n\n".join(filter(None, ("\n".join((*who, body)).strip(), "\n".join(below))))
+
+
+def _unlike_added(line: str) -> str:
+    """Return a line of a person; one that looks like a line of the bot has another bracket, and nothing invisible."""
+    seen = without_invisible(line)
+    bracket = _BRACKET.match(seen)
+    if bracket is None:
+        return line
+    after = unicodedata.normalize("NFKC", seen[bracket.end() :])
+    word = _WORD.match(after)
+    is_disguised = word is not None and not escape_lookalikes(after).startswith(word[0])
+    if not is_disguised and _ADDED.match(after) is None:
+        return line
+    return f"{bracket[1]}({seen[bracket.end() :]}"
+
+
+def _plain_name(name: str) -> str:
+    return one_line(_NOT_IN_NAMES.sub("", one_line(name, 200)), NAME_CHARACTERS).strip() or "unnamed"

@@ -13,11 +13,13 @@ from agent_common.clock import Clock
 from agent_common.protocol import NOTICE_EVENT
 from agent_common.telemetry import logger
 
+from ...people import principals_in
 from ...platform import Piece
 from ...store import Database, add_post_in, event_position_in, note_event_in, reply_of_turn_in
+from ..bot import Bot
 from ..context import Context, key_of
 from ..requests import Waiting
-from .notices import notice_of, summary_of
+from .notices import BUDGET_EVENTS, notice_of, summary_of
 from .operator import OperatorNotices
 
 log = logger(__name__)
@@ -98,15 +100,25 @@ class HostEvents:
     def _post(
         self, connection: sqlite3.Connection, event: AgentEvent, workspace: str, text: str
     ) -> list[tuple[Context, str]]:
-        """Add a message for the person in the first private chat that there is, or for the group in its own."""
-        user = str(event.data.get("user", ""))
+        """Add a message for each person in the first private chat that there is, or for the group in its own."""
+        posted: dict[str, tuple[Context, str]] = {}
         for context, waiting in self._bots.values():
             if workspace not in context.bot.workspaces:
                 continue
-            known = waiting.chat_of(connection, user)
-            if known is not None and (known.chat.private or event.type == NOTICE_EVENT):
-                chat, key = known.chat.id, key_of(context.bot.name, STREAM, event.id)
+            for user in _concerned(connection, context.bot, event):
+                known = waiting.chat_of(connection, user)
+                if user in posted or known is None or not (known.chat.private or event.type == NOTICE_EVENT):
+                    continue
+                chat, key = known.chat.id, key_of(context.bot.name, STREAM, event.id, known.chat.id)
                 pieces = [*map(Piece, context.bot.platform.split(text))]
                 add_post_in(connection, context.bot.name, chat, key, pieces, now=self._clock.now_ms())
-                return [(context, chat)]
-        return []
+                posted[user] = context, chat
+        return [*posted.values()]
+
+
+def _concerned(connection: sqlite3.Connection, bot: Bot, event: AgentEvent) -> list[str]:
+    """Return the principals whom an event concerns: its user, or of a budget the bot's approvers, without any its
+    people."""
+    if event.type in BUDGET_EVENTS:
+        return sorted(bot.approvers) or principals_in(connection, bot.name)
+    return [str(event.data.get("user", ""))]

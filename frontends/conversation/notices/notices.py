@@ -7,12 +7,13 @@ from agent_common.protocol import MAX_NOTICE, NOTICE_EVENT
 
 from ..words import one_line, plain
 
+BUDGET_EVENTS = ("budget-warning", "budget-exhausted")
 _FAILED_WORK = {"dead": "has failed", "expired": "was not begun in time"}
 
 
 def notice_of(event: AgentEvent) -> str | None:
-    """Return the message for the person to whom the agent has something to say, or whose turn, task or work has failed;
-    None for other events."""
+    """Return the message for the person to whom the agent has something to say, or whose turn, task or work has failed,
+    or for those who look after an agent whose budget is nearly or fully used; None for other events."""
     data, where = event.data, plain(str(event.data.get("workspace", "")), 60)
     if event.type == NOTICE_EVENT:
         return f"🔔 {where}: {plain(str(data.get('text', '')), MAX_NOTICE)}"
@@ -23,6 +24,12 @@ def notice_of(event: AgentEvent) -> str | None:
     if event.type == "work-changed" and (words := _FAILED_WORK.get(str(data.get("status")))):
         reason = f": {plain(str(data['error']), 200)}" if data.get("error") else "."
         return f"⚠️ The work {plain(str(data.get('request_id', '')), 80)} of {where} {words}{reason}"
+    if event.type in BUDGET_EVENTS and where:
+        whose = plain(str(data.get("scope", "")).removeprefix("agent:"), 210)
+        used = plain(f"{data.get('limit')}, {data.get('spent')} of {data.get('most')}", 210)
+        if event.type == "budget-exhausted":
+            return f"⛔ The budget of {whose} is used up: {used}."
+        return f"⚠️ {plain(str(data.get('percent')), 10)} % of the budget of {whose} are used: {used}."
     return None
 
 
@@ -40,7 +47,7 @@ def summary_of(event: AgentEvent) -> str | None:
         return f"A turn has failed: agent {where}, user {user}"
     if event.type == "work-changed" and (words := _FAILED_WORK.get(str(data.get("status")))):
         return f"Work {one_line(str(data.get('request_id', '')), 80)} {words}: agent {where}"
-    if event.type in ("budget-warning", "budget-exhausted"):
+    if event.type in BUDGET_EVENTS:
         scope, limit = (one_line(str(data.get(name, "")), 210) for name in ("scope", "limit"))
         used = f"{data.get('spent')} of {data.get('most')}"
         return f"{data.get('percent')} % of a budget are used: {scope}, {limit}, {used}"

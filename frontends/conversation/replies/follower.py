@@ -193,6 +193,8 @@ class Follower:
             if found.size > limit:
                 words = f"is too large for this chat: {found.size} bytes, at most {limit}."
                 pieces = [Piece(f"📎 {code(link.name)} {words}")]
+            elif not found.size:  # Telegram takes no empty file
+                pieces = [Piece(f"📎 {code(link.name)} is empty, so there is nothing to send.")]
             else:
                 file = link.name, await self._agent.files.read(link.path)
         except NotFound:

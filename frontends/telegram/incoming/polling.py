@@ -11,7 +11,7 @@ from agent_common.clock import Clock
 from agent_common.telemetry import logger
 
 from ...platform import AnotherCopy, PlatformError, TemporarilyUnavailable, TokenRejected
-from .updates import update_id
+from .updates import album_of, update_id
 
 log = logger(__name__)
 
@@ -24,6 +24,9 @@ POLL_SECONDS = 25.0
 """Long enough to poll seldom, short enough to notice soon that a connection is dead. Telegram allows 50."""
 CONFLICT_SECONDS = 60.0
 """A copy that is ending, or that a new one replaces, is gone by then."""
+ALBUM_SECONDS = 0.5
+"""The parts of an album, a message each, arrive within moments. The first one ends a poll."""
+_ALBUM_POLLS = 4
 _PAUSES = Backoff(first=0.5, most=15.0, jitter=0.5)
 _QUIET_FAILURES = 1
 """Failures in a row of which nothing is logged: a connection that idles for long is cut now and then."""
@@ -40,10 +43,11 @@ class PollingLoop:
         clock: Clock,
         poll_seconds: float = POLL_SECONDS,
         conflict_seconds: float = CONFLICT_SECONDS,
+        album_seconds: float = ALBUM_SECONDS,
         pauses: Backoff = _PAUSES,
     ) -> None:
         self._poll, self._take, self._clock, self._pauses = poll, take, clock, pauses
-        self._poll_seconds = poll_seconds
+        self._poll_seconds, self._album_seconds = poll_seconds, album_seconds
         self._outage = Outage(clock)
         self._conflicts = Conflicts(conflict_seconds)
 
@@ -55,6 +59,7 @@ class PollingLoop:
             try:
                 # After a failure the answer comes at once, so that the end of an outage is seen when it ends.
                 batch = await self._poll(offset, 0.0 if self._outage.failures else self._poll_seconds)
+                batch = await self._with_whole_albums(batch, offset)
                 newest = newest_of(batch)
             except TokenRejected:
                 raise
@@ -67,6 +72,22 @@ class PollingLoop:
             # The next poll confirms the batch. One that came back empty has confirmed all before it, and asks for
             # whatever is there from then on: after a silent week Telegram may number updates from a lower number.
             offset = None if newest is None else newest + 1
+
+    async def _with_whole_albums(self, batch: list[dict[str, Any]], offset: int | None) -> list[dict[str, Any]]:
+        """Return the batch with what arrives of its albums in a moment; what comes later is a message of its own.
+        Nothing is confirmed meanwhile, so that an album is stored as one or not at all."""
+        for _ in range(_ALBUM_POLLS):
+            if not any(album_of(raw) for raw in batch):
+                break
+            await asyncio.sleep(self._album_seconds)
+            try:
+                more = {update_id(raw): raw for raw in (*batch, *await self._poll(offset, 0.0))}
+            except PlatformError:  # the next poll shows it
+                break
+            if len(more) == len(batch):
+                break
+            batch = [*more.values()]
+        return batch
 
     async def _pause(self, error: PlatformError) -> None:
         now = self._clock.monotonic()

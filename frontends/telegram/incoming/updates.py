@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from telegram import CallbackQuery, Message, User
@@ -26,15 +26,45 @@ _HIGHEST = 2**63 - 1
 
 
 def read_updates(batch: Sequence[Mapping[str, Any]], me: User) -> Iterator[Update]:
-    """Yield the updates in the order in which they were made. One that cannot be read is logged and left out."""
+    """Yield the updates in the order in which they were made. One that cannot be read is logged and left out. The parts
+    of an album, which are messages each, are one update."""
+    found: list[Update] = []
+    albums: dict[tuple[str, str], int] = {}
     for raw in sorted(batch, key=update_id):
         try:
             update = read_update(raw, me)
         except Exception as error:  # noqa: BLE001  a parser may raise anything on what it does not expect
             log.warning("update of Telegram cannot be read", update_id=update_id(raw), error=type(error).__name__)
         else:
-            if update is not None:
-                yield update
+            album = album_of(raw)
+            if update is None:
+                continue
+            at = albums.setdefault((update.chat.id, album), len(found)) if album is not None else len(found)
+            if at < len(found):
+                found[at] = _with_part(found[at], update)
+            else:
+                found.append(update)
+    yield from found
+
+
+def album_of(raw: Mapping[str, Any]) -> str | None:
+    """Return the album of which a message is a part."""
+    message = raw.get("message")
+    album = cast("Mapping[str, Any]", message).get("media_group_id") if isinstance(message, Mapping) else None
+    return album if isinstance(album, str) else None
+
+
+def _with_part(album: Update, part: Update) -> Update:
+    """Return the update of an album with one more part. One part has the caption, and is the message that is edited."""
+    captioned = album if album.text or not part.text else part
+    return replace(
+        album,
+        message_id=captioned.message_id,
+        text="\n".join(filter(None, (album.text, part.text))),
+        addressed=album.addressed or part.addressed,
+        reply_to=album.reply_to or part.reply_to,
+        files=(*album.files, *part.files),
+    )
 
 
 def update_id(raw: Mapping[str, Any]) -> int:
@@ -59,8 +89,8 @@ def _read(raw: Mapping[str, Any], me: User) -> Update | None:
     update = TelegramUpdate.de_json({name: raw[name] for name in ("update_id", *WANTED) if name in raw}, None)
     if update.callback_query:
         return _press(update.update_id, update.callback_query)
-    if update.edited_message:
-        return _message(update.update_id, "edit", update.edited_message, me)
+    if edit := update.edited_message:  # a place that is shared live changes at each movement, and nobody has said more
+        return None if edit.location else _message(update.update_id, "edit", edit, me)
     return _message(update.update_id, "message", update.message, me) if update.message else None
 
 
@@ -94,8 +124,6 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
     text, files = mentions.text, tuple(attached_files(message))
     if not text and not files and not mentions.addressed:  # a person has joined, or the like
         return None
-    if author := forwarded_from(message):
-        text = f"[forwarded from {author}]\n{text}"
     private = message.chat.type == TelegramChat.PRIVATE
     replied = _replied(message)
     to_me = replied is not None and replied.from_user is not None and replied.from_user.id == me.id
@@ -109,6 +137,7 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         text=text,
         addressed=_is_person(message) and (private or mentions.addressed or (to_me and not mentions.for_another)),
         reply_to=_id(replied.message_id) if replied else None,
+        forwarded_from=forwarded_from(message),
         files=files,
     )
 

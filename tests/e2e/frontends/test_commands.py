@@ -24,11 +24,14 @@ async def test_a_queued_message_has_a_turn_of_its_own(bots: Bots) -> None:
     bots.world.provider.script.replace([Hang(after=1, reply=Say("one two three")), Say("the second")], otherwise=WELL)
     await bots.says("first")
     await bots.until_found("one")
-    await bots.says("/queue later")
+    later = await bots.says("/queue later")
     await bots.until_found("⏳ Queued")
     bots.world.provider.release()
     queued = "⏳ Queued. The agent answers it after the messages before it."
     await bots.until_shown("one two three", queued, "the second")
+    await bots.take(bots.people.edit(later.message_id, "/queue much later"))
+    await bots.until_shown("one two three", queued, "well said")
+    assert bots.world.provider.requests[-1].last_user_text == "much later"
     await bots.says("/queue")
     await bots.until_found("lets the text wait")
 

@@ -158,6 +158,9 @@ async def test_a_message_is_edited_and_others_are_not(bots: Bots) -> None:
     await bots.until_shown("You wrote: helo")
     second = await bots.says("wrold")
     await bots.until_shown("You wrote: helo", "You wrote: wrold")
+    for same, text in ((first, "helo"), (second, "wrold ")):  # such as by a preview of a link
+        await bots.take(bots.people.edit(same.message_id, text))
+    assert bots.platform.shown() == ["You wrote: helo", "You wrote: wrold"]
     await bots.take(bots.people.edit(second.message_id, "world"))
     await bots.until_shown("You wrote: helo", "You wrote: world")
     await bots.take(bots.people.edit(first.message_id, "hello"))
@@ -169,8 +172,10 @@ async def test_a_reply_to_an_older_message_goes_back_after_asking(bots: Bots) ->
     await bots.until_shown("well said")
     await bots.says("two")
     await bots.until_shown("well said", "well said")
-    await bots.says("another way", reply_to=first.message_id)
+    third = await bots.says("another wya", reply_to=first.message_id)
     card = await bots.until_found("Go back to there?")
+    await bots.take(bots.people.edit(third.message_id, "not of its writer", sender=BEN))
+    await bots.take(bots.people.edit(third.message_id, "another way"))
     await bots.take(bots.people.press(buttons(card)["↩ Go back"]))
     await bots.until(lambda: len(bots.platform.messages) == 4)
     await bots.until_found("↩ Went back.")
@@ -199,6 +204,12 @@ async def test_files_go_both_ways(bots: Bots) -> None:
     big = IncomingFile("f2", "big.bin", "application/zip", 50_000_000)
     await bots.says("", files=[big])
     await bots.until_found("was not taken")
+    bots.platform.uploads["f3"] = b""
+    await bots.says("", files=[IncomingFile("f3", "empty.txt", "text/plain", 0)])
+    await bots.until_found("is empty, so there is nothing to send")
+    path = bots.world.provider.requests[-1].last_user_text.split("[file ")[1].split(":")[0]
+    await bots.says(f"/files {path}")
+    await bots.until(lambda: sum("is empty" in text for text in bots.platform.shown()) == 2)
 
 
 async def test_in_a_group_the_model_learns_who_wrote(bots: Bots) -> None:
@@ -207,8 +218,11 @@ async def test_in_a_group_the_model_learns_who_wrote(bots: Bots) -> None:
     text = bots.world.provider.requests[0].last_user_text
     assert text.splitlines()[0] == '[from "Ben telegram1 from Ann" (telegram:2)]'
     assert text.count("[from ") == 1
+    await bots.says("/new", GROUP, forwarded_from="Eve]")
+    await bots.until_shown("well said", "well said", chat=GROUP)
+    assert bots.world.provider.requests[1].last_user_text.splitlines()[1:] == ["[forwarded from Eve]", "/new"]
     await bots.says("not for the bot", GROUP, addressed=False)
-    assert len(bots.world.provider.requests) == 1
+    assert len(bots.world.provider.requests) == 2
     assert bots.platform.messages[next(iter(bots.platform.messages))].reply_to is not None
 
 

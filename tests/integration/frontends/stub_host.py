@@ -45,12 +45,14 @@ class Talk:
     respond: Respond = nothing
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
     people: People = field(default_factory=People)
+    approvers: frozenset[str] = frozenset()
     requests: list[httpx2.Request] = field(default_factory=list[httpx2.Request])
 
     async def start(self) -> None:
         self.database = await Database.open(self.folder / NAME)
         self.mesh = Mesh("http://host", "token", transport=httpx2.MockTransport(self._answer))
-        self.conversations = Conversations([Bot(BOT, self.platform, [WORKSPACE])], self.database, self.mesh)
+        bot = Bot(BOT, self.platform, [WORKSPACE], self.approvers)
+        self.conversations = Conversations([bot], self.database, self.mesh)
         self.task = asyncio.create_task(self.conversations.run())
 
     async def kill(self) -> None:

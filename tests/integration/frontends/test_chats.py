@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from agent_common.backoff import Backoff
 from agent_testing import ManualClock
 from frontends.bots.chats import ATTEMPTS, MAX_AT_ONCE, Chats
 from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
-from frontends.conversation import Bot, Later
+from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
 from frontends.platform import Update
 from frontends.store import Database, opened, waiting_chats_in
@@ -152,6 +152,39 @@ async def test_an_agent_that_cannot_be_reached_is_waited_for_and_the_person_lear
     await world.idle()
     assert world.handler.handled[-1] == "2"
     assert len(world.handler.texts(ANN)) == 1
+
+
+@pytest.mark.parametrize("text", [None, "/stop", "no K7, too much"])
+async def test_what_ends_a_delay_is_handled_before_what_is_delayed(world: World, text: str | None) -> None:
+    """A session that waits for a person takes no more messages when its queue is full."""
+    ends = press(100, ANN, private(ANN)) if text is None else replace(message(100), text=text)
+
+    async def later(update: Update) -> None:
+        if update.kind == "message" and update.id != "100" and "100" not in world.handler.handled:
+            raise Later(50.0, "The agent has too much to do right now.")
+
+    world.handler.answer = later
+    await world.intake.accept([message(id) for id in range(1, MAX_WAITING + 1)])
+    await until(lambda: world.handler.texts(ANN))
+    await world.intake.accept([ends])
+    await world.idle()
+    assert world.handler.handled == ["1", "100", *map(str, range(1, MAX_WAITING + 1))]
+    assert not is_urgent(replace(ends, kind="message", forwarded_from="Eve"))
+    await world.intake.accept([ends, replace(message(101), text="/stop"), press(102, ANN, private(ANN))])
+    await world.idle()
+    assert world.handler.handled[-2:] == ["101", "102"], "in order while nothing is delayed"
+
+
+async def test_what_is_urgent_and_delayed_itself_holds_up_no_other_for_long(world: World) -> None:
+    async def later(update: Update) -> None:
+        if update.kind == "button" or world.handler.handled.count("1") < 3:
+            raise Later(0.01)
+
+    world.handler.answer = later
+    await world.intake.accept([message(1), press(2, ANN, private(ANN))])
+    await until(lambda: len(world.handler.handled) > 6)
+    assert world.handler.handled[:6] == ["1", "2", "1", "2", "1", "2"]
+    assert await world.waiting() == ["1"]
 
 
 async def test_an_update_that_fails_thrice_is_set_aside(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -11,8 +13,9 @@ import pytest
 
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
-from frontends.platform import Piece
-from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
+from frontends.people import allow_in, note_private_chat_in
+from frontends.platform import Chat, Piece
+from frontends.store import NAME, Database, StoredRequest, add_post_in, add_request_in, remember_chat_in
 from tests.bot_platform import CHAT, LENGTH
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
@@ -71,6 +74,48 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
     await talk.until(lambda: shown in talk.platform.shown()[0])
 
 
+@pytest.mark.parametrize(
+    ("approvers", "hear"), [([], ["1", "2"]), ([ANN_ID], ["1"])], ids=["no approvers", "one approver"]
+)
+async def test_a_budget_of_an_agent_is_said_to_its_approvers(
+    tmp_path: Path, approvers: list[str], hear: list[str]
+) -> None:
+    """Their bot has a token of these workspaces. The host repeats its events, as after a break."""
+    used = {
+        "type": "budget-warning",
+        "scope": "agent:ada",
+        "limit": "daily_usd",
+        "percent": 80,
+        "most": 2,
+        "spent": 1.7,
+    }
+    data = [json.dumps(one) for one in ({**used, "workspace": WORKSPACE}, {**used, "workspace": "other"})]
+    events = "".join(f"id: {at}\nevent: budget-warning\ndata: {one}\n\n" for at, one in enumerate(data, 1))
+    asked = 0
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        nonlocal asked
+        if request.url.path != "/events":
+            return nothing(request)
+        asked += 1
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
+
+    talk = Talk(tmp_path, respond, approvers=frozenset(approvers))
+    database = await Database.open(tmp_path / NAME)
+    people = {"1": "telegram:1", "2": "telegram:2"}
+    await database.run(lambda c: allow_in(c, {BOT: frozenset(people.values())}))
+    for chat, identity in people.items():
+        await database.run(partial(remember_chat_in, bot=BOT, chat=Chat(chat, private=True)))
+        await database.run(partial(note_private_chat_in, bot=BOT, identity=identity, chat=chat))
+    await database.aclose()
+    await talk.start()
+    await talk.until(lambda: asked > 1 and len(talk.platform.messages) >= len(hear))
+    assert sorted(one.chat for one in talk.platform.messages.values()) == hear
+    (words,) = {one.piece.markdown for one in talk.platform.messages.values()}
+    assert words == "⚠️ 80 % of the budget of ada are used: daily\\_usd, 1\\.7 of 2."
+    await talk.kill()
+
+
 async def test_what_is_taken_back_while_its_agent_is_away_is_not_sent_again(talk: Talk) -> None:
     def rewinds(request: httpx2.Request) -> httpx2.Response:
         if not request.url.path.endswith("/rewind"):
@@ -124,7 +169,8 @@ async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Ta
         def respond(request: httpx2.Request) -> httpx2.Response:
             if "/workspace/" not in request.url.path:
                 return chat(request)
-            return httpx2.Response(200, headers={"ETag": '"1"'}, content=b"" if request.method == "HEAD" else text)
+            headers = {"ETag": '"1"', "Content-Length": str(len(text))}
+            return httpx2.Response(200, headers=headers, content=b"" if request.method == "HEAD" else text)
 
         return respond
 

@@ -19,10 +19,12 @@ from pathlib import Path
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        ready = self.path == "/readyz" and sys.argv[1] != "deaf"
+        ready = self.path == "/readyz" and sys.argv[1] not in ("deaf", "talker")
         self.send_response(200 if ready else 503)
         self.end_headers()
         self.wfile.write(b"ready" if ready else b"still thinking")
+        while sys.argv[1] == "talker":
+            self.wfile.write(b" and thinking" * 1000)
 
     def log_message(self, format: str, *args: object) -> None:
         pass

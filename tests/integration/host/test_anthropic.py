@@ -48,7 +48,8 @@ def test_a_key_alone_gives_a_model_with_a_price(host: Host, agent: httpx.Client,
     question = said("hi", stream=True)
     reply = agent.post(CHAT, json={**question, "messages": [system, *question["messages"]]})
     assert reply.status_code == 200
-    *events, done = [line.strip().removeprefix("data: ") for line in reply.text.split("\n\n") if line.strip()]
+    lines = [line.strip() for line in reply.text.split("\n\n")]
+    *events, done = [line.removeprefix("data: ") for line in lines if line.startswith("data:")]
     assert done == "[DONE]"
     chunks = [json.loads(event) for event in events]
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
@@ -137,6 +138,34 @@ def test_a_stream_that_breaks_off_before_its_usage_is_reported(
     api.script.append(Raw((events(*BEGUN),)))
     assert "provider_dropped" in agent.post(CHAT, json=said("hi", stream=True)).text
     assert host.recent(limit=1)[0]["status"] == "dropped"
+
+
+PING = "event: ping\ndata: {}\n\n"
+EVENTS = {"content-type": "text/event-stream"}
+CALLED = {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "c", "name": "read"}}
+FINISHED: list[tuple[Raw, str]] = [
+    (Raw((events(*BEGUN, ENDED[0]),), headers={**EVENTS, "content-length": "9999"}), "stop"),
+    (Raw((events(*BEGUN, ENDED[0]),), heartbeat=PING, heartbeat_seconds=0.2), "stop"),
+    (Raw((events(*BEGUN, *ENDED), "data: [DONE]\n\n")), "stop"),
+    (
+        Raw((events(*BEGUN, ENDED[0], {"type": "message_delta", "usage": {"output_tokens": 3}}), "data: [DONE]\n\n")),
+        "stop",
+    ),
+    (Raw((events(*BEGUN), "data: [DONE]\n\n")), "stop"),
+    (Raw((events(BEGUN[0], CALLED), "data: [DONE]\n\n")), "tool_calls"),
+]
+
+
+@pytest.mark.parametrize(("answer", "reason"), FINISHED, ids=range(len(FINISHED)))
+def test_an_answer_that_has_ended_is_one_whatever_comes_then(
+    host: Host, agent: httpx.Client, api: FakeAnthropic, answer: Raw, reason: str
+) -> None:
+    api.script.append(answer)
+    text = agent.post(CHAT, json=said("hi", stream=True)).text
+    assert f'"finish_reason":"{reason}"' in text
+    assert '"error"' not in text
+    assert text.count("[DONE]") <= 1
+    assert host.recent(limit=1)[0]["status"] == "complete"
 
 
 def test_addresses_and_hosted_tools_stay_closed(agent: httpx.Client) -> None:

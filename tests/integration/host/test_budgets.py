@@ -224,15 +224,20 @@ def test_usage_is_grouped_and_narrowed(host: Host, spender: httpx.Client, name: 
 
 
 def test_marks_are_told(host: Host, spender: httpx.Client, name: str) -> None:
+    workspace = {"id": name, "team": name, "driver": "external"}
+    assert host.operator.post("/workspaces", json=workspace).status_code == 201
     put(host, name, daily_tokens=50)
-    with host.operator.stream("GET", "/events") as stream:
-        lines = stream.iter_lines()
-        assert next(lines) == ": watching"
+    assert host.operator.put(f"/budgets/team:{name}", json={"daily_tokens": 50}).status_code == 201
+    scoped = host.operator.post("/tokens", json={"user": "ann", "workspaces": [name]}).json()["token"]
+    with host.client(scoped) as ann, host.operator.stream("GET", "/events") as all, ann.stream("GET", "/events") as own:
+        streams = [one.iter_lines() for one in (all, own)]
+        assert [next(lines) for lines in streams] == [": watching"] * 2
         for _ in range(4):
             assert spender.post(CHAT, json=said("hi")).status_code == 200
-        told = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
-        events = [next(told), next(told)]
-    common = {"scope": f"agent:{name}", "limit": "daily_tokens", "most": 50}
+        told, seen = ((json.loads(line[6:]) for line in lines if line.startswith("data: ")) for lines in streams)
+        assert {next(told)["scope"] for _ in range(2)} == {f"agent:{name}", f"team:{name}"}
+        events = [next(seen), next(seen)]
+    common = {"scope": f"agent:{name}", "workspace": name, "limit": "daily_tokens", "most": 50}
     assert events[0].items() >= {**common, "type": "budget-warning", "percent": 80, "spent": 45}.items()
     assert events[1].items() >= {**common, "type": "budget-exhausted", "percent": 100, "spent": 60}.items()
 

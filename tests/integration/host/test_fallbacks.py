@@ -22,14 +22,18 @@ providers:
   second: {{base_url: "{second}", stream_usage: false}}
   claude: {{kind: anthropic, base_url: "{claude}"}}
   nobody: {{base_url: "http://127.0.0.1:1/v1"}}
+  gone: {{base_url: "http://127.0.0.1:1/v1"}}
   absent: {{base_url: "http://127.0.0.1:1/v1"}}
 models:
   default: {{provider: first, model: big-1, fallbacks: [vectors, second, third], pricing: {{input: 1, output: 1}}}}
   second: {{provider: second, model: big-2, pricing: {{input: 1000000, output: 1000000}}}}
   third: {{provider: claude, model: claude-sonnet-5-5}}
+  native: {{provider: claude, model: claude-sonnet-5-5, fallbacks: [second]}}
   vectors: {{provider: first, model: vectors-1, capabilities: [embeddings]}}
   cold: {{provider: first, caching: automatic}}
   dead: {{provider: nobody, fallbacks: [second]}}
+  priced: {{provider: gone, fallbacks: [unpriced], pricing: {{input: 1, output: 1}}}}
+  unpriced: {{provider: second, model: of-nobody-1}}
   careful: {{provider: absent, fallbacks: [picky]}}
   picky: {{provider: second, model: mistral-9, profile: {{two_users: false, description_limit: 12}}}}
 """
@@ -72,8 +76,9 @@ def agent(shared: tuple[Host, str], models: Any) -> Iterator[httpx.Client]:
 
 
 def streamed(reply: httpx.Response) -> tuple[str, list[dict[str, Any]]]:
-    lines = [line.strip().removeprefix("data: ") for line in reply.text.split("\n\n") if line.strip()]
-    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    lines = [line.strip() for line in reply.text.split("\n\n")]
+    payloads = [line.removeprefix("data: ") for line in lines if line.startswith("data:")]
+    events = [json.loads(payload) for payload in payloads if payload != "[DONE]"]
     deltas = [choice["delta"] for event in events for choice in event.get("choices", [])]
     return "".join(delta.get("content") or "" for delta in deltas), events
 
@@ -86,6 +91,7 @@ FAILURES: list[tuple[Step, str, bool]] = [
         (Fail(402, "insufficient balance"), "insufficient balance"),
         (Drop(after=0), "cannot be reached"),
     )),
+    (Raw(("\x8b\x02",), 429, {"content-encoding": "br"}, "latin-1"), "compresses its answer as br", True),
     (Garbage(OPENED + FAULT), "overloaded", True),
     (Garbage(OPENED), "before its first token", True),
     (Garbage(OPENED + "data: [DONE]\n\n"), "before its first token", True),
@@ -145,6 +151,23 @@ def test_what_is_wrong_with_the_request_stays(agent: httpx.Client, models: Any, 
     reply = agent.post(CHAT, json=said("hi", stream=True))
     assert "error" in reply.text
     assert second.completions == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [("rate_limit_error", True), ("billing_error", True), ("overloaded_error", True), ("invalid_request_error", False),
+     ("permission_error", False)],
+)  # fmt: skip
+def test_an_error_inside_a_native_answer_means_what_its_status_would(
+    agent: httpx.Client, models: Any, kind: str, asked: bool
+) -> None:
+    _, second, claude = models
+    error = {"type": "error", "error": {"type": kind, "message": "No."}}
+    claude.script.replace([Garbage(f"event: error\ndata: {json.dumps(error)}\n\n")])
+    second.script.replace([Say("I stand in.")])
+    reply = agent.post(CHAT, json=said("hi", model="native", stream=True))
+    assert streamed(reply)[0] == ("I stand in." if asked else "")
+    assert asked or reply.json()["error"]["message"] == "No."
 
 
 def test_an_answer_without_a_word_is_one_if_it_ended_well(agent: httpx.Client, models: Any) -> None:
@@ -221,6 +244,16 @@ def test_a_dead_provider_rests_and_its_fallback_is_asked_at_once(host: Host, age
     resting = host.operator.get("/usage").json()["resting_providers"]
     assert 0 < resting["nobody"] <= 15
     assert 'mesh_provider_resting{provider="nobody"} 1' in host.operator.get("/metrics").text
+
+
+def test_a_fallback_without_a_price_under_a_budget_does_not_hide_the_outage(host: Host, models: Any) -> None:
+    models[1].script.replace(otherwise=Say("I have no price."))
+    assert host.operator.put("/budgets/agent:saver", json={"daily_usd": 1000}).status_code == 201
+    with host.client(host.token("saver")) as saver:
+        replies = [saver.post(CHAT, json=said("hi", model="priced")) for _ in range(4)]
+    assert [reply.status_code for reply in replies] == [502, 502, 502, 503]
+    assert {reply.json()["error"]["code"] for reply in replies[:3]} == {"provider_unreachable"}
+    assert "'gone' rests after several outages" in replies[3].json()["error"]["message"]
 
 
 def test_a_cache_that_is_never_hit_is_told(host: Host, agent: httpx.Client, models: Any) -> None:

@@ -180,6 +180,14 @@ async def test_a_runtime_that_never_gets_ready(tmp_path: Path) -> None:
         assert gone(pid_of(made.data_dir))
 
 
+async def test_of_an_answer_without_end_only_the_beginning_is_read(tmp_path: Path) -> None:
+    async with opened(tmp_path, "talker", patience=3) as fleet:
+        await fleet.create("writer", "process")
+        with pytest.raises(RequestError, match="its last answer: still thinking and") as failed:
+            await fleet.start("writer")
+        assert str(failed.value).count("thinking") < 50
+
+
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     async with opened(tmp_path) as fleet:
         fleet._drivers = {"process": ProcessDriver(PATIENCE, 1, ["/no/such/program"])}

@@ -113,7 +113,9 @@ def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
     provider.script.replace([Fail(status, "Incorrect API key provided: sk-upstream")])
     message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_auth")
     mend = "the operator must set UPSTREAM_KEY to a valid key"
-    assert message == f"the provider 'upstream' refused the host's key (HTTP {status}); {mend}"
+    assert message == (
+        f"the provider 'upstream' refused the host's key (HTTP {status}: Incorrect API key provided: ***); {mend}"
+    )
     assert host.recent(limit=1)[0]["status"] == "failed"
 
 

@@ -85,8 +85,8 @@ async def test_what_an_envelope_and_a_task_may_nest_is_read_in_their_lists_too(p
         deep: dict[str, Any] = {}
         for _ in range(96):
             deep = {"deeper": deep}
-        names = {"session_id": session.session_id, "sender_id": alice.agent_id}
-        await alice.send_envelope(Envelope(**names, event_type="app.deep", event_data=deep))
+        envelope = Envelope(session_id=session.session_id, sender_id=alice.agent_id, event_type="app.deep")
+        await alice.send_envelope(envelope.model_copy(update={"event_data": deep}))
         assert [one.event_data for one in await client.read_wal(session.session_id)][-1] == deep
         await alice.tasks.observe("t")
         await alice.tasks.update("t", progress=deep)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -41,6 +43,15 @@ def egress_says(host: Host, token: str) -> int:
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as proxy:
         proxy.sendall(f"CONNECT 127.0.0.1:1 HTTP/1.1\r\nProxy-Authorization: Basic {basic}\r\n\r\n".encode())
         return int(proxy.recv(4096).split()[1])
+
+
+@contextmanager
+def refused(host: Host, what: str) -> Generator[None]:
+    """The host's database refuses a kind of writes."""
+    with closing(sqlite3.connect(host.data_dir / "mesh.db", timeout=PATIENCE, isolation_level=None)) as database:
+        database.execute(f"CREATE TRIGGER no {what} BEGIN SELECT RAISE(ABORT, 'full'); END")
+        yield
+        database.execute("DROP TRIGGER no")
 
 
 @pytest.mark.parametrize("deed", ["quarantine", "stop"])
@@ -90,6 +101,25 @@ def test_a_token_that_is_made_in_quarantine_is_good_after_it(host: Host) -> None
         assert client.get("/v1/models").status_code == 401
         assert host.operator.post("/workspaces/held/unquarantine").status_code == 200
         assert client.get("/v1/models").status_code == 200
+
+
+def test_a_database_that_refuses_writes_does_not_keep_a_quarantine_from_its_effect(host: Host) -> None:
+    assert host.operator.post("/workspaces", json={"id": "full"}).status_code == 201
+    started = host.operator.post("/workspaces/full/start")
+    assert started.status_code == 200, started.text
+    runtime = host.operator.get("/workspaces/full").json()["url"]
+    assert httpx.get(f"{runtime}/healthz", trust_env=False).status_code == 200
+    with host.client(host.token("full")) as client:
+        assert client.get("/v1/models").status_code == 200
+        with refused(host, "BEFORE UPDATE ON channels"):
+            assert host.operator.post("/workspaces/full/quarantine").status_code == 503
+            with pytest.raises(httpx.ConnectError):
+                httpx.get(f"{runtime}/healthz", trust_env=False)
+            assert client.get("/v1/models").status_code == 401
+            assert host.operator.post("/workspaces/full/start").status_code == 409
+    alarms = [row["type"] for row in host.operator.get("/audit", params={"workspace": "full"}).json()["entries"]]
+    assert "alarm.fence_not_written" in alarms
+    assert host.operator.post("/workspaces/full/quarantine").status_code == 200, "again, once it can be written"
 
 
 def test_a_runtime_that_is_started_again_has_a_token_again(host: Host, provider: ScriptedProvider) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -46,15 +47,36 @@ ONE = [("read", A)]
         ([call(id="x", name="read", arguments=RAW), call(id="y", name="read", arguments=B)], [("read", RAW), BOTH[1]]),
         ([call(index=0, id="x", name="read", arguments=RAW), call(index=0, id="y", name="read", arguments=B)],
          [("read", RAW), BOTH[1]]),
+        ([call(index=0, id="read", name="read", arguments=A), call(index=0, id="read", name="read", arguments=B)],
+         BOTH),
+        ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=B)], BOTH),
+        ([call(index=0, id="x", name="read", arguments=A), call(index=0, id="y", name="read", arguments=B[:5]),
+          call(index=1, arguments=B[5:])], BOTH),
     ],
     ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved",
-         "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break"],
+         "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break",
+         "the name for an id", "the name for an id, no index", "tail under another index"],
 )  # fmt: skip
 def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
     found = read(stream(*deltas))
     assert found.calls == calls
     assert found.reader.stop_reason == "tool-calls"
     assert len({made.id for made in found.reader.calls}) == len(calls)
+
+
+@pytest.mark.parametrize(
+    ("made", "calls"),
+    [
+        ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=A)], [*ONE, *ONE]),
+        ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=B)], BOTH),
+        ([call(id="x", name="read", arguments=A), call(id="y", name="", arguments="{}")], [*ONE, ("", "{}")]),
+        ([call(name="read", arguments=A[:4]), call(name="read", arguments=A)], [("read", A[:4]), *ONE]),
+    ],
+)
+def test_each_call_of_a_document_is_one(made: list[Any], calls: list[Any]) -> None:
+    message = {"tool_calls": [one["tool_calls"][0] for one in made]}
+    document = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    assert read(json.dumps(document).encode()).calls == calls
 
 
 @pytest.mark.parametrize(
@@ -71,8 +93,15 @@ def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
         [call(index=0, name="read"), call(index=0, arguments=A), call(index=0, id="x")],
         [call(index=2, id="x", name="read"), call(index=1, arguments=A[:4]), call(index=1, arguments=A[4:])],
         [call(index=0, id="x", name="read"), call(id="x", arguments=A)],
+        [call(index=0, id="x", name="read"), *(call(index=n, arguments=piece) for n, piece in enumerate(A, 1))],
+        [call(index=0, id="x", name="read", arguments="{}"), call(index=0, id="x", name="read", arguments=A)],
         [call(index=0, id="x", name="read", arguments="{}"), call(index=0, arguments=A)],
         [call(index=0, id="x", name="read", arguments="null"), call(index=0, arguments=A)],
+        [call(index=0, id="x", name="read", arguments="{}" + A)],
+        [call(index=0, id="x", name="read", arguments="{ }null" + A[:5]), call(index=0, arguments=A[5:])],
+        [call(index=0, id="x", name="read", arguments=A + A)],
+        [call(index=0, id="x", name="read", arguments='{"path":"a"}\n' + A)],
+        [call(index=0, id="x", name="read", arguments=piece) for piece in ('{"path":', '"a"}', {"path": "a"})],
         [call(index=0, id="x", name="read", arguments=A), call(index=0, id="x", name="read", arguments=A)],
         [call(index=0, id="x", name="read"), *(call(index=0, arguments=piece) for piece in (A[:6], A[6:], A))],
         [call(index=0, id="x", name="read", arguments=A[:at]) for at in (3, 8, len(A))],
@@ -83,6 +112,11 @@ def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
         [call(index=0, id="x", name="read<|channel|>commentary", arguments=A)],
         [call(index=0, id="x", name="functions.read:0", arguments=A)],
         [call(index=0, id="x", name=" read\n", arguments=A)],
+        [call(index=0, id="x", name="functions.read:0<|tool_call_argument_begin|>", arguments=A)],
+        [call(index=0, id="x", name="<|tool_call_begin|>functions.read:0", arguments=A)],
+        [call(index=0, id="x", name="read</tool_call>", arguments=A)],
+        [call(index=0, id="x", name="read\n<arg_key>path", arguments=A)],
+        [call(index=0, id="x", name="function<\uff5ctool\u2581sep\uff5c>read", arguments=A)],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [0, 1])
@@ -102,9 +136,10 @@ def test_arguments_as_an_object_and_none_at_all() -> None:
     assert found.calls == [("read", A), ("ls", "")]
 
 
-def test_glued_arguments_are_no_call_that_runs() -> None:
-    (found,) = read(stream(call(index=0, id="x", name="read", arguments=A), call(index=0, arguments=B))).calls
-    assert found == ("read", A + B)
+@pytest.mark.parametrize(("first", "second"), [(A, B), ('{"n": 1}', '{"n": true}'), (A, "{}"), (A, A[:-1])])
+def test_glued_arguments_are_no_call_that_runs(first: str, second: str) -> None:
+    (found,) = read(stream(call(index=0, id="x", name="read", arguments=first), call(index=0, arguments=second))).calls
+    assert found == ("read", first + second)
 
 
 def test_only_a_placeholder_is_an_argument() -> None:

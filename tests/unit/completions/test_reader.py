@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.completions import CompletionReader, Decompressor, EventSplitter
+from agent_common.completions import CompletionReader, Decompressor, EventSplitter, from_response
 from agent_common.errors import ModelError
 from agent_common.protocol import Usage
 from tests.e2e.providers.cases import corpus
@@ -88,7 +88,9 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         ('{"detail": "busy"}', True),
         (json.dumps(WHOLE)[:-1], False),
         ('{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
+        ('[{"error": {"message": "busy"}}]', True),
         ("{}", False),
+        ('{"error": null, "choices": []}\n{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
         (HELLO.decode(), False),
         ("", False),
     ],
@@ -98,8 +100,31 @@ def test_a_document_is_whole_before_its_body_ends(body: str, whole: bool, size: 
     splitter, content = EventSplitter(), body.encode()
     for at in range(0, len(content), size):
         list(splitter.feed(content[at : at + size]))
-        assert not splitter.whole or content[at + size :].strip() == b""
+        assert not splitter.whole or content[at + size :].strip() == b"" or not whole
     assert splitter.whole is whole
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "\n\ndata: [DONE]\n\n",
+        ": ping\n\n: ping\n\n",
+        "\nevent: done\ndata: [DONE]\n\n",
+        "\nid: 1\nretry: 5\n",
+        "}\n<html>",
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("size", [1, 9, 5000])
+def test_what_stands_behind_a_whole_document_changes_nothing(behind: str, indent: int | None, size: int) -> None:
+    body = (json.dumps(WHOLE, indent=indent) + behind).encode()
+    found, splitter = read(body, size), EventSplitter()
+    assert (found.text, found.calls, found.reader.usage) == ("Reading.", [("read", "{}")], Usage(input=7, output=3))
+    for at in range(0, len(body), size):
+        list(splitter.feed(body[at : at + size]))
+    assert splitter.whole
+    refusal = json.dumps({"error": {"message": "no", "code": "context_length_exceeded"}}, indent=indent) + behind
+    assert from_response(400, {}, refusal.encode()).code == "context_overflow"
 
 
 def test_one_document_a_line() -> None:
@@ -111,6 +136,16 @@ def test_a_message_at_the_end_of_a_stream_says_nothing_again() -> None:
     last = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
     body = HELLO.replace(b"data: [DONE]", b"data: " + json.dumps(last).encode())
     assert read(body).text == "Hello"
+
+
+@pytest.mark.parametrize("delta", [{}, {"role": "assistant", "content": ""}])
+def test_a_document_whose_choice_has_an_empty_delta_too_is_read(delta: dict[str, Any]) -> None:
+    document = {"choices": [{"delta": delta, "message": {"content": "Hello"}, "finish_reason": "stop"}]}
+    body = json.dumps(document).encode()
+    assert read(body).text == read(b"data: " + body + b"\n\n").text == "Hello"
+    splitter = EventSplitter()
+    list(splitter.feed(body))
+    assert splitter.whole
 
 
 @pytest.mark.parametrize(
@@ -140,6 +175,32 @@ def test_an_event_named_error_is_one_whatever_it_holds() -> None:
         read(b'event: error\ndata: {"reason": 1, "message": "engine dead"}\n\n')
 
 
+@pytest.mark.parametrize("before", ["", HELLO[:-14].decode(), ": ping\n\n"])
+@pytest.mark.parametrize("end", ["\n\n", "\n\ndata: [DONE]\n\n", ""])
+@pytest.mark.parametrize("size", [0, 1])
+def test_an_error_in_a_field_of_its_own_is_one(before: str, end: str, size: int) -> None:
+    body = f'{before}error: {{"code": 400, "message": "the request exceeds the available context size"}}{end}'
+    with pytest.raises(ModelError) as caught:
+        read(body.encode(), size)
+    assert caught.value.code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["data: null", 'data: "hello"', "data: 3", "event: ping\ndata: ping", 'data: {"choices": [], "logprob": NaN}',
+     'data: data: {"choices": []}', "event: ping\ndata: {}"],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [0, 1])
+def test_an_odd_event_costs_nothing_of_the_answer(odd: str, size: int) -> None:
+    assert read(odd.encode() + b"\n\n" + HELLO, size).text == "Hello"
+
+
+def test_an_odd_end_and_an_odd_byte_cost_nothing_of_the_answer() -> None:
+    assert read(HELLO.replace(b"[DONE]", b'"[DONE]"')).reader.done
+    assert read(HELLO.replace(b"data: {", b"data: data: {")).text == "Hello"
+    assert read(HELLO.replace(b"Hel", b"Hel\xff")).text == "Hel\ufffdlo"
+
+
 @pytest.mark.parametrize(
     "event", ['{"type": "ping"}', '{"choices": []}', '{"choices": null}', '{"base_resp": {"status_code": 0}}']
 )
@@ -158,6 +219,11 @@ def test_what_says_nothing_is_passed_over(event: str) -> None:
         ([{"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"text": "m"}]}, "4"], "4", "hm"),
         ([{"type": "reasoning", "text": "hm"}, {"type": "text", "text": {"value": "4"}}], "4", "hm"),
         ([{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, {"text": "4"}], "4", "hm"),
+        *(
+            ([{"type": kind, "text": "hm"}, "4"], "4", "hm")
+            for kind in ("reasoning.text", "reasoning_delta", "analysis")
+        ),
+        ([{"type": "reasoning", "reasoning_content": "hm"}, "4"], "4", "hm"),
         ([{"text": "hm", "thought": True}, {"text": "4"}], "4", "hm"),
         ({"parts": [{"text": "4"}]}, "4", ""),
         ([{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "4"}], "4", ""),
@@ -194,7 +260,7 @@ def test_only_what_says_something_is_progress() -> None:
     """By that a finished answer whose provider goes on sending empty events comes to its end."""
     reader = read(HELLO).reader
     before = reader.progress
-    for delta in ({}, {"content": ""}, {"content": None}, {"role": "assistant", "content": ""} | {"role": ""}):
+    for delta in ({}, {"content": ""}, {"content": None}, {"role": "assistant", "content": None}):
         list(reader.feed({"choices": [{"delta": delta}]}))
     assert reader.progress == before
     list(reader.feed({"choices": [{"delta": {"content": "more"}}]}))
@@ -317,6 +383,8 @@ def test_usage_counts_where_it_stands_and_nothing_is_none(place: dict[str, Any])
         ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
         ("deflate", lambda body: zlib.compress(body, wbits=-15)),
+        *((coding, gzip.compress) for coding in ("", "identity", "deflate")),
+        *((coding, bytes) for coding in ("gzip", "x-gzip")),
         ("identity", bytes),
         ("none", bytes),
         ("UTF-8", bytes),
@@ -337,7 +405,7 @@ def test_a_body_that_cannot_be_read_is_refused_in_plain_words() -> None:
         Decompressor("br")
     assert not caught.value.transient
     with pytest.raises(ModelError, match="gzip answer cannot be read"):
-        list(Decompressor("gzip").feed(b"not gzip"))
+        list(Decompressor("gzip").feed(b"\x1fnot gzip"))
 
 
 def test_a_line_has_a_limit() -> None:

@@ -9,7 +9,7 @@ import pytest
 from agent_common.completions import mend_arguments
 from agent_common.errors import ModelError
 
-from .support import read, stream
+from .support import call, read, stream
 
 READ = [("read", {"path": "a.txt"})]
 START, SAYS = "<|start|>assistant", "<|message|>"
@@ -33,6 +33,8 @@ def pieces(text: str, size: int) -> bytes:
         ("<think></think>4", "4", ""),
         ("<thought>hm</thought>4", "4", "hm"),
         ("[THINK]hm[/THINK]4", "4", "hm"),
+        ("<|channel>thought\nhm<channel|>4", "4", "hm"),
+        ("<longcat_think>hm</longcat_think>4", "4", "hm"),
         ("\u25c1think\u25b7hm\u25c1/think\u25b74", "4", "hm"),
         ("<think>a</think><think>b</think>4", "4", "ab"),
         (f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>final{SAYS}4", "4", "hm"),
@@ -55,6 +57,16 @@ def pieces(text: str, size: int) -> bytes:
 def test_reasoning_in_the_content(said: str, text: str, reasoning: str, size: int) -> None:
     found = read(pieces(said, size))
     assert (found.text, found.reasoning.strip()) == (text, reasoning)
+
+
+@pytest.mark.parametrize("content", ["</think>\n\n4", "\n</think>4"])
+@pytest.mark.parametrize("size", [1, 100])
+def test_an_end_that_is_left_of_reasoning_in_a_member_of_its_own_takes_nothing_back(content: str, size: int) -> None:
+    texts = [content[at : at + size] for at in range(0, len(content), size)]
+    body = stream({"reasoning_content": "I must."}, *({"content": text} for text in texts))
+    found = read(body)
+    assert (found.text.strip(), found.reasoning) == ("4", "I must.")
+    assert not found.reader.began_inside_reasoning
 
 
 def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_text() -> None:
@@ -91,6 +103,11 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         f"</{DSML}parameter>\n</{DSML}invoke>\n</{DSML}function_calls>",
         f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>"
         f'commentary to=functions.read json{SAYS}{{"path": "a.txt"}}',
+        '<tools>{"name": "read", "arguments": {"path": "a.txt"}}</tools>',
+        '<function_call>{"name": "read", "arguments": {"path": "a.txt"}}</function_call>',
+        '<longcat_tool_call>{"name": "read", "arguments": {"path": "a.txt"}}</longcat_tool_call>',
+        '<|START_ACTION|>[{"tool_name": "read", "parameters": {"path": "a.txt"}}]<|END_ACTION|>',
+        '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]<|/tool_call|>',
         '<|python_tag|>{"name": "read", "parameters": {"path": "a.txt"}}',
         '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]',
         f'{DS[0]}{DS[1]}function{DS[2]}read\n```json\n{{"path": "a.txt"}}\n```{DS[3]}{DS[4]}',
@@ -114,10 +131,28 @@ def test_a_parameter_that_is_marked_as_a_text_stays_one() -> None:
     assert [json.loads(arguments) for _, arguments in found.calls] == [{"path": "7", "limit": 7}]
 
 
+def test_a_written_call_without_arguments_has_none() -> None:
+    assert read(pieces("<tool_call>ls\n</tool_call>", 4)).calls == [("ls", "{}")]
+
+
 def test_two_written_calls_are_two() -> None:
     one = '<tool_call>{"name": "read", "arguments": {"path": "%s"}}</tool_call>'
     found = read(pieces(one % "a" + "\n" + one % "b", 9))
     assert [json.loads(arguments)["path"] for _, arguments in found.calls] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "leaked", ['<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>', "<tool_call>\n"]
+)
+@pytest.mark.parametrize("finish", ["tool_calls", "length"])
+def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked: str, finish: str) -> None:
+    structured = call(index=0, id="c1", name="read", arguments='{"path": "a.txt"}')
+    for deltas in ([{"content": leaked}, structured], [structured, {"content": leaked}]):
+        found = read(stream({"content": "hm</think>"}, *deltas, finish=finish))
+        assert (found.text, [made.id for made in found.reader.calls]) == ("", ["c1"])
+        assert found.reader.began_inside_reasoning
+    said = read(stream({"content": "Reading. " + leaked}, structured))
+    assert (said.text, len(said.calls)) == ("Reading. " + leaked, 1)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +174,15 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ['<tool_call>{"name": "rea', "<tool_call>what now?", '<tool_call>{"path": 1}</tool_call>']
+    "said",
+    [
+        "<|tool_call>call:read{path:a}",
+        "<|tool_call_start|>[read(path=1)]",
+        '<xai:function_call name="read">a',
+        '<tool_call>{"name": "rea',
+        "<tool_call>what now?",
+        '<tool_call>{"path": 1}</tool_call>',
+    ],
 )
 def test_what_begins_as_a_call_and_is_none_is_asked_again(said: str) -> None:
     with pytest.raises(ModelError, match="a call as text that cannot be read") as caught:
@@ -165,6 +208,10 @@ def test_a_written_call_that_was_cut_off_is_not_run() -> None:
         ('{"a": "one\ntwo\t\\d \\u12"}', {"a": "one\ntwo\t\\d \\u12"}),
         ('{"a": "C:\\\\x \\" \\n"}', {"a": 'C:\\x " \n'}),
         ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('{"a": 1}}', {"a": 1}),
+        ('{"a": 1}<|call|>', {"a": 1}),
+        ('{"a": 1}\n</tool_call>', {"a": 1}),
+        ('{"a": 1} and more', None),
         ('{"a": 1', None),
         ('{"a": 1}{"b": 2}', None),
         ("[1]", None),

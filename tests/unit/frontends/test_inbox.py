@@ -206,7 +206,7 @@ def test_a_newer_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bots.db"
     with opened(path) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(StartError, match="has version 99, and this program knows 3 at most"):
+    with pytest.raises(StartError, match=r"has version 99, and this program knows \d+ at most"):
         connect(path)
 
 

@@ -11,6 +11,7 @@ from agent_host.proxy.calls.answer_body import AnswerBody
 from agent_host.proxy.providers import ProviderAnswer
 
 EVENTS = b'data: {"choices": []}\n\ndata: [DONE]\n\n'
+FAILED = b'error: {"code": 400, "message": "too long"}\n\n'
 DOCUMENT = b'{"choices": []}'
 
 
@@ -22,7 +23,7 @@ async def one_by_one(data: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
-@pytest.mark.parametrize(("content", "is_document"), [(EVENTS, False), (DOCUMENT, True)])
+@pytest.mark.parametrize(("content", "is_document"), [(EVENTS, False), (FAILED, False), (DOCUMENT, True)])
 async def test_a_piece_that_holds_nothing_does_not_end_it(coding: str, content: bytes, is_document: bool) -> None:
     sent = gzip.compress(content) if coding else content
     body = AnswerBody(ProviderAnswer(200, {"content-encoding": coding}, one_by_one(sent)))

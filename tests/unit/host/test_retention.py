@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, func, insert, select
 from agent_host.database import (
     HostDatabase,
     PruningLimits,
+    agent_requests,
     constraint_sets,
     hub_audit,
     hub_cursors,
@@ -30,6 +31,7 @@ from agent_host.database import (
 from agent_host.database.shares import STEP_ROWS
 from agent_host.listener.ledger.promotions import promote_nothing
 from agent_host.listener.ledger.sql import RESULT, write_batch
+from agent_host.listener.ledger.waiting_callbacks import MOST_WAITING
 from agent_host.retention import LedgerRetention
 from agent_testing import ManualClock
 from tests.unit.host.postgresql import new_database, postgresql
@@ -151,6 +153,16 @@ async def test_what_is_open_or_unread_is_never_deleted(database: HostDatabase, c
     assert values(database, work.c.request_id) == sorted([*states, "unread"])
 
 
+async def test_what_was_handed_off_goes_though_nobody_reads_its_end(database: HostDatabase, clock: ManualClock) -> None:
+    names = [f"ask_{number:03}" for number in range(200)]
+    put(database, work, *(request(name, 8 + number / 1000, "resulted") for number, name in enumerate(names)))
+    asked = {"caller": "b", "callers": "[]", "created_at": ago(9)}
+    put(database, agent_requests, *({"request_id": name, **asked} for name in names))
+    await keeper(database, clock, days=0, rows=10).sweep()
+    assert values(database, work.c.request_id) == names[:10], "the newest"
+    assert values(database, agent_requests.c.request_id) == names[:10]
+
+
 async def test_results_go_like_the_rest_but_for_those_that_are_still_sent(
     database: HostDatabase, clock: ManualClock
 ) -> None:
@@ -170,6 +182,21 @@ async def test_a_result_that_comes_again_has_its_row(database: HostDatabase) -> 
         rows = {"results": [tuple(one.get(name) for name in RESULT)] * 2}
         write_batch(database.run_sync, rows, promote_nothing)
     assert values(database, task_results.c.delivery) == [row["delivery"]]
+
+
+async def test_of_one_workspace_only_so_many_callbacks_wait(database: HostDatabase) -> None:
+    put(database, task_results, *(result(f"t{number}", 0, "pending") for number in range(MOST_WAITING - 1)))
+    new = [result(name, 0, "pending") for name in ("last", "excess")]
+    new += [{**new[0], "workspace": "b"}, result("silent", 0)]
+    rows = [tuple(one.get(name) for name in RESULT) for one in new]
+    write_batch(database.run_sync, {"results": rows}, promote_nothing)
+    waits = task_results.c.delivery_state == "pending"
+    assert len(values(database, task_results.c.id)) == MOST_WAITING + 3
+    failed = select(task_results.c.task_id).where(task_results.c.delivery_state == "failed")
+    waiting = select(task_results.c.workspace, func.count()).where(waits).group_by(task_results.c.workspace)
+    assert database.run_sync(lambda connection: connection.execute(failed).scalars().all()) == ["excess"]
+    found = database.run_sync(lambda connection: connection.execute(waiting).all())
+    assert {tuple(row) for row in found} == {("a", MOST_WAITING), ("b", 1)}
 
 
 async def test_an_id_is_known_for_as_long_as_its_request_may_be_valid(
@@ -315,6 +342,8 @@ async def test_whoever_writes_without_end_pushes_out_its_own_rows_alone(
     put(database, work_audit, *(frame(1, workspace=None, bytes=number) for number in range(30)))
     put(database, work_audit, *(frame(0, workspace="evil", bytes=number) for number in range(3 * STEP_ROWS)))
     put(database, model_calls, *({**call(1), "agent_id": "quiet"} for _ in range(5)), *(call(0) for _ in range(200)))
+    put(database, work, *({**request(f"q{at}", 30), "workspace": "quiet"} for at in range(20)))
+    put(database, work, *(request(f"r{at}", 8) for at in range(2 * STEP_ROWS)))
     put(database, task_results, {**result("quiet", 2), "workspace": "quiet"})
     put(database, task_results, *(result(f"t{number}", 1) for number in range(200)))
     await keeper(database, clock, days=0, rows=100).sweep()
@@ -326,6 +355,7 @@ async def test_whoever_writes_without_end_pushes_out_its_own_rows_alone(
     assert count(work_audit, work_audit.c.workspace) == {"quiet": 20, None: 30, "evil": 50}
     assert values(database, work_audit.c.bytes)[-50:] == list(range(3 * STEP_ROWS - 50, 3 * STEP_ROWS))
     assert count(model_calls, model_calls.c.agent_id) == {"quiet": 5, "x": 95}
+    assert count(work, work.c.workspace) == {"quiet": 20, "a": 80}
     assert count(task_results, task_results.c.workspace) == {"quiet": 1, "a": 99}
 
 

@@ -114,3 +114,37 @@ def test_an_answer_ends_with_a_finish_reason_and_not_with_a_word_for_none(line: 
     tap = UsageFilter(None, hidden=False)
     tap.feed(line)
     assert tap.complete is complete
+
+
+@pytest.mark.parametrize("event", ['data: {"error": %s}', "event: error\ndata: %s", "error: %s"])
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_an_error_is_noted_in_whichever_field_it_comes(event: str, size: int) -> None:
+    error = '{"code": 400, "message": "the request exceeds the available context size"}'
+    stream = TEXT + (event % error).encode() + b"\n\n" + DONE
+    tap = UsageFilter(None, hidden=False)
+    assert b"".join(tap.feed(stream[at : at + size]) for at in range(0, len(stream), size)) == stream
+    assert tap.error is not None
+    assert tap.error.code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    ("named", "failed"), [(b"event: error\n\n", False), (b'event: error\ndata: {"reason": 3}\n\n', True)]
+)
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_the_name_of_an_event_is_that_of_its_data_and_of_nothing_behind_it(
+    named: bytes, failed: bool, size: int
+) -> None:
+    stream, tap = named + LAST, UsageFilter(None, hidden=False)
+    for at in range(0, len(stream), size):
+        tap.feed(stream[at : at + size])
+    assert (tap.error is not None, tap.usage) == (failed, Usage(input=3, output=2))
+
+
+def test_what_says_nothing_behind_the_end_is_not_waited_for() -> None:
+    tap, said = UsageFilter(None, hidden=False), []
+    stop = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+    empty = b'data: {"choices":[{"delta":{"role":"assistant","content":null}}]}\n\n'
+    for piece in (TEXT, stop, b'data: {"choices":[]}\n\n', empty, b": ping\n\n", TEXT):
+        tap.feed(piece)
+        said.append(tap.answered)
+    assert said == [0, 0, 0, 0, 0, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from pydantic_core import to_json
@@ -145,6 +146,7 @@ def test_odd_usage_is_never_negative() -> None:
     report = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 9},
               "completion_tokens_details": {"reasoning_tokens": 8}, "cost_usd": float("nan")}  # fmt: skip
     assert read_usage(report) == Usage(input=5, output=3, reasoning=8, cache_read=9)
+    assert read_usage({"prompt_tokens": 100.0, "completion_tokens": 2.5}) == Usage(input=100)
     assert read_usage({"prompt_tokens": "5", "cache_creation_input_tokens": -1}) == Usage()
     assert read_usage({"prompt_tokens": 10, "cache_creation_input_tokens": 4}) == Usage(input=6, cache_write=4)
 
@@ -292,6 +294,24 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
 )
 def test_an_error_with_status_200_means_what_it_would_with_its_own(error: object, code: str, transient: bool) -> None:
     found = from_event(error)
+    assert (found.code, found.transient) == (code, transient), found.message
+
+
+@pytest.mark.parametrize(
+    ("event", "code", "transient"),
+    [
+        ({"error": True, "message": "Invalid key", "code": 401}, "model_auth", False),
+        ({"choices": [{"finish_reason": "stop"}], "base_resp": {"status_code": 1027}}, "content_refused", False),
+        ({"status": "449", "msg": "You exceeded your current rate limit"}, "model_rate_limited", True),
+        ({"error": {"statusCode": 401, "message": "no"}}, "model_auth", False),
+        ({"http_code": 429, "message": "no"}, "model_rate_limited", True),
+        ({"code": 20012, "message": "Model does not exist. Please check it."}, "unknown_model", False),
+        ({"code": "AccessDenied.Unpurchased", "message": "no"}, "model_config", False),
+        ({"choices": [{"delta": {}}], "x_groq": {"error": "over capacity"}}, "model_unavailable", True),
+    ],
+)
+def test_an_error_stands_in_many_places(event: dict[str, Any], code: str, transient: bool) -> None:
+    found = from_event(error_in(event))
     assert (found.code, found.transient) == (code, transient), found.message
 
 

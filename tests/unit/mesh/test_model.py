@@ -386,8 +386,11 @@ async def test_a_finish_reason_ends_an_answer_whose_body_goes_on_for_ever() -> N
     pieces = (stream(delta(content="whole"), STOP, end=""),)
     found = await events(Raw(pieces, heartbeat=": ping\n\n", heartbeat_seconds=0.2))
     assert found[0] == TextPiece("whole")
-    document = await events(Raw((WHOLE,), heartbeat="\n", heartbeat_seconds=0.2))
-    assert document[0] == TextPiece("whole")
+    for behind in ("\n", ": ping\n\n", "\n\ndata: [DONE]\n\n"):
+        document = await events(Raw((WHOLE,), heartbeat=behind, heartbeat_seconds=0.2))
+        assert document[0] == TextPiece("whole")
+    empty = f"data: {delta(role='assistant', content=None)}\n\n"
+    assert (await events(Raw(pieces, heartbeat=empty, heartbeat_seconds=0.2)))[0] == TextPiece("whole")
     late = Raw((*pieces, stream('{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}')), delay=1.0)
     assert completion(await events(late)).usage == Usage(input=3, output=2)
 

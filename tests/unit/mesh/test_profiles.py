@@ -69,6 +69,7 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unknown parameter: 'messages[1].tool_calls[0].extra_content'."), {"kept_fields": False}),
         ({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 2, "marks"], "msg": "Extra inputs"}]},
          {"kept_fields": False}),
+        (openai("Corrupted thought signature."), {"kept_fields": False}),
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
@@ -111,6 +112,24 @@ def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], less
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.1.content.0: Invalid `data` in `redacted_thinking` block",
+        "messages.3.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be"
+        " modified. These blocks must remain as they were in the original response.",
+        "The encrypted content for item rs_1 could not be verified.",
+        "The encrypted content gAAA... could not be verified. Reason: Encrypted content could not be decrypted.",
+    ],
+)
+def test_signed_reasoning_that_is_refused_stays_out_of_later_turns_then_of_all(message: str) -> None:
+    report = read_error_body(to_json(openai(message)))
+    assert lesson_of(400, report, Profile()) == Profile(reasoning="turn")
+    assert lesson_of(400, report, Profile(reasoning="turn")) == Profile(reasoning="never")
+    assert lesson_of(400, report, Profile(reasoning="never")) is None
+
+
+@pytest.mark.parametrize(
     ("message", "lesson"),
     [
         ("Conversation roles must alternate user/assistant/user/assistant/...",
@@ -143,6 +162,7 @@ def test_of_a_fault_of_the_server_only_the_order_of_roles_is_learned(message: st
         "Unsupported parameter: 'reasoning'",
         "Unknown parameter: 'reasoning.effort'.",
         "Invalid tool_choice: supports one function only",
+        "messages.1.content.0: `redacted_thinking` blocks can only be in `assistant` messages",
     ],
 )
 def test_other_refusals_teach_nothing(message: str) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from ....errors import ProviderFailed
 from ...json_access import as_object
+from ..http import ALIVE
 from .assistant import ENCRYPTED, FORMAT, TEXT
 from .errors import failure
 from .usage import finish_reason, openai_usage
@@ -19,52 +21,49 @@ class ChunkWriter:
 
     def __init__(self, created: int) -> None:
         self._shell: dict[str, Any] = {"id": "", "object": "chat.completion.chunk", "created": created, "model": ""}
-        self._head = b""
+        self._head = _head(self._shell)
         self._usage: dict[str, Any] = {}
-        self._stop: object = None
         self._tail = b',"logprobs":null,"finish_reason":null}]}\n\n'
+        self._block = -1
+        """Index of the latest block."""
         self._calls: dict[int, int] = {}
         """Index of a block, and the index of its call."""
         self._silent_calls: dict[int, bytes] = {}
         """Calls whose arguments have not come yet, and what they are if none come."""
         self._characters = 0
-        self.complete = False
-        """Whether the end has been written."""
-
-    @property
-    def stopped(self) -> bool:
+        self.stopped = False
         """Whether the model has ended its answer."""
-        return self._stop is not None
+        self.complete = False
+        """Whether [DONE] has been written."""
 
     def feed(self, event: dict[str, Any]) -> bytes:
         """Return the chunks of an event. Raises ProviderFailed for an event that reports an error."""
         match event.get("type"):
             case "content_block_delta":
-                return self._delta(event["index"], event["delta"])
+                return self._delta(self._index(event), as_object(event.get("delta")))
             case "content_block_start":
-                return self._start(event["index"], event["content_block"])
+                return self._start(self._index(event), as_object(event.get("content_block")))
             case "content_block_stop":
-                arguments = self._silent_calls.pop(event["index"], None)
-                return self._arguments(event["index"], arguments.decode()) if arguments else b""
+                arguments = self._silent_calls.pop(index := self._index(event), b"")
+                return self._arguments(index, arguments.decode())
             case "message_start":
                 return self._open(as_object(event.get("message")))
             case "message_delta":
                 self._merge_usage(as_object(event.get("usage")))
-                self._stop = as_object(event.get("delta")).get("stop_reason") or self._stop
-                return b""
-            case "message_stop":
+                return self.usage_event() if self.stopped else self._stop(as_object(event.get("delta")))
+            case "message_stop" if self.stopped or self._characters or self._calls:
                 return self.finish()
             case "error":
                 raise failure(event)
             case _:
-                return b""  # a ping, or an event that is newer than this code
+                return ALIVE  # a ping, or an event that is newer than this code
 
     def finish(self) -> bytes:
-        """Return the end: the finish reason, the usage, [DONE]."""
+        """Return what is missing of the end, up to [DONE]."""
+        if self.complete:
+            return b""
         self.complete = True
-        choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish_reason(self._stop)}
-        end = {**self._shell, "choices": [{**choice, "native_finish_reason": self._stop}]}
-        return b"data: %b\n\n%b%b" % (to_json(end), self.usage_event(), DONE)
+        return (b"" if self.stopped else self._end(None)) + DONE
 
     def usage_event(self) -> bytes:
         """Return the usage so far as an event of its own, or nothing if none was reported."""
@@ -73,10 +72,22 @@ class ChunkWriter:
         return b"data: %b\n\n" % to_json({**self._shell, "choices": [], "usage": openai_usage(self._usage)})
 
     def _open(self, message: dict[str, Any]) -> bytes:
-        self._shell |= {"id": str(message.get("id")), "model": str(message.get("model"))}
-        self._head = b'data: %b,"choices":[{"index":0,"delta":' % to_json(self._shell)[:-1]
+        self._shell |= {"id": str(message.get("id") or ""), "model": str(message.get("model") or "")}
+        self._head = _head(self._shell)
         self._merge_usage(as_object(message.get("usage")))
         return self._chunk({"role": "assistant", "content": ""})
+
+    def _stop(self, delta: dict[str, Any]) -> bytes:
+        reason: object = delta.get("stop_reason")
+        return self._end(reason) if reason else ALIVE
+
+    def _end(self, reason: object) -> bytes:
+        """Return the finish reason and the usage so far. What is written behind them nobody has to wait for."""
+        self.stopped = True
+        finish = finish_reason(reason, called=bool(self._calls))
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish}
+        end = {**self._shell, "choices": [{**choice, "native_finish_reason": reason}]}
+        return b"data: %b\n\n%b" % (to_json(end), self.usage_event())
 
     def _merge_usage(self, usage: dict[str, Any]) -> None:
         """Take over running totals; a later report may leave some out."""
@@ -85,33 +96,41 @@ class ChunkWriter:
     def _chunk(self, delta: dict[str, Any]) -> bytes:
         return b"%b%b%b" % (self._head, to_json(delta), self._tail)
 
+    def _index(self, event: dict[str, Any]) -> int:
+        """Return the index of an event's block, which some gateways leave out."""
+        index: object = event.get("index")
+        if type(index) is int:
+            self._block = index
+        elif event["type"] == "content_block_start":
+            self._block += 1
+        return self._block
+
     def _start(self, index: int, block: dict[str, Any]) -> bytes:
         match block.get("type"):
             case "text" if block.get("text"):
-                return self._text(block["text"])
+                return self._text(str(block["text"]))
             case "thinking":
                 return self._detail({"type": TEXT, "text": str(block.get("thinking") or "")}, index, first=True)
-            case "redacted_thinking":
+            case "redacted_thinking" if block.get("data"):
                 return self._detail({"type": ENCRYPTED, "data": block["data"]}, index, first=True)
             case "tool_use":
                 number = self._calls[index] = len(self._calls)
                 self._silent_calls[index] = to_json(block.get("input") or {})
-                function = {"name": block["name"], "arguments": ""}
-                return self._chunk(
-                    {"tool_calls": [{"index": number, "id": block["id"], "type": "function", "function": function}]}
-                )
+                call = {"index": number, "id": block.get("id") or f"call_{number}", "type": "function"}
+                function = {"name": str(block.get("name") or ""), "arguments": ""}
+                return self._chunk({"tool_calls": [{**call, "function": function}]})
             case _:
                 return b""
 
     def _delta(self, index: int, delta: dict[str, Any]) -> bytes:
         match delta.get("type"):
             case "text_delta":
-                return self._text(delta["text"])
+                return self._text(str(delta.get("text") or ""))
             case "input_json_delta":
-                return self._arguments(index, delta["partial_json"])
+                return self._arguments(index, str(delta.get("partial_json") or ""))
             case "thinking_delta":
-                return self._detail({"type": TEXT, "text": delta["thinking"]}, index)
-            case "signature_delta":
+                return self._detail({"type": TEXT, "text": str(delta.get("thinking") or "")}, index)
+            case "signature_delta" if delta.get("signature"):
                 return self._detail({"type": TEXT, "signature": delta["signature"]}, index)
             case _:
                 return b""
@@ -123,6 +142,8 @@ class ChunkWriter:
     def _arguments(self, index: int, piece: str) -> bytes:
         if not piece:
             return b""
+        if index not in self._calls:
+            raise ProviderFailed("the provider's stream has arguments of a call that has not begun")
         self._silent_calls.pop(index, None)
         return self._chunk({"tool_calls": [{"index": self._calls[index], "function": {"arguments": piece}}]})
 
@@ -137,3 +158,8 @@ class ChunkWriter:
         placed = {**detail, "format": FORMAT, "index": index, **({"after": after} if after else {})}
         text = {"reasoning": detail["text"]} if detail.get("text") else {}
         return self._chunk({**text, "reasoning_details": [placed]})
+
+
+def _head(shell: dict[str, Any]) -> bytes:
+    """Return how each chunk of an answer begins, up to its delta."""
+    return b'data: %b,"choices":[{"index":0,"delta":' % to_json(shell)[:-1]

@@ -14,6 +14,17 @@ from ...json_access import as_object
 
 _OVERFLOW = re.compile(r"prompt is too long|exceed context limit|input is too long", re.IGNORECASE)
 _QUOTA = re.compile(r"credit balance is too low|spend limit|usage limits?\b", re.IGNORECASE)
+_STATUSES = {
+    "invalid_request_error": 400,
+    "billing_error": 402,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_OF_THE_KEY = ("authentication_error", "permission_error")
 _MOST_WORDS = 2000
 _BODY_LIMITS = JsonLimits(max_bytes=256 * 1024, max_values=2000, refuse_ambiguous=False)
 
@@ -32,9 +43,14 @@ def openai_error_body(status: int, body: bytes) -> bytes:
 
 
 def failure(event: dict[str, Any]) -> ProviderFailed:
-    """Return the error that an event, or an answer with status 200, holds."""
-    error = as_object(event.get("error"))
-    return ProviderFailed(str(error.get("message")), code=str(error.get("type") or "provider_error"))
+    """Return the error that an event, or an answer with status 200, holds. It means what its status would."""
+    given: Any = event.get("error")
+    about = as_object(given)
+    message = str(about.get("message") or given or "the provider ended its answer with an error")
+    kind = str(about.get("type") or "provider_error")
+    error = ProviderFailed(message, code="provider_auth" if kind in _OF_THE_KEY else _code(kind, message))
+    error.status = _STATUSES.get(kind, error.status)
+    return error
 
 
 def _code(kind: str, message: str) -> str:

@@ -24,7 +24,7 @@ from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import is_stream, key_refused, open_client, read_answer, transport_failed
+from ..http import is_stream, key_refused, open_client, read_answer, read_refusal, refuses_key, transport_failed
 from .chunks import ChunkWriter
 from .completion import to_completion
 from .errors import failure, openai_error_body
@@ -95,17 +95,19 @@ class AnthropicProvider:
 
     async def _answer(self, response: httpx2.Response, streamed: bool) -> ProviderAnswer:
         status = response.status_code
-        if status in (401, 403):
-            raise key_refused(self._spec, status)
         if status >= 400:
-            return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, response.content)))
+            content = read_refusal(response)
+            if refuses_key(status, response.headers, content):
+                raise key_refused(self._spec, status, content)
+            return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, content)))
         if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         completion = to_completion(await read_answer(response, "content", failure), _now())
         return ProviderAnswer(status, {"content-type": "application/json"}, _once(to_json(completion)))
 
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
-        """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed."""
+        """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed; once the
+        model has ended its answer, nothing that happens is a failure."""
         from anthropic import AsyncStream
 
         writer = ChunkWriter(_now())
@@ -116,13 +118,15 @@ class AnthropicProvider:
             if not writer.stopped:
                 raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
         except (httpx2.TransportError, httpx2.DecodingError, ProviderFailed):
-            yield writer.usage_event()
-            raise
-        if not writer.complete:
-            yield writer.finish()
+            if not writer.stopped:
+                yield writer.usage_event()
+                raise
+        yield writer.finish()
 
 
 def _read_event(data: str) -> dict[str, Any]:
+    if data == "[DONE]":  # the end of a stream of OpenAI's, which some gateways write
+        return {"type": "message_stop"}
     try:
         return as_object(read_json(data.encode(), _EVENT_LIMITS))
     except ValueError as error:

@@ -18,8 +18,11 @@ STOP_REASONS = {
 """Those that have a name in OpenAI's shape. `model_context_window_exceeded` keeps its own."""
 
 
-def finish_reason(stop_reason: object) -> str:
-    return STOP_REASONS.get(str(stop_reason), str(stop_reason)) if stop_reason else "stop"
+def finish_reason(stop_reason: object, *, called: bool) -> str:
+    """Return the finish reason of an answer. `called`: it has calls, for one that does not say why it ended."""
+    if not stop_reason:
+        return "tool_calls" if called else "stop"
+    return STOP_REASONS.get(str(stop_reason), str(stop_reason))
 
 
 def openai_usage(usage: Mapping[str, Any]) -> dict[str, Any]:

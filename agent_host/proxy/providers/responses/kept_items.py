@@ -46,6 +46,8 @@ def kept_items(message: dict[str, Any]) -> list[dict[str, Any]] | None:
                 if call is None:
                     return None
                 items.append({**item, "name": str(call.get("name")), "arguments": str(call.get("arguments"))})
+            case "reasoning" if not (item.get("encrypted_content") or item.get("content")):
+                return None  # it could be found by its id only, and nothing is stored
             case _:
                 items.append(item)
     if used != len(text) or calls:

@@ -26,7 +26,7 @@ from ....errors import ModelError, ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import is_stream, key_refused, open_client, read_answer, refuses_key, transport_failed
+from ..http import is_stream, key_refused, open_client, read_answer, read_refusal, refuses_key, transport_failed
 from .chunks import ChunkWriter
 from .completion import to_completion
 from .errors import failure, refused_member
@@ -128,10 +128,11 @@ class ResponsesProvider:
     async def _answer(self, response: httpx2.Response, streamed: bool) -> ProviderAnswer:
         status = response.status_code
         if status >= 400:
-            if refuses_key(status, response.headers, response.content):
-                raise key_refused(self._spec, status)
+            content = read_refusal(response)
+            if refuses_key(status, response.headers, content):
+                raise key_refused(self._spec, status, content)
             passed = {name: value for name, value in response.headers.items() if name in _PASSED or _is_limit(name)}
-            return ProviderAnswer(status, passed, _once(response.content))
+            return ProviderAnswer(status, passed, _once(content))
         if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         completion = to_completion(await read_answer(response, "output", failure), _now())

@@ -84,10 +84,11 @@ class Machine:
         known = json.loads((self.home / ".config/agent/contexts.json").read_bytes())
         return [Context(**one) for one in known["contexts"]]
 
-    def findings(self, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    def findings(self, *arguments: str, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
         """The exit code of `agent doctor`, and what it found by name; of several the worst."""
-        ended = self.agent("doctor", "--json", cwd=None, **env)
+        ended = self.agent("doctor", "--json", *arguments, cwd=None, **env)
         found: dict[str, dict[str, Any]] = {}
+        assert ended.stdout, ended.stderr
         for one in json.loads(ended.stdout)["findings"]:
             if found.get(one["name"], {"state": "ok"})["state"] == "ok":
                 found[one["name"]] = one

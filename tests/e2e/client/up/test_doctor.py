@@ -96,6 +96,45 @@ def test_all_is_well(up: Machine) -> None:
     assert up.token() not in plain.stdout
 
 
+def test_an_agent_without_a_host_is_looked_at(up: Machine) -> None:
+    """Whether the target says that it is one or not, with its token and with another."""
+    status = {
+        "agent_id": "a", "role": "r", "state": "idle", "uptime_seconds": 1, "context_max": 1, "queue_limit": 1,
+        "confinement": "none",
+        "limits": {
+            "max_iterations": 1, "max_rounds": 1, "max_concurrent_turns": 1, "max_queue": 1,
+            "tool_timeout_seconds": 1, "context_limit": 1,
+        },
+    }  # fmt: skip
+    paths = {"/readyz": {"reasons": []}, "/status": status}
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        if request.path == "/status" and request.headers["authorization"] != "Bearer right":
+            return 401, b'{"code": "unauthorized", "detail": "unknown token"}'
+        return (200, json.dumps(paths[request.path]).encode()) if request.path in paths else (404, b"{}")
+
+    with serving(answer) as url:
+        for given in ("right", "wrong"):
+            token = up.folder / given
+            token.write_text(given)
+            token.chmod(0o600)
+            added = up.agent("context", "add", given, url, "--token-file", str(token), "--kind", "agent")
+            assert added.returncode == 0, added.stderr
+        found = up.findings("--context", "right")
+        says(found, "agent", "no confinement", "do what helps", state="warning")
+        assert found[1]["token"]["state"] == "ok"
+        says(up.findings("--context", "wrong"), "token", "the agent refuses the token", "AGENT_TOKEN")
+
+
+def test_certificates_that_cannot_be_read_are_named(up: Machine) -> None:
+    missing = str(up.folder / "missing.pem")
+    says(up.findings(SSL_CERT_FILE=missing), "certificates", "SSL_CERT_FILE: .* cannot be used", "PEM file")
+    other = up.agent("ps", "--url", "https://127.0.0.1:1", SSL_CERT_FILE=missing)
+    assert other.returncode != 0
+    assert "Traceback" not in other.stderr
+    assert "SSL_CERT_FILE" in other.stderr
+
+
 # ---------------------------------------------------------------- files
 
 

@@ -36,6 +36,17 @@ async def test_messages_edits_and_presses_arrive_and_are_confirmed(
     await asyncio.to_thread(telegram.wait_for, lambda: not telegram.pending_updates)
 
 
+async def test_an_album_is_one_message_also_if_a_poll_ends_in_the_middle_of_it(
+    telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox
+) -> None:
+    ann = telegram.create_user("Ann")
+    group = telegram.create_group("Team", ann, bot="administrator")
+    ann.send_album(group, [b"1", b"2", b"3"], caption="@helper_bot look")
+    update = await inbox.one("look")
+    assert (update.addressed, len(update.files)) == (True, 3)
+    assert len([one for one in inbox.updates if one.chat.id == str(group.id)]) == 1
+
+
 async def test_groups_and_topics(telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox) -> None:
     ann = telegram.create_user("Ann")
     group = telegram.create_supergroup("Team", ann, bot="administrator", topics=True)

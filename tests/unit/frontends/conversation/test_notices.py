@@ -57,6 +57,13 @@ def test_the_operator_hears_of_budgets(kind: str) -> None:
     used = AgentEvent("1", kind, data)
     assert summary_of(used) == "80 % of a budget are used: team:a b, daily_usd, 16.25 of 20.0"
     assert notice_of(used) is None
+    own = AgentEvent("1", kind, {**data, "scope": "agent:ada/help*er", "workspace": "ada"})
+    words = {
+        "budget-warning": "⚠️ 80 % of the budget of ada\\/help\\*er are used: daily\\_usd, 16\\.25 of 20\\.0.",
+        "budget-exhausted": "⛔ The budget of ada\\/help\\*er is used up: daily\\_usd, 16\\.25 of 20\\.0.",
+    }
+    assert notice_of(own) == words[kind]
+    assert (summary_of(own) or "").startswith("80 % of a budget are used: agent:ada/help*er, daily_usd")
 
 
 async def test_a_notice_reaches_where_the_operator_wants() -> None:

@@ -16,7 +16,7 @@ from frontends.discord.connection import by_name
 from frontends.discord.connection.address import api_roots
 from frontends.discord.copies import Copies, nonce_of
 from frontends.discord.pieces import choose, view
-from frontends.discord.updates import command_text
+from frontends.discord.updates import command_text, of_message
 from frontends.platform import (
     AnotherCopy,
     Button,
@@ -185,3 +185,20 @@ async def test_own_messages_and_those_of_other_programs_are_no_sign() -> None:
         copies.seen(nonce)
     assert len(own) <= 25
     assert not await told(copies)
+
+
+@pytest.mark.parametrize(("content", "author"), [("", "an unknown sender"), ("look:", None)])
+def test_a_message_that_is_forwarded_has_words_of_another(content: str, author: str | None) -> None:
+    shown = SimpleNamespace(
+        id=5,
+        content=content,
+        author=SimpleNamespace(id=1, display_name="Ada", bot=False),
+        channel=SimpleNamespace(id=2, name="general"),
+        type=discord.MessageType.default,
+        message_snapshots=[SimpleNamespace(content="yes K7", attachments=[])],
+        **dict.fromkeys(("webhook_id", "reference")),
+        **{name: [] for name in ("mentions", "role_mentions", "attachments")},
+    )
+    found = of_message(cast(discord.Message, shown), me=9)
+    assert found is not None
+    assert (found.text, found.forwarded_from) == (content or "yes K7", author)

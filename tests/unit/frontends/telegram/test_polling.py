@@ -49,7 +49,15 @@ class Script:
 
     def loop(self) -> PollingLoop:
         pauses = Backoff(first=0.0, most=0.0)
-        return PollingLoop(self.poll, self.take, clock=self.clock, poll_seconds=50, conflict_seconds=60, pauses=pauses)
+        return PollingLoop(
+            self.poll,
+            self.take,
+            clock=self.clock,
+            poll_seconds=50,
+            conflict_seconds=60,
+            album_seconds=0.0,
+            pauses=pauses,
+        )
 
     async def play(self) -> None:
         """Run the loop until all answers are used."""
@@ -126,3 +134,12 @@ async def test_telegram_is_asked_again_when_it_says() -> None:
     script = Script(TemporarilyUnavailable("wait", retry_after=0.01, refused=True), batch(1))
     await script.play()
     assert script.taken == [[1]]
+
+
+@pytest.mark.parametrize("last", [batch(), LOST])
+async def test_an_album_whose_first_part_ends_a_poll_is_taken_as_one(last: Answer) -> None:
+    first, second = ({"update_id": number, "message": {"media_group_id": "7"}} for number in (1, 2))
+    script = Script([first], [first, second], last, batch(3))
+    await script.play()
+    assert script.taken == [[1, 2], [3]]
+    assert [offset for offset, _ in script.asked] == [None, None, None, 3, 4]

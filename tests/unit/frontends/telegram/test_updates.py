@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,13 +151,13 @@ def test_what_no_person_wrote_in_their_own_name_is_not_for_the_bot(fields: dict[
     assert found.sender.id != str(ANN["id"])
 
 
-def test_a_forwarded_message_says_whose_words_it_has_and_is_no_command() -> None:
+def test_a_forwarded_message_says_whose_words_it_has() -> None:
     origin = {"type": "user", "date": 1, "sender_user": {"id": 3, "is_bot": False, "first_name": "Eve\nX"}}
-    assert read(text="/new", forward_origin=origin).text == "[forwarded from Eve X]\n/new"
+    assert read(text="/new", forward_origin=origin) == replace(read(text="/new"), forwarded_from="Eve X")
     hidden = {"type": "hidden_user", "date": 1, "sender_user_name": "Zoe"}
-    assert read(text="hi", forward_origin=hidden).text == "[forwarded from Zoe]\nhi"
+    assert read(text="hi", forward_origin=hidden).forwarded_from == "Zoe"
     unheard = {"type": "planet", "date": 1}
-    assert read(text="hi", forward_origin=unheard).text == "[forwarded from an unknown sender]\nhi"
+    assert read(text="hi", forward_origin=unheard).forwarded_from == "an unknown sender"
 
 
 FILE = {"file_id": "F", "file_unique_id": "U", "file_size": 3}
@@ -180,6 +181,20 @@ FILE = {"file_id": "F", "file_unique_id": "U", "file_size": 3}
 )
 def test_files(fields: dict[str, Any], name: str, media_type: str) -> None:
     assert list(read(**fields).files) == [IncomingFile("F", name, media_type, 3)]
+
+
+def test_the_parts_of_an_album_are_one_message() -> None:
+    def part(number: int, album: str = "77", **fields: Any) -> dict[str, Any]:
+        photo = [{**FILE, "file_id": str(number), "width": 9, "height": 9}]
+        shown = message(chat=GROUP, photo=photo, media_group_id=album, **fields)
+        return update(number, body={**shown, "message_id": number})
+
+    batch = [part(4), part(1), part(2, caption="@helper_bot look"), part(3, album="78"), update(5, text="hi")]
+    album, other, text = read_updates(batch, ME)
+    assert (album.id, album.message_id, album.text, album.addressed) == ("1", "2", "look", True)
+    assert [file.reference for file in album.files] == ["1", "2", "4"]
+    assert (other.addressed, len(other.files), text.text) == (False, 1, "hi")
+    assert len(list(read_updates([{**update(6), "message": {"media_group_id": []}}, part(7)], ME))) == 1
 
 
 def test_the_largest_size_of_a_photo_counts() -> None:
@@ -210,6 +225,12 @@ def test_what_is_neither_text_nor_file_is_described(fields: dict[str, Any], text
 @pytest.mark.parametrize("fields", [{"new_chat_members": [ANN]}, {"pinned_message": message("x")}, {"unheard_of": {}}])
 def test_what_nobody_said_is_passed_over(fields: dict[str, Any]) -> None:
     assert read_update(update(**fields), ME) is None
+
+
+def test_a_place_that_is_shared_live_is_said_once() -> None:
+    place: dict[str, Any] = {"location": {"latitude": 52.5, "longitude": 13.4, "live_period": 3600}}
+    assert read(**place).text.startswith("[a place:")
+    assert read_update(update(kind="edited_message", body=message(edit_date=1_800_000_009, **place)), ME) is None
 
 
 def test_half_a_surrogate_pair_does_not_reach_our_disk() -> None:

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
-from agent_host.proxy.providers import ProviderCall
+from agent_host.proxy.providers import Provider, ProviderCall
 from agent_host.proxy.providers.anthropic import AnthropicProvider
 from agent_host.proxy.providers.http import transport_failed
 from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Raw, Say
@@ -28,6 +28,7 @@ TOOLS = [
 SUMMARIZED = {"type": "adaptive", "display": "summarized"}
 USER = {"role": "user", "content": "What do the notes say?"}
 Message = dict[str, Any]
+BROTLI = {"content-type": "text/event-stream", "content-encoding": "br"}
 
 
 @pytest.fixture
@@ -58,8 +59,8 @@ async def ask(provider: AnthropicProvider, *messages: Message, **fields: Any) ->
 
 
 def put_together(body: bytes) -> tuple[Message, Message]:
-    """Put a stream together as an agent does: texts joined, details and calls by their index."""
-    *events, done = [line.removeprefix(b"data: ") for line in body.split(b"\n\n") if line]
+    """Put a stream together as an agent does: texts joined, details and calls by their index. Comments say nothing."""
+    *events, done = [line.removeprefix(b"data: ") for line in body.split(b"\n\n") if line and line[:1] != b":"]
     assert done == b"[DONE]"
     text, calls, details, last = "", dict[int, Message](), dict[int, Message](), dict[str, Any]()
     for event in map(json.loads, events):
@@ -80,6 +81,16 @@ def put_together(body: bytes) -> tuple[Message, Message]:
     message: Message = {"role": "assistant", "content": text or None}
     message |= {"tool_calls": [calls[at] for at in sorted(calls)]} if calls else {}
     return message | ({"reasoning_details": list(details.values())} if details else {}), last
+
+
+def sse(*events: Message) -> tuple[str, ...]:
+    """Return the events as the pieces of a stream."""
+    return tuple(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+
+TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}}
+STOPPED = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
+ANSWERED = sse(TEXT, STOPPED, {"type": "message_stop"})
 
 
 def results(message: Message) -> list[Message]:
@@ -174,6 +185,21 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
         "stop_sequences": ["END"],
         "metadata": {"user_id": "ann"},
     }
+
+
+async def test_arguments_with_names_that_claude_refuses_are_described(
+    api: FakeAnthropic, provider: AnthropicProvider
+) -> None:
+    api.script.append(Say("ok"))
+    long, number, text = "x" * 65, {"type": "integer"}, {"type": "string"}
+    schema = {"type": "object", "properties": {"$top": number, "a.b": text, long: text}, "required": ["$top", "a.b"]}
+    tool = {"type": "function", "function": {"name": "query", "description": "Ask.", "parameters": schema}}
+    status, _, reply = await ask(provider, USER, tools=[tool])
+    assert status == 200, reply
+    (sent,) = api.completions[0].json["tools"]
+    assert sent["input_schema"] == {"type": "object", "properties": {"a.b": text}, "required": ["a.b"]}
+    first, further = sent["description"].split("\n\nFurther arguments: ")
+    assert (first, json.loads(further)) == ("Ask.", {"$top": number, long: text})
 
 
 async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropic, provider: AnthropicProvider) -> None:
@@ -285,17 +311,21 @@ async def test_stop_reasons(api: FakeAnthropic, provider: AnthropicProvider, sto
         (Fail(402), "insufficient_quota"),
         (Fail(429, retry_after=7), "rate_limit_error"),
         (Fail(529), "overloaded_error"),
+        (Fail(403, "The input was flagged by moderation."), "permission_error"),
+        (Raw(("\x8b\x02\x80",), 400, BROTLI, "latin-1"), "api_error"),
         (Fail(502, body="<html>bad gateway</html>"), "api_error"),
     ],
 )
 async def test_errors_have_openais_shape(
-    api: FakeAnthropic, provider: AnthropicProvider, step: Fail, code: str
+    api: FakeAnthropic, provider: AnthropicProvider, step: Fail | Raw, code: str
 ) -> None:
     api.script.append(step)
     status, _, reply = await ask(provider, USER, stream=True)
     assert status == step.status
     assert reply["error"]["code"] == code
-    assert reply["error"]["message"]
+    assert reply["error"]["message"].isascii()
+    if isinstance(step, Raw):
+        assert "compresses its answer as br" in reply["error"]["message"]
 
 
 FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'
@@ -350,15 +380,22 @@ def test_only_a_provider_that_was_asked_was_silent(error: Exception, code: str) 
     assert transport_failed(spec, error, reached=False).code == code
 
 
+async def alive_before_the_text(provider: Provider, text: bytes, *, model: str = NEW) -> int:
+    """Return how often a stream shows that it is alive before its text comes."""
+    call = ProviderCall("chat", to_json({"model": model, "messages": [USER], "stream": True}), True)
+    async with provider.call(call) as answer:
+        body = b"".join([piece async for piece in answer.body])
+    return body[: body.index(text)].count(b": alive\n\n")
+
+
+async def test_pings_are_passed_on_as_comments(api: FakeAnthropic, provider: AnthropicProvider) -> None:
+    opened = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}
+    api.script.append(Raw((*sse({"type": "message_start", "message": {}}, opened, *[{"type": "ping"}] * 3), *ANSWERED)))
+    assert await alive_before_the_text(provider, b"Hello.") == 3
+
+
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider: AnthropicProvider) -> None:
-    text = {"type": "text_delta", "text": "Hello."}
-    events = (
-        {"type": "message_start", "message": {}},
-        {"type": "content_block_delta", "index": 0, "delta": text},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
-        {"type": "message_stop"},
-    )
-    api.script.append(Raw(tuple(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events), headers=JSON))
+    api.script.append(Raw((*sse({"type": "message_start", "message": {}}), *ANSWERED), headers=JSON))
     _, message, last = await ask(provider, USER, stream=True)
     assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 

@@ -18,7 +18,9 @@ from agent_host.blackboard.changes import BoardLimits
 from agent_host.blackboard.entries import render_entry
 from agent_host.blackboard.errors import BlackboardFull, Claimed, VersionConflict
 from agent_host.database import end_of_prefix
+from agent_host.errors import NotFound
 from agent_host.http import ALWAYS, Condition
+from agent_testing import ManualClock
 from tests.unit.host.postgresql import new_database, postgresql
 
 from .boards import Board, opened
@@ -87,6 +89,30 @@ async def test_the_log_keeps_the_newest_and_a_late_watcher_is_told(tmp_path: Pat
             assert (number, kind, data["value"]) == (12, "put", "later")
         async with aclosing(board.changes(after=7)) as events:
             assert [(await anext(events))[0] for _ in range(5)] == [8, 9, 10, 11, 12]
+
+
+async def test_an_entry_outlives_its_history(tmp_path: Path) -> None:
+    async with opened(sqlite(tmp_path), BoardLimits(changes=5)) as board:
+        await board.put("a", 1)
+        await board.put("deleted", 1)
+        await board.delete("deleted")
+        for number in range(10):
+            await board.put("b", number)
+        assert (await board.get("a"), await board.versions("a")) == ((1, 1), [])
+        for key in ("deleted", "never"):
+            with pytest.raises(NotFound):
+                await board.versions(key)
+
+
+async def test_a_claim_ends_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    before, after = ManualClock(), ManualClock(ManualClock().now_ms() - 2 * 86_400_000)
+    async with opened(sqlite(tmp_path), clock=before) as board:
+        await board.put("job", 1)
+        await board.board.claim(board.member, "job", 60)
+        with pytest.raises(Claimed):
+            await board.board.claim(board.of("bob").member, "job", 60)
+    async with opened(sqlite(tmp_path), clock=after) as board:
+        assert await board.board.claim(board.of("bob").member, "job", 60)
 
 
 async def test_bytes_bound_the_log_as_well(tmp_path: Path) -> None:

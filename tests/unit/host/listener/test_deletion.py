@@ -114,5 +114,5 @@ async def test_the_trail_is_kept(room: Room) -> None:
     await begun(room)
     await room.listener.workspaces.delete_channel("a")
     await room.again()
-    rows = await room.listener.read_audit("a", None, 0, 1000)
+    rows, _ = await room.listener.read_audit("a", None, 0, 1000)
     assert {"enrolled", "attached", "submitted", "dead", "deleted"} <= {row["type"] for row in rows}

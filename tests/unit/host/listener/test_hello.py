@@ -125,6 +125,22 @@ async def test_there_are_not_many_who_have_proved_nothing(tmp_path: Path) -> Non
         await room.close()
 
 
+async def test_unproven_connections_of_one_address_displace_none_of_another(tmp_path: Path) -> None:
+    room = Room(tmp_path, ListenerLimits(unproven=3, close_timeout=0.05))
+    await room.open()
+    try:
+        for name in ("a", "b"):
+            await room.enrol(name, listen="tcp://127.0.0.1:0")
+        waiting = await room.connected("b")
+        await room.until(lambda: room.count("connections") == 1)
+        for _ in range(10):
+            await room.connected("a")
+        await room.until(lambda: room.count("connections") == 11)
+        await waiting.attach()
+    finally:
+        await room.close()
+
+
 async def test_a_wrong_key_is_refused_and_an_alarm(room: Room) -> None:
     elder = await room.attached()
     agent = await room.connected()

@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, insert
 
-from agent_common.protocol.work import Principal, WorkRequest, to_rfc3339
-from agent_host.database import HostDatabase, open_database
+from agent_common.protocol.work import Principal, WorkRequest, WorkResult, to_rfc3339
+from agent_host.database import HostDatabase, open_database, work, work_audit
+from agent_host.errors import Unavailable
 from agent_host.listener.ledger.ledger_writer import GATHER_SECONDS, LedgerWriter
+from agent_host.listener.ledger.listing import WorkQuery
 from agent_host.listener.ledger.sql import AUDIT, Values
 from agent_host.listener.ledger.work import OpenWork
+
+from .conftest import Room
 
 MANY = 650
 
@@ -121,3 +126,47 @@ async def test_closing_writes_rows_that_come_meanwhile(tmp_path: Path) -> None:
     await writer.close()
     assert await written(writer) == list(range(next(rows)))
     database.close()
+
+
+async def test_a_row_that_is_refused_is_not_quoted_in_the_log(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
+    refuse = "CREATE TRIGGER no BEFORE INSERT ON channels BEGIN SELECT RAISE(ABORT, 'full'); END"
+    await room.database.run(lambda connection: connection.exec_driver_sql(refuse))
+    with pytest.raises(Unavailable):
+        await room.enrol("b", result_secret="hush-hush")
+    logged = "".join(capsys.readouterr())
+    assert "full" in logged
+    assert "hush-hush" not in logged
+
+
+async def test_pages_of_work_and_of_the_trail_end_at_a_size_too(room: Room) -> None:
+    large = "x" * (1 << 20)
+    result = WorkResult(request_id="r", status="completed", content=large, completed_at=to_rfc3339(0), audit_ref="r")
+    counts = dict.fromkeys(("attempts", "deliveries", "epoch", "expires_at", "updated_at"), 0)
+    row = {"workspace": "a", "fingerprint": "x", "request": large, "pinned": False, "status": "delivered", **counts}
+    row |= {"result": result.model_dump_json(), "finished_at": 1}
+    frame = {
+        "workspace": "big",
+        "epoch": 0,
+        "connection": 0,
+        "direction": "in",
+        "type": "x",
+        "bytes": 1,
+        "content": large,
+    }
+
+    def fill(connection: Connection) -> None:
+        for number in range(12):
+            connection.execute(insert(work).values({**row, "request_id": f"r{number:02}", "submitted_at": number}))
+            connection.execute(insert(work_audit).values({**frame, "at": number}))
+
+    await room.database.run(fill)
+    listing = await room.listener.list_work(WorkQuery(limit=1000))
+    assert [len(listing.records), listing.next] == [8, "r04"]
+    rest = await room.listener.list_work(WorkQuery(limit=1000, after=listing.next))
+    assert [record.request_id for record in (*listing.records, *rest.records)] == [
+        f"r{at:02}" for at in range(11, -1, -1)
+    ]
+    assert rest.next is None
+    rows, more = await room.listener.read_audit("big", None, 0, 1000)
+    others, no_more = await room.listener.read_audit("big", None, rows[-1]["id"], 1000)
+    assert [len(rows), more, len(others), no_more] == [8, True, 4, False]

@@ -355,12 +355,21 @@ async def test_a_reader_who_fell_behind_loses_progress_and_never_the_end(room: R
 
 
 async def test_a_fence_takes_the_tokens_away_in_the_same_transaction(room: Room, owner: Owner) -> None:
-    revoked, owner.fails = owner.revoked, True
+    agent, _ = await begun(room)
+    owner.fails = True
     with pytest.raises(Unavailable):
         await room.listener.workspaces.quarantine("a", "test")
-    assert (revoked, room.listener.channels.get("a").fence) == (["a"], None)
+    assert await agent.ended(), "the fence holds though it is not stored"
+    assert room.listener.channels.get("a").fence == "quarantined"
+    assert await room.error() == "quarantined: test"
+    assert room.alarms() == {"fence_not_written": 1}
+    assert set(owner.revoked) == {"a"}
     owner.fails = False
+    owner.revoked.clear()
     await room.listener.workspaces.quarantine("a", "test")
-    assert (revoked, room.listener.channels.get("a").fence) == (["a", "a", "a"], "quarantined")
+    assert owner.revoked[-2:] == ["a", "a"], "in the transaction, and after it"
+    await room.again()
+    assert room.listener.channels.get("a").fence == "quarantined"
+    owner.revoked.clear()
     await room.listener.workspaces.unquarantine("a")
-    assert len(revoked) == 3
+    assert owner.revoked == []

@@ -98,7 +98,7 @@ async def test_a_flood_leaves_the_trail_of_work_whole(room: Room) -> None:
     room.clock.advance(61)
 
     async def counted() -> list[dict[str, Any]] | None:
-        rows = await room.listener.read_audit("a", None, 0, 5000)
+        rows, _ = await room.listener.read_audit("a", None, 0, 5000)
         return rows if any(f"{2 * ROWS} more, from " in (row["detail"] or "") for row in rows) else None
 
     rows = await room.until(counted)

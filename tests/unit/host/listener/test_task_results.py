@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
 from agent_common.protocol.work import TaskReport, decode, read_frame
 from agent_host.database import task_results
+from agent_host.listener.channels.rate_limit import FREE_BYTES
 from tests.unit.protocol.work.samples import FIELDS, members, text
 
 from .agent import Agent, Frame
@@ -133,6 +135,43 @@ async def test_work_without_a_task_result_has_what_its_agent_said(room: Room) ->
     first, second = rows(room)
     assert json.loads(first["result"])["result"] == {"text": "words"}
     assert (second["truncated"], json.loads(second["result"])["error_code"]) == (True, "result_too_large")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f'{{"task_id":"t","status":"complete","result":{{"x":{"[" * 70}{"]" * 70}}}}}',
+        '{"task_id":"t","status":"complete","result":{"x":1,"x":2}}',
+        f'{{"task_id":"t","status":"complete","result":{{"x":[{"[]," * 200_000}0]}}}}',
+    ],
+    ids=["depth", "duplicate", "values"],
+)
+async def test_a_result_that_costs_its_readers_too_much_or_reads_in_two_ways_stays_text(
+    room: Room, content: str
+) -> None:
+    agent = await attached(room)
+    await room.submit(content="{}", content_kind="json")
+    request = await agent.request()
+    agent.result(request, content=content)
+    await agent.expect("ack")
+    (row,) = rows(room)
+    assert json.loads(row["result"])["result"] == {"text": content}
+
+
+async def test_results_that_fill_the_disk_are_read_slowly(room: Room) -> None:
+    limiter = room.listener.channels.get("a").rate_limiter
+    agent = await attached(room)
+    report(agent, result={**RESULT, "result": {"text": "x" * 100_000}})
+    await acknowledged(agent)
+    assert limiter.spend(0) == 0, "they cost no more than their frames at first"
+    limiter.spend_stored(FREE_BYTES)
+    report(agent, task_id="t2", result={**RESULT, "task_id": "t2", "result": {"text": "x" * 500_000}})
+    await acknowledged(agent)
+    assert limiter.spend(0) > 2, "seconds until the next frame is read"
+    room.pass_time(3600)
+    assert limiter.spend(0) == 0
+    limiter.spend_stored(FREE_BYTES - 1)
+    assert limiter.spend(0) == 0, "and an hour later they are free again"
 
 
 async def test_a_deleted_workspace_keeps_its_results_and_ends_their_callbacks(room: Room) -> None:

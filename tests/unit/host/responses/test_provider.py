@@ -12,9 +12,18 @@ from pydantic_core import to_json
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import ProviderCall
+from agent_host.proxy.providers.http import key_refused
 from agent_host.proxy.providers.responses import ResponsesProvider
 from agent_testing import Call, Drop, Fail, FakeResponses, Garbage, Items, Raw, Say
-from tests.unit.host.anthropic.test_provider import JSON, NO_ANSWERS, put_together, results
+from tests.unit.host.anthropic.test_provider import (
+    BROTLI,
+    JSON,
+    NO_ANSWERS,
+    alive_before_the_text,
+    put_together,
+    results,
+    sse,
+)
 
 MODEL = "gpt-5.4"
 TOOLS = [
@@ -101,6 +110,15 @@ async def test_a_text_without_a_visible_character_is_left_out(api: FakeResponses
     assert kinds == [None, "reasoning", "function_call", "function_call_output"], (
         "nor is reasoning that nothing follows"
     )
+
+
+async def test_reasoning_that_is_not_encrypted_stays_out(api: FakeResponses, provider: ResponsesProvider) -> None:
+    api.script.append(Items(output=({**thought("hm"), "encrypted_content": None}, call("read"))), Say("ok"))
+    _, message, _ = await ask(provider, USER, tools=TOOLS, stream=True)
+    status, _, reply = await ask(provider, USER, message, *results(message), tools=TOOLS)
+    assert status == 200, reply
+    kinds = [item.get("type") for item in api.completions[1].json["input"]]
+    assert kinds == [None, "function_call", "function_call_output"]
 
 
 async def test_a_request_is_converted(api: FakeResponses, provider: ResponsesProvider) -> None:
@@ -289,22 +307,43 @@ async def test_a_success_without_a_response_is_a_failure(
     assert failed.value.code == code
 
 
+CREATED: Message = {"type": "response.created", "response": {}}
+TEXT: Message = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hello."}
+COMPLETED: Message = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+
+
+async def test_events_that_say_nothing_are_passed_on_as_comments(
+    api: FakeResponses, provider: ResponsesProvider
+) -> None:
+    quiet: list[Message] = [{"type": "response.in_progress"}, {"type": "keepalive"}]
+    api.script.append(Raw(sse(CREATED, *quiet, TEXT, COMPLETED)))
+    assert await alive_before_the_text(provider, b"Hello.", model=MODEL) == 2
+
+
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeResponses, provider: ResponsesProvider) -> None:
-    events = (
-        {"type": "response.created", "response": {}},
-        {"type": "response.output_text.delta", "output_index": 0, "delta": "Hello."},
-        {"type": "response.completed", "response": {"status": "completed", "output": []}},
-    )
-    api.script.append(Raw(tuple(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events), headers=JSON))
+    api.script.append(Raw(sse(CREATED, TEXT, COMPLETED), headers=JSON))
     _, message, last = await ask(provider, USER, stream=True)
     assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 
 
 async def test_a_wrong_key_is_the_operators(api: FakeResponses) -> None:
     provider = ResponsesProvider(ProviderSpec("openai", "openai", api.url, "wrong", set_by="OPENAI_API_KEY"), 10, 60)
-    with pytest.raises(ProviderFailed, match="OPENAI_API_KEY"):
+    with pytest.raises(ProviderFailed, match=r"Incorrect API key provided.*OPENAI_API_KEY"):
         await ask(provider, USER)
+    given = ProviderSpec("openai", "openai", api.url, "sk-oai", set_by="OPENAI_API_KEY")
+    assert "key *** is bad" in key_refused(given, 401, b"key sk-oai is bad").message
     await provider.close()
+
+
+async def test_a_compression_that_cannot_be_read_is_named(api: FakeResponses, provider: ResponsesProvider) -> None:
+    api.script.append(Raw(("\x8b\x02\x80",), 429, BROTLI, "latin-1"), Raw(("\x8b\x02\x80",), 200, BROTLI, "latin-1"))
+    call = ProviderCall("chat", to_json({"model": MODEL, "messages": [USER]}), model=MODEL)
+    async with provider.call(call) as answer:
+        body = b"".join([piece async for piece in answer.body])
+    assert (answer.status, b"compresses its answer as br" in body) == (429, True)
+    with pytest.raises(ProviderFailed, match="as br") as refused:
+        await ask(provider, USER, stream=True)
+    assert refused.value.code == "provider_unreadable"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import quopri
 import time
 from collections.abc import Callable
 from urllib.parse import quote
@@ -44,6 +45,19 @@ def redact(data: bytes, secret: str = SECRET) -> bytes:
         base64.urlsafe_b64encode(RAW).rstrip(b"="),
         SECRET.upper().encode(),
         SECRET.replace("/", "\\/").encode(),
+        *(RAW.hex(separator).encode() for separator in ":-, "),
+        RAW.hex("/").replace("/", "\\x").encode(),
+        RAW.hex("/").replace("/", ", 0x").encode(),
+        SECRET[::-1].encode(),
+        b"".join(b"\\%03o" % byte for byte in RAW),
+        quopri.encodestring(RAW, quotetabs=True).rstrip(),
+        RAW.replace(b"w", b"=\r\nw"),
+        b"".join(b"&#%d" % ord(one) if one.isalpha() else one.encode() for one in SECRET),
+        b"".join(b"&#0%d;" % ord(one) for one in SECRET),
+        SECRET.replace("+", "&plus;").replace("/", "&sol;").replace("=", "&equals;").encode(),
+        b"".join(b"%%u%04x" % ord(one) for one in SECRET),
+        b"".join(b"\\u{%x}" % ord(one) for one in SECRET),
+        b"".join(b"\\U%08x" % ord(one) for one in SECRET),
     ],
 )
 def test_every_form_is_found_and_what_is_beside_it_stays(form: bytes) -> None:

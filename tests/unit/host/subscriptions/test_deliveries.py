@@ -158,6 +158,22 @@ def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
     assert [one.session for one in mesh.receive("bob")] == ["s2"], "another session has its own"
 
 
+@pytest.mark.parametrize("status", ["under way", "busy", "refused", "taken"])
+def test_deliveries_go_on_when_the_clock_goes_back(mesh: Mesh, status: str) -> None:
+    mesh.subscribe("bob", "s1", "orders")
+    mesh.publish("orders", *range(MAX_DELIVERED * (BURST + 2)))
+    for _ in range(BURST):
+        mesh.answer("bob", mesh.one("bob"))
+    last = mesh.one("bob")
+    if status != "under way":
+        mesh.answer("bob", last, status)
+    assert mesh.receive("bob") == []
+    mesh.now -= 24 * HOUR_MS
+    mesh.answer("bob", mesh.one("bob"))
+    mesh.publish("orders", "new")
+    assert mesh.one("bob"), "its pace begins anew"
+
+
 def test_large_messages_come_alone(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", "x" * 200_000, "y", "z" * 60_000, "u" * 60_000)
@@ -220,16 +236,23 @@ def test_what_comes_again_comes_alone(mesh: Mesh) -> None:
     assert sorted([*seen(first), *seen(second)]) == [1, 2]  # type: ignore[type-var]
 
 
-def test_a_busy_agent_loses_no_attempt(mesh: Mesh) -> None:
+def test_a_busy_agent_loses_no_attempt_and_none_of_its_pace(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
-    mesh.publish("orders", 1)
-    for _ in range(3 * MAX_ATTEMPTS):
-        mesh.now += INTERVAL_MS
+    mesh.subscribe("bob", "s1", "news")
+    for number in range(BURST):
+        mesh.publish("orders", number)
+        mesh.answer("bob", mesh.one("bob"))
+    mesh.publish("orders", "one")
+    mesh.publish("news", "two")
+    for _ in range(2 * BURST):
         mesh.answer("bob", mesh.one("bob"), "busy")
         assert mesh.receive("bob") == []
         mesh.now += BUSY_MS
     assert mesh.receive("bob", busy=["s1"]) == []
-    assert seen(mesh.one("bob")) == [1]
+    for _ in range(1 + 2 * BURST * BUSY_MS // INTERVAL_MS):
+        mesh.answer("bob", mesh.one("bob"))
+        mesh.publish("orders", "more")
+    assert mesh.receive("bob") == [], "what was busy is given back once, and not for each of its topics"
     assert list_dead_letters(mesh.connection, None, 0, 10) == []
 
 

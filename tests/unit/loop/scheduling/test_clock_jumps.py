@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_common.protocol import TasksQuery
+from agent_common.protocol import TaskList, TasksQuery
 from agent_runtime.loop.requests.task_list import list_tasks
 from agent_runtime.sessions import Message, history
 from agent_testing import ManualClock
@@ -86,6 +86,7 @@ async def test_what_waited_while_the_clock_went_back_comes_before_what_follows(t
 async def test_tasks_are_listed_newest_first(tmp_path: Path, jump: int) -> None:
     """Also those whose ids do not follow their order, because the stamps in them began anew or went back."""
     clock = ManualClock((1_800_000_000_000 // WRAP + 1) * WRAP - 2)
+    pages = list[TaskList]()
     for life in range(2):
         async with World(tmp_path, clock=clock) as world:
             for number in (2 * life, 2 * life + 1):

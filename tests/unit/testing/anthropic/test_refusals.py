@@ -71,6 +71,10 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("tools.0.name: String should match pattern", {"tools": [{**TOOL, "name": "a.b"}]}),
     ("tools.0.input_schema.type: Field required", {"tools": [{"name": "a", "input_schema": {}}]}),
     ("oneOf, allOf, or anyOf", {"tools": [{"name": "a", "input_schema": {"type": "object", "anyOf": []}}]}),
+    (
+        "Property keys should match",
+        {"tools": [{"name": "a", "input_schema": {"type": "object", "properties": {"$top": {}}}}]},
+    ),
     ("only be specified while providing tools", {"tool_choice": {"type": "auto"}}),
     ("Tool 'other' not found", {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}}),
     (

@@ -1,0 +1,19 @@
+"""Which updates may end what holds up the others of their chat."""
+
+from __future__ import annotations
+
+from agent_common.protocol import read_typed_decision
+
+from ..platform import Update
+from .commands import parse
+
+
+def is_urgent(update: Update) -> bool:
+    """Whether an update is a press, `/stop` or a typed decision of its sender. A session that waits for one of these
+    may have so many messages in its queue that it takes no other."""
+    if update.kind != "message":
+        return update.kind == "button"
+    if update.forwarded_from is not None:
+        return False
+    command = parse(update.text)
+    return command[0] == "stop" if command is not None else read_typed_decision(update.text) is not None
