@@ -21,12 +21,13 @@ from .prompt_files.authorship import OpenCall, PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
-from .prompt_files.package_walk import PACKAGE_FILE, PackageWalk
+from .prompt_files.package_walk import A_LINK, PACKAGE_FILE, PackageWalk, is_package_file
 from .prompt_files.watched_files import PACKAGE_FOLDERS, is_instructions
 from .safe_path import IncomingFile, SafePath, create_output_file, write_atomically
 from .symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
 
 __all__ = [
+    "A_LINK",
     "MAX_BACKUP_BYTES",
     "MAX_LINK_STEPS",
     "OPERATOR",
@@ -62,6 +63,7 @@ __all__ = [
     "folder_of_copies",
     "is_below",
     "is_instructions",
+    "is_package_file",
     "make_personal_folder",
     "originals",
     "personal_folder",

@@ -8,7 +8,6 @@ BOUNDED = {
     "agent_runtime/skills/worker/schema/docstring.py _GOOGLE_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _SPHINX_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _TITLE": _OWN_PROCESS,
-    "agent_runtime/tools/files/search_worker.py found": "expands the model's own glob, in a process with a deadline",
     "agent_runtime/tools/shell/allow_reader.py [ \\t]*+(?!\\#)(?P<word>(?:[A-Za-z0-9_.,:/+@%=^~!{}*?\\[\\]\\#\\u0": (
         "is used by `match` at one position only"
     ),

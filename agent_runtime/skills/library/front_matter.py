@@ -19,10 +19,11 @@ MAX_DESCRIPTION_LENGTH = 1024
 MAX_BYTES = 16 * 1024
 """Bytes of front matter."""
 MAX_FIELD_LENGTH = 3 * MAX_DESCRIPTION_LENGTH
-"""Characters of a field as it is written, which bounds what a hostile file costs."""
+"""Characters of a field as it is written that are read, which bounds what a hostile file costs."""
 INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Characters that Python calls printable and that show nothing."""
 _KEY = re.compile(r"""["']?([A-Za-z][A-Za-z0-9_-]*)["']?[ \t]*:(?=[ \t]|$)""")
+_LONGEST_ESCAPE = len(r"\U0001f4c4")
 _STRUCTURE = ("|", ">", "- ")
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
 _PERSON_ONLY = "disable-model-invocation"
@@ -125,8 +126,7 @@ def _field_text(fields: dict[str, str], key: str) -> str:
     written = fields.get(key)
     if written is None:
         raise InvalidPackage(f"{key}: is missing; add it to the front matter")
-    if len(written) > MAX_FIELD_LENGTH:
-        raise InvalidPackage(f"{key}: takes more than {MAX_FIELD_LENGTH} characters")
+    written = _cut(written)
     try:
         return safe_yaml.load_pair(written)[1]
     except safe_yaml.UnsafeYaml as error:
@@ -134,3 +134,14 @@ def _field_text(fields: dict[str, str], key: str) -> str:
         if not words or (words.startswith(_STRUCTURE) and "\n" in written.strip()):
             raise InvalidPackage(f"{key}: {error}") from None
         return words
+
+
+def _cut(written: str) -> str:
+    """Return a field of bounded length; a quoted value keeps its closing quote, and no half of an escape before it."""
+    if len(written) <= MAX_FIELD_LENGTH:
+        return written
+    kept, quote = written[: MAX_FIELD_LENGTH - 2].rstrip(), written.partition(":")[2].lstrip()[:1]
+    if quote not in ("'", '"'):
+        return f"{kept}…"
+    escape = kept.rfind("\\", -_LONGEST_ESCAPE)
+    return f"{kept[:escape].rstrip(quote + chr(92))}…{quote}" if escape >= 0 else f"{kept.rstrip(quote)}…{quote}"

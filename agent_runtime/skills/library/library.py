@@ -18,7 +18,7 @@ from ...ports import LoadedSkill, PackageCatalog, ToolContext
 from ...workspace import PromptFileAuthors, SafePath
 from . import front_matter, scanner
 from .files import MAX_COPY_BYTES, PackageFiles, copy_files, list_package_files
-from .scanner import MISNAMED, PackageScanner, SkillPackage
+from .scanner import MISNAMED, SKIPPED, PackageScanner, SkillPackage
 from .sources import BUNDLED_NEEDS, is_project, package_sources
 
 SKILL_TOOL = "skill"
@@ -30,6 +30,7 @@ MAX_LISTED = 100
 """Files of a package that the model is shown."""
 MAX_PROMPT_READ = 150_000
 """Characters of changed front matter that are read for a prompt: the server waits for about a tenth of a second."""
+HELD_BACK = "an agent that had read text from outside has written it, or nobody knows who has: a person must save it"
 MAX_LOGGED = 20
 """Faults that one scan writes to the log."""
 
@@ -81,6 +82,9 @@ class SkillLibrary:
 
     def packages(self, max_characters: float = math.inf) -> tuple[SkillPackage, ...]:
         """Scan and return the packages. At most `max_characters` of changed front matter are read."""
+        return self._reviewed(self._scan(max_characters).packages)
+
+    def _scan(self, max_characters: float = math.inf) -> PackageScanner:
         before, there = self._last_scan, package_sources(self._workspace, self._home, self._extra_folders)
         now = self._last_scan = scanner.scan(self._workspace, there, before, max_characters)
         new = [(path, note) for path, note in now.notes.items() if before.notes.get(path) != note]
@@ -88,7 +92,7 @@ class SkillLibrary:
             log.warning(event, path=str(path), reason=reason)
         if len(new) > MAX_LOGGED:
             log.warning("more skill packages have faults", count=len(new) - MAX_LOGGED)
-        return self._reviewed(now.packages)
+        return now
 
     def _reviewed(self, packages: Sequence[SkillPackage]) -> tuple[SkillPackage, ...]:
         """Return the packages that may be offered: not those of the workspace that no person has reviewed, nor those
@@ -107,6 +111,8 @@ class SkillLibrary:
         return [(package.name, package.description) for package in self.packages() if not package.person_only]
 
     def catalog(self) -> PackageCatalog:
+        scanned = self._scan()
+        reviewed = self._reviewed(scanned.packages)
         packages = [
             {
                 "name": package.name,
@@ -114,9 +120,10 @@ class SkillLibrary:
                 **({"invocation": "person"} if package.person_only else {}),
                 **({"warning": package.warning} if package.warning else {}),
             }
-            for package in self.packages()
+            for package in reviewed
         ]
-        notes = sorted(self._last_scan.notes.items())
+        held_back = {one.folder.path: (SKIPPED, HELD_BACK) for one in scanned.packages if one not in reviewed}
+        notes = sorted({**scanned.notes, **held_back}.items())
         faults = [
             PackageFault(path=str(path), loaded=event == MISNAMED, reason=reason) for path, (event, reason) in notes
         ]

@@ -7,12 +7,23 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ...errors import ToolFailure
-from ...workspace import MAX_LINK_STEPS, PACKAGE_FILE, PackageWalk, SafePath, TooFar, is_below, resolve_links
+from ...workspace import (
+    A_LINK,
+    MAX_LINK_STEPS,
+    PACKAGE_FILE,
+    PackageWalk,
+    SafePath,
+    TooFar,
+    is_below,
+    is_package_file,
+    resolve_links,
+)
 from . import front_matter
 from .front_matter import FrontMatter, InvalidPackage
 from .sources import PackageSource
@@ -23,6 +34,8 @@ MAX_PACKAGES = 200
 """Packages of all sources; further ones are skipped."""
 MAX_ENTRIES = 400
 """Entries of a source that are scanned."""
+MAX_TEXTS = 20
+"""Markdown files beside packages that are looked at, whether they are meant as packages."""
 STEP_COST = 5
 """Characters of front matter whose reading costs as much as resolving one step of a path."""
 SKIPPED = "skill package not loaded"
@@ -30,6 +43,7 @@ HIDDEN = "skill package hidden by another one"
 MISNAMED = "skill package is called otherwise than its folder"
 
 TOO_MUCH = "holds too much besides packages, so that not all of it was looked into: move it elsewhere"
+IN_SOURCE = "lies in the folder of packages itself: give it a folder of its own"
 
 _FENCE = re.compile(rb"\n---[ \t\r]*(?:\n|$)")
 """The closing fence of the front matter, or a later such line."""
@@ -100,11 +114,14 @@ class _Scan:
         self._found: dict[str, SkillPackage] = {}
         self._notes: dict[Path, tuple[str, str]] = {}
         self._known: dict[Path, KnownPackage] = {}
+        self._texts: list[tuple[PackageSource, Path]] = []
 
     def scan(self, sources: Sequence[PackageSource]) -> PackageScanner:
         for source in sources:
             for at, package in self._packages_of(source):
                 self._add(source.folder / at, package)
+        for source, text in self._texts[:MAX_TEXTS]:
+            self._note_text(source, text)
         return PackageScanner(tuple(self._found.values()), self._notes, self._known)
 
     def _add(self, at: Path, package: SkillPackage) -> None:
@@ -120,8 +137,9 @@ class _Scan:
         """Return the packages of a source with their folders in it. Those named as their folder come first, and then
         those that lie higher, so that no other takes their name."""
         found: list[tuple[PurePosixPath, SkillPackage]] = []
-        walk = PackageWalk(source.folder, follow_links=source.trusted)
-        for entry, file in walk.packages(self._entries(source)):
+        walk = PackageWalk(source.folder, partial(self._may_follow, source), partial(self._note_passed, source))
+        entries = self._entries(source)
+        for entry, file in (*self._own_file(source, entries), *walk.packages(entries)):
             at = source.folder / entry
             try:
                 known = self._unchanged(source, at / file) or self._read_package(source, at, file)
@@ -136,15 +154,17 @@ class _Scan:
                 continue
             if known.found.warning:
                 self._notes[at] = (MISNAMED, known.found.warning)
-            elif known.found.name != entry.name:
+            elif known.found.name != at.name:
                 self._notes[at] = (MISNAMED, f"its name is {known.found.name}, as its front matter says")
             found.append((entry, known.found))
         if not walk.whole:
             self._notes.setdefault(source.folder, (SKIPPED, TOO_MUCH))
+        with_packages = {entry.parts[:1] for entry, _ in found}
+        self._texts += [(source, source.folder / one) for one in walk.texts if one.parent.parts not in with_packages]
         return sorted(found, key=lambda one: (one[0].name != one[1].name, len(one[0].parts), one[1].name))
 
-    def _entries(self, source: PackageSource) -> Iterator[str]:
-        """Yield the names of folders, and of links that may lead to folders."""
+    def _entries(self, source: PackageSource) -> list[tuple[str, bool]]:
+        """Return the entries of a source, each with whether it is a folder, or a link that may lead to one."""
         try:
             entries, whole = self._safe_path(source.folder, source.folder).entries(MAX_ENTRIES)
         except ToolFailure as failure:
@@ -152,14 +172,59 @@ class _Scan:
                 self._notes[source.folder] = (SKIPPED, failure.message)
             elif source.required:
                 self._notes[source.folder] = (SKIPPED, "there is no such folder")
-            return
+            return []
         if not whole:
             self._notes[source.folder] = (SKIPPED, f"only {MAX_ENTRIES} of its entries are scanned")
-        for name, about in sorted(entries):
-            if name.startswith("."):
-                continue
-            if stat.S_ISLNK(about.st_mode) or stat.S_ISDIR(about.st_mode):
-                yield name
+        return sorted((name, stat.S_ISLNK(about.st_mode) or stat.S_ISDIR(about.st_mode)) for name, about in entries)
+
+    def _own_file(self, source: PackageSource, entries: list[tuple[str, bool]]) -> list[tuple[PurePosixPath, str]]:
+        """Return a SKILL.md of the source itself, if the operator has named a package in place of a folder of them."""
+        found = [(PurePosixPath(), name) for name, _ in entries if is_package_file(name)][:1]
+        if source.required:
+            return found
+        self._notes.update({source.folder / name: (SKIPPED, IN_SOURCE) for _, name in found})
+        return []
+
+    def _may_follow(self, source: PackageSource, link: PurePosixPath) -> bool:
+        """Return whether a link may lead to a folder of packages: where agents can write, only within the workspace."""
+        if source.trusted:
+            return True
+        try:
+            self._resolve(source, source.folder / link)
+        except InvalidPackage as fault:
+            self._notes[source.folder / link] = (SKIPPED, str(fault))
+            return False
+        return True
+
+    def _note_passed(self, source: PackageSource, passed: PurePosixPath, reason: str) -> None:
+        at = source.folder / passed
+        if reason is A_LINK:
+            try:
+                real, top = self._resolve(source, at), self._resolve(source, source.folder / passed.parts[0])
+            except InvalidPackage as fault:
+                reason = str(fault)
+            else:
+                if is_below(real, source.folder) or is_below(real, top):
+                    return  # found without the link
+        self._notes[at] = (SKIPPED, reason)
+
+    def _note_text(self, source: PackageSource, at: Path) -> None:
+        """Note a Markdown file with the front matter of a package, as other products have them in one file."""
+        known = self._unchanged(source, at)
+        if known is None and self._left > 0:
+            try:
+                real = self._resolve(source, at)
+                about, data = self._read_head(self._safe_path(real, real.parent))
+            except (InvalidPackage, ToolFailure):
+                return
+            name = PACKAGE_FILE if at.stem == at.parent.name else f"{at.stem}/{PACKAGE_FILE}"
+            is_package = isinstance(_parse_head(data, about.st_size, at.stem), FrontMatter)
+            reason = f"is a file, and a package is a folder: call it {name}" if is_package else ""
+            known = KnownPackage(_signature(about), reason)
+        if known is not None:
+            self._known[at] = known
+            if isinstance(known.found, str) and known.found:
+                self._notes[at] = (SKIPPED, known.found)
 
     def _unchanged(self, source: PackageSource, file: Path) -> KnownPackage | None:
         """Return what the last scan found here if the file is unchanged, without opening it; else None."""
@@ -178,15 +243,11 @@ class _Scan:
         real = self._resolve(source, folder / name)
         file = self._safe_path(real, real.parent)
         try:
-            with file.open() as opened:
-                about = os.fstat(opened.fileno())
-                data = opened.read(front_matter.MAX_BYTES)
+            about, data = self._read_head(file)
         except ToolFailure as failure:
             if isinstance(failure.__cause__, FileNotFoundError | NotADirectoryError):
                 raise _NotAPackage from None
             raise InvalidPackage(failure.message) from None
-        fence = _FENCE.search(data)
-        self._left -= fence.start() if fence else len(data)
         head = _parse_head(data, about.st_size, at.name)
         if isinstance(head, str):
             return KnownPackage(_signature(about), head)
@@ -202,6 +263,15 @@ class _Scan:
             head.warning,
         )
         return KnownPackage(_signature(about), package)
+
+    def _read_head(self, file: SafePath) -> tuple[os.stat_result, bytes]:
+        """Return the state of a file and its first bytes. Raises ToolFailure."""
+        with file.open() as opened:
+            about = os.fstat(opened.fileno())
+            data = opened.read(front_matter.MAX_BYTES)
+        fence = _FENCE.search(data)
+        self._left -= fence.start() if fence else len(data)
+        return about, data
 
     def _safe_path(self, path: Path, root: Path) -> SafePath:
         """Return a path to open: below the workspace, where commands can write, every folder on the way is checked;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ ANSWER_LIMIT = 4 * 1024 * 1024
 WORKER_PROGRAM = Path(__file__).with_name("search_worker.py")
 KINDS: tuple[Kind, ...] = ("read",)
 
+_EXCLUSION = re.compile(r"(?:^|,)\s*!")
+_CHOICE = re.compile(r"[@+?*!]\([^()]*\|")
 LEFT_OUT_NOTE = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
 GLOB_DESCRIPTION = (
     "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices, [ab] for "
@@ -196,13 +199,19 @@ def _may_see(tool: str, name: str, context: ToolContext) -> bool:
 
 
 def _relative_pattern(pattern: str, root: Path, field: str) -> str:
-    """Return the pattern relative to the root. Raises ToolFailure if it names a path elsewhere: an empty answer would
-    be wrong."""
+    """Return the pattern relative to the root. Raises ToolFailure if it names a path elsewhere, or has what only other
+    programs read: an empty answer would be wrong."""
     inside = pattern.removeprefix(f"{root}/")
     if inside.startswith("/") or ".." in inside.split("/"):
         raise ToolFailure(
             f"{field}: must stay below the folder that is searched; name another one with path", kind="invalid"
         )
+    if _EXCLUSION.search(inside):
+        raise ToolFailure(
+            f"{field}: ! excludes nothing here; name what to search, or write \\! for a name", kind="invalid"
+        )
+    if _CHOICE.search(inside):
+        raise ToolFailure(f"{field}: write {{a,b}} for a choice of texts, not @(a|b)", kind="invalid")
     return inside
 
 

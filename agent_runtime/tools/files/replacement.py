@@ -141,23 +141,24 @@ def _put(data: bytes, start: int, stop: int, old: str, new: str) -> bytes:
     there = _decode(data[start:stop])
     if there == old or len(plain_old) + len(plain_new) > MAX_COMPARED:
         return _encode(plain_new.replace("\n", line_end))
-    positions = _positions(plain_old, there)
+    olds, news = _clusters(plain_old), _clusters(plain_new)
+    positions = _positions(olds, there)
     pieces: list[str] = []
-    for kind, first, last, begin, end in SequenceMatcher(None, plain_old, plain_new, autojunk=False).get_opcodes():
+    for kind, first, last, begin, end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
         kept = kind == "equal"
         pieces.append(
-            there[positions[first] : positions[last]] if kept else plain_new[begin:end].replace("\n", line_end)
+            there[positions[first] : positions[last]] if kept else "".join(news[begin:end]).replace("\n", line_end)
         )
     return _encode_exact("".join(pieces))
 
 
-def _positions(old: str, there: str) -> list[int]:
-    """Return for each character of the old text, and its end, where it is in the text as the file has it."""
+def _positions(clusters: Sequence[str], there: str) -> list[int]:
+    """Return for each cluster of the old text, and its end, where it is in the text as the file has it."""
     found: list[int] = []
     at = 0
-    for cluster in _clusters(old):
-        match = re.compile(_pattern([cluster])).match(there, at)
-        found += [at] * len(cluster)
+    for cluster in clusters:
+        match = re.compile(_form(cluster)).match(there, at)
+        found.append(at)
         at = match.end() if match else at
     return [*found, len(there)]
 
@@ -213,6 +214,8 @@ def _difference(data: bytes, old: str) -> str:
     clusters, text = _clusters(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
     begins = islice(re.finditer(_pattern(clusters[:MIN_PREFIX]), text), MAX_CANDIDATES)
     agreed, end = max((_agreement(clusters, text, one.start()) for one in begins), default=(0, 0))
+    if not agreed and (earlier := _difference_at_begin(clusters, text)):
+        return f"{earlier}; {advice}"
     if not MIN_PREFIX <= agreed < len(clusters):
         return advice
     line = len(re.findall(_LINE_END, text[:end])) + 1
@@ -220,6 +223,20 @@ def _difference(data: bytes, old: str) -> str:
     there = _named(theirs) if theirs else "its end"
     where = f"its first {agreed} characters are, up to line {line}"
     return f"{where}: there the file has {there}, and old_string {_named(clusters[agreed])}; {advice}"
+
+
+def _difference_at_begin(clusters: Sequence[str], text: str) -> str:
+    """Return how the text differs before its first characters that are in the file; nothing if they are not."""
+    if len(text) * MIN_PREFIX**2 > MAX_WORK:
+        return ""
+    for skipped in range(1, min(MIN_PREFIX, len(clusters) - MIN_PREFIX) + 1):
+        found = re.search(_pattern(clusters[skipped : skipped + MIN_PREFIX]), text)
+        if found is not None:
+            line = len(re.findall(_LINE_END, text[: found.start()])) + 1
+            there = _named(text[found.start() - 1]) if found.start() else "its beginning"
+            where = f"it is from its character {skipped + 1} on, on line {line}"
+            return f"{where}: before that the file has {there}, and old_string {_named(clusters[skipped - 1])}"
+    return ""
 
 
 def _agreement(clusters: Sequence[str], text: str, start: int) -> tuple[int, int]:

@@ -43,7 +43,10 @@ WIDE_MARK = b"\xff\xfe\0\0"
 """Of UTF-32, which it does not read."""
 
 
-_ESCAPED = re.compile(r"\\([][*?])")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_CHOICE = re.compile(r"\\[][*?]")
+_BRACES = re.compile(r"(?<!\\)\{((?:\\.|[^{}\\])*,(?:\\.|[^{}\\])*)\}", re.DOTALL)
+_BETWEEN_COMMAS = re.compile(r"(?:\\.|\{[^{}]*\}|\[[^]]*\]|[^,])+", re.DOTALL)
 _NEGATED = re.compile(r"(?<!\[)\[\^(?=[^]])")
 """A choice of all but some characters as shells and ripgrep write it; `fnmatch` knows `[!` only."""
 
@@ -65,11 +68,11 @@ def expand_braces(pattern: str) -> list[str]:
     todo = [pattern]
     while todo:
         one = todo.pop()
-        found = re.search(r"\{([^{}]*,[^{}]*)\}", one)
+        found = _BRACES.search(one)
         if found is None:
             done.append(one)
             continue
-        todo.extend(one[: found.start()] + choice + one[found.end() :] for choice in found[1].split(","))
+        todo.extend(one[: found.start()] + choice + one[found.end() :] for choice in re.split(r"(?<!\\),", found[1]))
         if len(todo) + len(done) > MAX_EXPANSIONS:
             raise SearchFault(f"pattern: the braces stand for more than {MAX_EXPANSIONS} patterns")
     return done
@@ -87,9 +90,9 @@ def split_pattern(pattern: str) -> list[str]:
 def name_test(part: str, literal: bool | None) -> Test:
     """Return the test of one name. Brackets are a choice of characters, or stand for themselves if `literal`; None:
     either of them. A sign after a backslash stands for itself, and then brackets without one are a choice."""
-    plain = _ESCAPED.sub(lambda found: "]" if found[1] == "]" else f"[{found[1]}]", part)
+    plain = _ESCAPED.sub(lambda found: f"[{found[1]}]" if found[1] in "[*?" else found[1], part)
     name, choice = plain.replace("[", "[[]"), _NEGATED.sub("[!", plain)
-    patterns = [choice] if literal is False or plain != part else [name] if literal else [choice, name]
+    patterns = [choice] if literal is False or _ESCAPED_CHOICE.search(part) else [name] if literal else [choice, name]
     return re.compile("|".join(map(fnmatch.translate, patterns))).match
 
 
@@ -150,13 +153,20 @@ class Walk:
         self.max_file_bytes = max_file_bytes
         self.only = only
         self.excluded = frozenset(excluded)
-        patterns = [split_pattern(one) for one in expand_braces(pattern)]
+        self._look_for([pattern])
+        several = [one.strip() for one in _BETWEEN_COMMAS.findall(pattern) if one.strip()]
+        if len(several) > 1 and only is None and next(self.files(), None) is None:  # nor is there a name with a comma
+            self._look_for(several)
+        self.left_out: list[str] = []
+
+    def _look_for(self, patterns: Iterable[str]) -> None:
+        split = [split_pattern(one) for pattern in patterns for one in expand_braces(pattern)]
         # A folder that is skipped otherwise is entered when the pattern names it.
-        self.skipped = SKIPPED_FOLDERS - {part for one in patterns for part in one}
+        self.skipped = SKIPPED_FOLDERS - {part for one in split for part in one}
+        self.left_out = []
         self._literal_tests: dict[str, Test] = {}
         self._found_literal: set[str] = set()
-        self.patterns = self._globs(patterns)
-        self.left_out: list[str] = []
+        self.patterns = self._globs(split)
 
     def _globs(self, patterns: list[list[str]]) -> list[Glob]:
         """Return the patterns, in which brackets stand for themselves where a name is written so: `[id]` is a folder in
@@ -165,7 +175,7 @@ class Walk:
         if not bracketed or self.only is not None:
             return [Glob(parts, {}) for parts in patterns]
         self._literal_tests = {part: name_test(part, True) for part in bracketed}
-        self.patterns, self.left_out = [Glob(parts, dict.fromkeys(bracketed)) for parts in patterns], []
+        self.patterns = [Glob(parts, dict.fromkeys(bracketed)) for parts in patterns]
         for _ in self.files():
             pass
         self._literal_tests = {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from ...errors import (
     AgentRuntimeError,
@@ -17,9 +18,12 @@ from ...errors import (
     ToolFailure,
 )
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _WRONG_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+_IN_ITS_WORDS: Mapping[int, Callable[[str], AgentRuntimeError]] = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), StorageFull),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), partial(NotAllowed, code="forbidden")),
+    errno.EBUSY: partial(Conflict, code="mount_point"),
+}
 
 
 @contextmanager
@@ -41,13 +45,9 @@ def _http_error(path: str, failure: ToolFailure) -> AgentRuntimeError:
         return Conflict(f"a part of {path} is not a folder, and links are not followed", code="not_a_folder")
     if cause.errno == errno.ELOOP:
         return NotAllowed(f"{path} is a link, and links are not followed", code="link")
-    if cause.errno in _NO_ROOM:
-        return StorageFull(failure.message)
-    if cause.errno in _FORBIDDEN:
-        return NotAllowed(failure.message, code="forbidden")
     if cause.errno in _WRONG_NAME:
         return InvalidRequest(failure.message, faults=[("path", cause.strerror or "cannot be a name")])
-    return StoreError(failure.message)
+    return _IN_ITS_WORDS.get(cause.errno or 0, StoreError)(failure.message)
 
 
 def _own_check_error(failure: ToolFailure) -> AgentRuntimeError:

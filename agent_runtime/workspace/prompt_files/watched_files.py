@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ..home import Home
 from ..symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
-from .package_walk import PackageWalk
+from .package_walk import Entry, PackageWalk, may_be_folder
 
 INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
 """Names of files with instructions for a folder, in the order in which one folder's files are shown."""
@@ -39,16 +40,11 @@ def watched_files(home: Home) -> Iterator[Path]:
     workspace, as it is for those who read it. Time is bounded whatever the folders hold."""
     for folder in dict.fromkeys((home.workspace, home.records)):
         yield from (folder / name for name in (*_TOP, *NOTES))
-    workspace = Path(os.path.realpath(home.workspace))
-    left = MAX_STEPS
-    for path, is_link in _package_files(workspace):
-        if not is_link:
-            yield path
-        elif left > 0:
-            real, steps = _resolve(path)
-            left -= steps
-            if real is not None and is_below(real, workspace):
-                yield real
+    links = _Links(Path(os.path.realpath(home.workspace)))
+    for path, is_link in _package_files(links):
+        real = links.resolve(path) if is_link else path
+        if real is not None:
+            yield real
 
 
 def state_of(path: Path) -> State | None:
@@ -61,29 +57,41 @@ def state_of(path: Path) -> State | None:
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if regular else None
 
 
-def _package_files(workspace: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield each SKILL.md, and whether it, or the folder of its package, is a link."""
+@dataclass(slots=True)
+class _Links:
+    """Where links to packages lead, in so many steps for all."""
+
+    workspace: Path
+    _left: int = MAX_STEPS
+
+    def resolve(self, path: Path) -> Path | None:
+        """Return the path without links; None if it is not in the workspace, or too far."""
+        if self._left <= 0:
+            return None
+        real, steps = _resolve(path)
+        self._left -= steps
+        return real if real is not None and is_below(real, self.workspace) else None
+
+
+def _package_files(links: _Links) -> Iterator[tuple[Path, bool]]:
+    """Yield each SKILL.md, and whether it, or a folder on the way to it, is a link."""
     for name in PACKAGE_FOLDERS:
-        folder, _ = _resolve(workspace / name)
-        if folder is None or not is_below(folder, workspace):
+        folder, _ = _resolve(links.workspace / name)
+        if folder is None or not is_below(folder, links.workspace):
             continue
-        for at, file in PackageWalk(folder).packages(_folder_names(folder)):
+        walk = PackageWalk(folder, lambda at, folder=folder: links.resolve(folder / at) is not None)
+        for at, file in walk.packages(_folders(folder)):
             path = folder / at / file
-            yield path, path.is_symlink() or (folder / at.parts[0]).is_symlink()
+            yield path, any(part.is_symlink() for part in (path, *path.parents[: len(at.parts)]))
 
 
-def _folder_names(folder: Path) -> Iterator[str]:
-    """Yield the names of the folders in a folder, and of links that may lead to folders, sorted."""
+def _folders(folder: Path) -> list[Entry]:
+    """Return the folders in a folder, and links that may lead to folders, sorted."""
     try:
         with os.scandir(folder) as entries:
-            found = [one.name for one in islice(entries, MAX_NAMES) if one.name[0] != "." and _may_be_folder(one)]
+            return sorted((one.name, True) for one in islice(entries, MAX_NAMES) if may_be_folder(one))
     except OSError:
-        return
-    yield from sorted(found)
-
-
-def _may_be_folder(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+        return []
 
 
 def _resolve(path: Path) -> tuple[Path | None, int]:

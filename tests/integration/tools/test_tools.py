@@ -205,6 +205,9 @@ async def test_searches_that_cannot_be(house: House) -> None:
         ("grep", {"pattern": "x", "path": "gone"}, "path: there is no such file or folder"),
         ("grep", {"pattern": "x("}, "pattern: is not a regular expression"),
         ("glob", {"pattern": "{a,b}" * 20}, "more than 64 patterns"),
+        ("glob", {"pattern": "!*.test.ts"}, "pattern: ! excludes nothing here"),
+        ("grep", {"pattern": "x", "include": "*.ts, !*.test.ts"}, "include: ! excludes nothing here"),
+        ("grep", {"pattern": "x", "include": "*.@(ts|tsx)"}, "include: write {a,b}"),
     ]:
         result = await house.call(name, **arguments)
         assert told in (result.error_text or "")

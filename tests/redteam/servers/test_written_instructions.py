@@ -181,6 +181,8 @@ def test_packages_of_the_workspace_take_no_names_of_others_and_wait_for_a_person
 WAYS = {
     "linked folder": "mkdir -p notes .agents/skills; cp -r pkg notes; ln -s ../../notes/pkg .agents/skills/pkg",
     "linked file": "mkdir -p .agents/skills/pkg; ln -s ../../../pkg/SKILL.md .agents/skills/pkg/SKILL.md",
+    "linked deeper": "mkdir -p .agents/skills/a; ln -s ../../../pkg .agents/skills/a/pkg",
+    "linked collection": "mkdir -p notes/.a .agents/skills; cp -r pkg notes/.a; ln -s ../../notes .agents/skills/all",
     "linked source": "mkdir -p notes/skills; cp -r pkg notes/skills; ln -s notes .agents",
     "hidden names": "mkdir -p .agents/skills/pkg; cp -r pkg .agents/skills/pkg; cd .agents/skills; touch .{001..399}",
     "plain files": "mkdir -p .agents/skills/pkg; cp -r pkg .agents/skills/pkg; cd .agents/skills; touch {001..399}",

@@ -131,6 +131,9 @@ WEB = (
     "lib/d/page.tsx",
     "data/a1.csv",
     "data/b1.csv",
+    "odd/$id.txt",
+    "odd/my file.txt",
+    "odd/{a,b}.txt",
 )
 BRACKETS = [
     ("src/app/[id]/*", ["src/app/[id]/page.tsx"]),
@@ -155,6 +158,18 @@ BRACKETS = [
     (r"src/app/\*/*", []),
     ("data/[^a]1.csv", ["data/b1.csv"]),
     ("src/pages/[^d]*", ["src/pages/[id].tsx"]),
+    (r"src/app/\(group\)/\[id\]/*", ["src/app/(group)/[id]/edit.tsx"]),
+    (r"src/app/\(group\)/[id]/*", ["src/app/(group)/[id]/edit.tsx"]),
+    (r"odd/\$id.txt", ["odd/$id.txt"]),
+    (r"odd/my\ file.txt", ["odd/my file.txt"]),
+    (r"odd/\{a,b\}.txt", ["odd/{a,b}.txt"]),
+    ("odd/{$id,my file}.txt", ["odd/$id.txt", "odd/my file.txt"]),
+    (r"{odd/\{a\,b\}.txt,odd/my*}", ["odd/my file.txt", "odd/{a,b}.txt"]),
+    ("data/*.csv,odd/m*", ["data/a1.csv", "data/b1.csv", "odd/my file.txt"]),
+    ("*a1.{csv,txt}, b[0-9].csv", ["data/a1.csv", "data/b1.csv"]),
+    ("[id].css,[id].tsx", ["src/pages/[id].tsx"]),
+    ("*,*.txt", ["odd/{a,b}.txt"]),
+    ("odd/{[a],b}.txt", []),
 ]
 
 

@@ -51,6 +51,10 @@ FORMS = {
     "Hangul": ("\u1112\u1161\u11ab one", "\ud55c one", "\ud55c two", "\u1112\u1161\u11ab two"),
     "dashes": ("1\u20132 and 3", "1-2 and 3", "1-2 and 4", "1\u20132 and 4"),
     "an ellipsis": ("wait\u2026 now", "wait... now", "wait... then", "wait\u2026 then"),
+    "a part of an ellipsis": ("Loading\u2026", "Loading...", "Loading.", "Loading."),
+    "more than an ellipsis": ("Loading\u2026", "Loading...", "Loading....", "Loading\u2026."),
+    "a letter without its mark": ("caf\u00e9", "cafe\u0301", "cafe", "cafe"),
+    "a letter with another mark": ("caf\u00e9", "cafe\u0301", "cafe\u0302", "cafe\u0302"),
     "straight in the file": ('say "hello"', "say \u201chello\u201d", "say \u201cgoodbye\u201d", 'say "goodbye"'),
     "quotes and line ends": ("\u201ca\u201d\r\nb\r\n", '"a"\nb', '"a"\nc\nd', "\u201ca\u201d\r\nc\r\nd\r\n"),
     "several at once": ("\u201cit\u2019s\u00a0cafe\u0301\u201d", '"it\'s caf\u00e9"', '"it\'s a caf\u00e9"', None),
@@ -95,6 +99,13 @@ DIFFERENCES = {
     "a homoglyph": ("access = p\u0430ssword", "access = password", ["U+0430 cyrillic small letter a", "U+0061"]),
     "the end of the file": ("the quick brown", "the quick brown fox", ["its end"]),
     "a tab": ("def a():\n\tpass", "def a():\n    pass", ["'\\t' (U+0009", "' ' (U+0020 space)"]),
+    "a tab for blanks at the begin": (
+        "a\n\treturn value",
+        "    return value",
+        ["5 on", "line 2", "'\\t' (U+0009", "' ' (U"],
+    ),
+    "an unseen sign": ("im\u200bport os.path", "import os.path", ["3 on", "U+200B zero width space", "'m'"]),
+    "a sign before the file": ("return value", "`return value`", ["2 on", "line 1", "its beginning", "U+0060"]),
     "nothing alike": ("abc", "xyz and so on", ["read it and copy the exact text"]),
 }
 

@@ -15,8 +15,9 @@ import pytest
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from agent_runtime.errors import ToolFailure
+from agent_runtime.errors import RequestError, ToolFailure
 from agent_runtime.workspace import SafePath
+from agent_runtime.workspace.http.http_errors import failures_as_http
 
 root, told = Path(sys.argv[1]), {}
 file = SafePath(root, root / "notes.md", "notes.md")
@@ -29,6 +30,11 @@ for name, act in {
         told[name] = [act(), (root / "notes.md").read_text()]
     except ToolFailure as failure:
         told[name] = failure.message
+try:
+    with failures_as_http("notes.md"):
+        file.remove()
+except RequestError as error:
+    told["code"] = error.code
 told["left"] = sorted(os.listdir(root))
 print(json.dumps(told))
 """
@@ -70,3 +76,4 @@ def test_it_is_written_in_place_or_told(tmp_path: Path, layout: str) -> None:
     assert told["shorter"] == [False, "short"]
     assert (outside / "notes.md").read_text() == "short"
     assert "mount point" in told["remove"] or "Read-only" in told["remove"]
+    assert told["code"] == ("mount_point" if "mount point" in told["remove"] else "forbidden")

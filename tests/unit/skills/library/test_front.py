@@ -67,7 +67,6 @@ def test_what_is_taken(case: str) -> None:
         (("name: a", "name: b", "description: x"), "name: is there twice"),
         (("name: a", "description:", "  - x"), "description: must be one text"),
         (("name: a", "description: >x", "  - y: z"), "description: while scanning"),
-        (("name: a", f"description: {'x' * 4000}"), "description: takes more than"),
     ],
 )
 def test_what_is_refused_says_which_field(lines: tuple[str, ...], fault: str) -> None:
@@ -81,10 +80,27 @@ def test_without_two_fences_it_is_none(text: str) -> None:
         front_matter.parse(text)
 
 
-def test_a_long_description_is_cut() -> None:
-    found = front_matter.parse(matter("name: a", f"description: {'word ' * 300}"))
-    assert len(found.description) <= front_matter.MAX_DESCRIPTION_LENGTH
+LONG = {
+    "plain": ("word " * 300, "word"),
+    "plain, very long": ("x" * 4000, "xxx"),
+    "no YAML": ("x: y " * 1000, "x: y x"),
+    "literal": ("|\n" + "  word\n" * 1000, "word word"),
+    "in quotes": ('"' + "word " * 1000 + '"', "word word"),
+    "in single quotes": ("'" + "word " * 1000 + "'", "word word"),
+    "in quotes, without blanks": ('"' + "报" * 4000 + '"', "报报"),
+    **{f"escapes {n}": ('"' + "-" * n + r"\U00004e00" * 400 + '"', "-" * n + "一") for n in range(10)},
+    **{f"backslashes {n}": ('"' + "-" * n + r"x\\" * 2000 + '"', "-" * n + "x\\x") for n in range(3)},
+    **{f"doubled quotes {n}": ("'" + "-" * n + "x''" * 2000 + "'", "-" * n + "x'x") for n in range(3)},
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_long_description_is_cut(case: str) -> None:
+    written, begin = LONG[case]
+    found = front_matter.parse(matter("name: a", f"description: {written}"))
+    assert found.description.startswith(begin)
     assert found.description.endswith("…")
+    assert len(found.description) <= front_matter.MAX_DESCRIPTION_LENGTH
 
 
 def test_line_ends_of_another_system() -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from agent_common.protocol.authority import Authority
 from agent_runtime.errors import ToolFailure
+from agent_runtime.skills import SkillLibrary
 from agent_runtime.tools.agent.skill import skill_tool
+from agent_runtime.workspace import Home, PromptFileAuthors, Writer
+from agent_testing import ManualClock
 
 from .shelves import Ground, package
 
@@ -37,7 +40,16 @@ def test_the_file_may_be_written_in_any_case(ground: Ground, file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "at", ["pdf-report", "acme/pdf-report", "acme/skills/pdf-report", "acme/tools/skills/pdf-report"]
+    "at",
+    [
+        "pdf-report",
+        "acme/pdf-report",
+        "acme/skills/pdf-report",
+        ".system/pdf-report",
+        "skills/.curated/pdf-report",
+        "market/plugins/office/skills/pdf-report",
+        "acme/market/plugins/office/skills/pdf-report",
+    ],
 )
 @pytest.mark.parametrize("where", ["project", "user", "more"])
 def test_packages_of_many_authors_lie_deeper(ground: Ground, at: str, where: str) -> None:
@@ -45,13 +57,61 @@ def test_packages_of_many_authors_lie_deeper(ground: Ground, at: str, where: str
     assert ground.names() == ["pdf-report"]
 
 
-def test_what_lies_in_a_package_or_too_deep_is_none(ground: Ground) -> None:
-    publish(ground.project, "outer/SKILL.md", "name: outer\ndescription: Outer.")
-    publish(ground.project, "outer/examples/inner/SKILL.md", "name: inner\ndescription: Inner.")
-    publish(ground.project, "a/b/c/d/deep/SKILL.md", "name: deep\ndescription: Deep.")
+def faults(ground: Ground, folder: Path) -> dict[str, str]:
+    """What is wrong in a folder of packages: path -> reason."""
+    found = ground.library.catalog().faults
+    return {str(Path(one.path).relative_to(folder)): one.reason for one in found if folder in Path(one.path).parents}
+
+
+def test_what_lies_in_a_package_or_too_deep_is_noted(ground: Ground) -> None:
+    for at in ("outer", "outer/skills/inner", "outer/assets/sample", "a/b/c/d/e/f/deep"):
+        publish(ground.project, f"{at}/SKILL.md", f"name: {Path(at).name}\ndescription: Of {at}.")
     publish(ground.project, "a/node_modules/foreign/SKILL.md", "name: foreign\ndescription: Foreign.")
     publish(ground.project, "a/.git/hidden/SKILL.md", "name: hidden\ndescription: Hidden.")
     assert ground.names() == ["outer"]
+    assert faults(ground, ground.project) == {
+        "outer/skills/inner": "lies in another package, and is not looked for there: move it beside that one",
+        "a/b/c/d/e/f/deep": "lies more than 6 folders deep: move it up",
+    }
+
+
+def test_a_large_repository_hides_no_package_beside_it(ground: Ground) -> None:
+    for number in range(500):
+        (ground.project / "aaa-repository" / "source" / str(number)).mkdir(parents=True)
+    publish(ground.project, "zzz/SKILL.md", HEAD)
+    assert ground.names() == ["pdf-report"]
+
+
+def test_a_package_in_one_file_is_noted(ground: Ground) -> None:
+    ground.project.mkdir(parents=True)
+    for at in ("notes.md", "pdf/pdf.md", "acme/minutes.md", "acme/other.MD"):
+        publish(ground.project, at, "description: Makes something.")
+    publish(ground.project, "good/SKILL.md", "name: good\ndescription: Good.")
+    publish(ground.project, "good/more.md", "description: Of a package.")
+    publish(ground.project, "repository/deep/found/SKILL.md", "name: found\ndescription: Found.")
+    publish(ground.project, "repository/CONTRIBUTING.md", "description: Beside packages.")
+    (ground.project / "README.md").write_text("# Packages\n\n---\ndescription: x\n---\n")
+    for _ in range(2):  # the second time nothing is read
+        assert ground.names() == ["good", "found"]
+        assert faults(ground, ground.project) == {
+            "notes.md": "is a file, and a package is a folder: call it notes/SKILL.md",
+            "pdf/pdf.md": "is a file, and a package is a folder: call it SKILL.md",
+            "acme/minutes.md": "is a file, and a package is a folder: call it minutes/SKILL.md",
+            "acme/other.MD": "is a file, and a package is a folder: call it other/SKILL.md",
+        }
+    (ground.project / "notes.md").write_text("Just notes.")
+    assert "notes.md" not in faults(ground, ground.project)
+
+
+def test_the_folder_of_packages_may_be_a_package_if_the_operator_names_it(ground: Ground) -> None:
+    publish(ground.more, "SKILL.md", HEAD)
+    publish(ground.more, "other/SKILL.md", "name: other\ndescription: Other.")
+    assert ground.names() == ["other", "pdf-report"]
+    publish(ground.project, "skill.md", "name: mine\ndescription: Mine.")
+    assert ground.names() == ["other", "pdf-report"]
+    assert faults(ground, ground.project) == {
+        "skill.md": "lies in the folder of packages itself: give it a folder of its own"
+    }
 
 
 def test_a_package_that_lies_higher_comes_first(ground: Ground) -> None:
@@ -68,8 +128,32 @@ def test_links_are_followed_where_no_agent_can_make_them(ground: Ground, tmp_pat
         folder.mkdir(parents=True)
     (ground.project / "acme").symlink_to(tmp_path / "repository")
     assert ground.names() == []
+    assert faults(ground, ground.project) == {"acme": "is a link that leads out of the workspace"}
     (ground.user / "acme").symlink_to(tmp_path / "repository")
     assert ground.names() == ["pdf-report"]
+
+
+def test_a_link_to_a_folder_of_packages_of_the_workspace_is_followed(ground: Ground) -> None:
+    publish(ground.workspace, "tools/skills/pdf-report/SKILL.md", HEAD)
+    ground.project.mkdir(parents=True)
+    (ground.project / "tools").symlink_to("../../tools/skills")
+    authors = PromptFileAuthors(Home(ground.workspace.parent / "data", user_folder=ground.workspace), ManualClock())
+    ground.library = SkillLibrary(ground.workspace, authors=authors)
+    assert ground.names() == ["pdf-report"], "its authors are kept, or it would not be offered"
+
+
+def test_a_link_that_lies_deeper_is_a_package_or_noted(ground: Ground) -> None:
+    publish(ground.workspace.parent, "repository/pdf-report/SKILL.md", HEAD)
+    publish(ground.user, "acme/skills/own/SKILL.md", "name: own\ndescription: Own.")
+    (ground.user / "acme" / "pdf-report").symlink_to(ground.workspace.parent / "repository" / "pdf-report")
+    (ground.user / "acme" / "more").symlink_to(ground.workspace.parent / "repository")
+    (ground.user / "acme" / ".claude").mkdir()
+    (ground.user / "acme" / ".claude" / "skills").symlink_to("../skills")
+    (ground.user / "acme" / "circle").symlink_to("..")
+    assert ground.names() == ["pdf-report", "own"]
+    [(at, reason)] = faults(ground, ground.user).items()
+    assert at == "acme/more"
+    assert "is a link to a folder of packages" in reason
 
 
 @pytest.mark.parametrize("written", ["PDF Report", "pdf_report", "", "PDF-Report", "-pdf", "päge", "x" * 80, "[pdf]"])
@@ -148,3 +232,18 @@ def test_a_package_that_is_not_loaded_is_told_with_the_reason(ground: Ground) ->
     assert faults["empty"].reason == "description: is missing; add it to the front matter"
     assert "must begin with front matter" in faults["plain"].reason
     assert not any(one.loaded for one in faults.values())
+
+
+def test_a_package_that_waits_for_a_person_is_named(ground: Ground) -> None:
+    authors = PromptFileAuthors(Home(ground.workspace.parent / "data", user_folder=ground.workspace), ManualClock())
+    ground.library = SkillLibrary(ground.workspace, authors=authors)
+    call = authors.begin(lambda: Writer("alice", "default", unreviewed=True))
+    file = publish(ground.project, "pdf-report/SKILL.md", HEAD)
+    authors.end(call)
+    assert ground.names() == []
+    [fault] = ground.library.catalog().faults
+    assert (fault.path, fault.loaded) == (str(file.parent), False)
+    assert "a person must save it" in fault.reason
+    authors.forget(file)
+    assert ground.names() == ["pdf-report"]
+    assert not ground.library.catalog().faults
