@@ -42,11 +42,11 @@ def card(agent: Runtime, name: str) -> dict[str, Any]:
     return next(one for one in agent.get("/capabilities").json()["agents"] if one["name"] == name)
 
 
-def outcome(agent: Runtime, name: str, call: Call) -> str:
-    """The state of one call that the agent makes."""
+def check_end(agent: Runtime, name: str, call: Call, state: str) -> None:
+    """One call that the agent makes ends in this state."""
     agent.provider.script.replace([call, Say("done")])
     (output,) = agent.chat("go", session_id=fresh("s"), agent=name).json()["tool_outputs"]
-    return output["state"]
+    assert output["state"] == state, output
 
 
 def helper(agent: Runtime, name: str) -> Any:
@@ -85,16 +85,16 @@ def tools(agent: Runtime) -> None:
 
 def permissions(agent: Runtime) -> None:
     write(agent, "careful", permissions={"*": "allow", "glob": "deny"})
-    assert outcome(agent, "careful", Call("glob", {"pattern": "*"})) == "output-error"
-    assert outcome(agent, "careful", Call("grep", {"pattern": "x"})) == "output-available"
+    check_end(agent, "careful", Call("glob", {"pattern": "*"}), "output-error")
+    check_end(agent, "careful", Call("grep", {"pattern": "x"}), "output-available")
 
 
 def grant(agent: Runtime) -> None:
     call = Call("write", {"path": "granted.txt", "content": "x"})
     write(agent, "reader", grant={"fs": {"read": ["{workspace}"], "write": []}})
-    assert outcome(agent, "reader", call) == "output-error"
+    check_end(agent, "reader", call, "output-error")
     write(agent, "writer", grant={"fs": {"read": ["{workspace}"], "write": ["{workspace}"]}})
-    assert outcome(agent, "writer", call) == "output-available"
+    check_end(agent, "writer", call, "output-available")
 
 
 def inspectable(agent: Runtime) -> None:
