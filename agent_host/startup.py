@@ -13,9 +13,7 @@ from agent_common.clock import Clock, SystemClock
 from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocket, ShareCounter
 from agent_common.protocol.hub import HubUnavailable
 
-from . import (
-    proxy,
-)
+from . import proxy
 from .access import OPERATOR, AccessGuard, TokenStore, token_file
 from .activity import Activity
 from .agents import AgentCards

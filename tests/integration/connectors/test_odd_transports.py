@@ -293,18 +293,22 @@ for number in range(REPORTS):
 time.sleep(PAUSE if REPORTS else 60)
 '''
 """
+CHANGED = Reply(
+    200,
+    b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n',
+    {"content-type": "text/event-stream"},
+)
 
 
 async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> None:
     calling, noted = asyncio.Event(), asyncio.Event()
     lists = 0
-    changed = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
 
     async def answers(sent: Sent) -> Reply:
         nonlocal lists
         if sent.method == "GET" and not calling.is_set():
             await calling.wait()
-            return Reply(200, changed, {"content-type": "text/event-stream"})
+            return CHANGED
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         if sent.asks == "tools/call":
@@ -334,13 +338,12 @@ async def test_a_server_that_lists_nothing_during_a_call_keeps_it(grow: Grow) ->
     """It announces new tools in the call, which goes on until the runtime has given up to list them."""
     calling, given_up = asyncio.Event(), asyncio.Event()
     lists = 0
-    changed = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
 
     async def answers(sent: Sent) -> Reply:
         nonlocal lists
         if sent.method == "GET" and not calling.is_set():
             await calling.wait()
-            return Reply(200, changed, {"content-type": "text/event-stream"})
+            return CHANGED
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         if sent.asks == "tools/call":
