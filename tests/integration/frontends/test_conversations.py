@@ -187,6 +187,19 @@ async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Ta
     await talk.until(lambda: files() == sorted([*first, ("b.txt", b"b"), ("answer.md", b"b")]))
 
 
+async def test_a_file_of_an_answer_that_is_empty_is_not_sent(talk: Talk) -> None:
+    chat = says("See [it](workspace:empty.txt)")
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        is_file = "/workspace/" in request.url.path
+        return httpx2.Response(200, headers={"ETag": '"1"', "Content-Length": "0"}) if is_file else chat(request)
+
+    talk.respond = respond
+    await talk.handle(talk.people.message("write it"))
+    await talk.until(lambda: any("is empty, so there is nothing to send" in one for one in talk.platform.shown()))
+    assert not [one for one in talk.platform.messages.values() if one.file]
+
+
 def says(text: str, *, cut: bool = False) -> Respond:
     """An agent that gives this answer to every message."""
 

@@ -388,6 +388,21 @@ async def alive_before_the_text(provider: Provider, text: bytes, *, model: str =
     return body[: body.index(text)].count(b": alive\n\n")
 
 
+async def test_an_argument_with_an_odd_name_is_described_instead(
+    api: FakeAnthropic, provider: AnthropicProvider
+) -> None:
+    """Claude would refuse the whole request for it."""
+    properties = {"$top": {"type": "integer"}, "path": {"type": "string"}}
+    parameters = {"type": "object", "properties": properties, "required": ["$top", "path"]}
+    function = {"name": "list", "description": "Lists.", "parameters": parameters}
+    api.script.append(Say("ok"))
+    status, _, _ = await ask(provider, USER, tools=[{"type": "function", "function": function}])
+    [tool] = api.completions[-1].json["tools"]
+    assert (status, tool["input_schema"]["required"]) == (200, ["path"])
+    assert tool["input_schema"]["properties"].keys() == {"path"}
+    assert tool["description"] == 'Lists.\n\nFurther arguments: {"$top":{"type":"integer"}}'
+
+
 async def test_pings_are_passed_on_as_comments(api: FakeAnthropic, provider: AnthropicProvider) -> None:
     opened = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}
     api.script.append(Raw((*sse({"type": "message_start", "message": {}}, opened, *[{"type": "ping"}] * 3), *ANSWERED)))
