@@ -1,4 +1,4 @@
-"""Decompress the body of an answer: some gateways compress it, whatever was asked for."""
+"""Decompress the body of an answer: some gateways compress it although nobody asked for that."""
 
 from __future__ import annotations
 

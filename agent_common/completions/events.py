@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 _DOCUMENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _QUOTED = 300
 _READ = ("", "error", "message")
-"""Names of events that are read whatever they hold."""
+"""Names of events whose data must be JSON. The data of an event with another name is passed over if it is not."""
 _DATA = re.compile(rb"(?:data:\s*+)++")
 """Some gateways write the name of the field twice."""
 _BOM = b"\xef\xbb\xbf"

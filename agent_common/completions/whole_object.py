@@ -29,7 +29,7 @@ class WholeObject:
         """`openings`: what the text may begin with; with `[` it may be a list too."""
         self._openings = openings
         self.end_at = 0
-        """Where the object ends, whatever follows; 0 while it goes on."""
+        """The offset behind the end of the object; 0 until it has ended."""
         self._fed = 0
         """Characters so far."""
         self.closed = False
@@ -93,8 +93,8 @@ class DocumentEnd:
         return self._object.end_at
 
     def reached(self, body: bytes | bytearray) -> bool:
-        """Return whether this body, which may only have grown since, is whole, whatever follows the document. A part of
-        a stream with one document a line is not."""
+        """Return whether the document of this body is whole; more may stand behind it. The body may only have grown
+        since the last call. A part of a stream with one document a line is not whole."""
         if len(body) > _MOST_LOOKED_AT and not self.at:
             return False
         self._object.feed(body[self._looked_at :].decode("latin-1"))
