@@ -12,6 +12,7 @@ from uuid import uuid4
 from ..protocol.hub import (
     EV_SESSION_INVITE,
     INVITE_ANSWERS,
+    AgentKind,
     Envelope,
     NotifyFrame,
     Passport,
@@ -163,10 +164,11 @@ class AgentClient:
         return await self._ask("sessions", after=after, limit=limit)
 
     async def list_agents(
-        self, *, capability: str | None = None, text: str | None = None, limit: int = 50
-    ) -> list[dict[str, Any]]:
-        """Agents of the hub by name: id, passport, resume and card of each. Raises NetworkError."""
-        params = {"capability": capability, "text": text, "limit": limit}
+        self, *, capability: str | None = None, text: str | None = None, kind: AgentKind | None = None,
+        after: str = "", limit: int = 50,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """Agents of the hub by name, a page at a time: id, passport, resume and card of each. Raises NetworkError."""
+        params = {"capability": capability, "text": text, "kind": kind, "after": after, "limit": limit}
         return await self._connection.ask("list_agents", params)
 
     async def read_log(self, session_id: str, after: int, limit: int) -> tuple[list[Envelope], int | None]:

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from ..protocol.hub import (
     SESSION_TYPES,
+    AccessDeniedError,
     AgentKind,
     Envelope,
     NetworkError,
@@ -48,6 +49,7 @@ class HubClient:
         self._connection.on_reconnect = self._register_again
         self._hub, self._types = hub, types
         self._agents: dict[str, AgentClient] = {}
+        self._leaving: set[str] = set()
         self._registering = 0
         self._early: dict[str, list[NotifyFrame]] = {}
         """What has come for agents before the answer to their registration."""
@@ -87,7 +89,18 @@ class HubClient:
 
     async def unregister(self, agent_id: str) -> None:
         """Take an agent off the hub. It leaves its sessions, and its name is free. Raises NetworkError."""
-        await self._connection.ask("unregister", {"agent_id": agent_id})
+        is_ours = agent_id in self._agents
+        self._leaving.add(agent_id)
+        try:
+            await self._connection.ask("unregister", {"agent_id": agent_id})
+        except (AccessDeniedError, NotFoundError):
+            if not is_ours or agent_id in self._agents:
+                raise  # else it was done, and the link broke before the answer
+        finally:
+            self._leaving.discard(agent_id)
+        await self._forget(agent_id)
+
+    async def _forget(self, agent_id: str) -> None:
         client = self._agents.pop(agent_id, None)
         if client is not None:
             await client.close()
@@ -152,11 +165,21 @@ class HubClient:
 
     async def _register_again(self) -> None:
         for client in tuple(self._agents.values()):
+            if client.agent_id in self._leaving and not await self._is_registered(client.agent_id):
+                await self._forget(client.agent_id)
+                continue
             client.start_over()
             params = _registration(client.passport, client.resume, client.rule, client.key)
             found = await self._connection.ask("register", params, again=False)
             if found["agent_id"] != client.agent_id:
                 raise NotFoundError(f"the hub has forgotten {client.passport.name}: it has another id now")
+
+    async def _is_registered(self, agent_id: str) -> bool:
+        try:
+            await self._connection.ask("get_agent", {"name": agent_id}, again=False)
+        except NotFoundError:
+            return False
+        return True
 
 
 def _registration(passport: Passport, resume: Resume, rule: Rule, key: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from agent_client.hub import (
     Passport,
     ProtocolError,
     RequestFrame,
+    ResponseFrame,
     Rule,
     Session,
     ViewPolicy,
@@ -31,6 +32,7 @@ from agent_client.hub import (
     read_wal_until,
 )
 from agent_common.hub_client.default_handler import MOST_BYTES
+from agent_common.hub_client.links import LocalLinkClient
 from agent_host.hub import Hub
 
 from .agents import Scripted, echo, is_text, silent
@@ -192,6 +194,37 @@ async def test_a_wait_that_begins_before_a_new_link_knows_its_agent_goes_on(hub:
     link.registers.set()
     await bob.session(session.session_id).send("hello")
     assert (await waiting).text == "hello"
+
+
+class LosesAnAnswer(LocalLinkClient):
+    """A link that breaks before the answer to one operation is read."""
+
+    def __init__(self, hub: Hub, op: str) -> None:
+        super().__init__(hub)
+        self._op, self._number = op, ""
+
+    async def send_frame(self, frame: Frame) -> None:
+        if isinstance(frame, RequestFrame) and frame.op == self._op:
+            self._op, self._number = "", frame.request_id
+        await super().send_frame(frame)
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        async for frame in super().frames():
+            if isinstance(frame, ResponseFrame) and frame.request_id == self._number:
+                self._number = ""
+                await self.close()
+            else:
+                yield frame
+
+
+async def test_an_agent_leaves_once_though_the_answer_is_lost(hub: Hub, join: Join) -> None:
+    client = HubClient(LosesAnAnswer(hub, "unregister"))
+    alice, bob = await join("alice", client=client), await join("bob", client=client)
+    await client.unregister(alice.agent_id)
+    assert [one["passport"]["name"] for one in await bob.list_agents()] == ["bob"]
+    with pytest.raises(AccessDeniedError):
+        await client.unregister(alice.agent_id)
+    assert client.is_connected
 
 
 # ---------------------------------------------------------------- handlers
