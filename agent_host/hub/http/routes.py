@@ -26,6 +26,8 @@ from .schemas import (
     CancelBody,
     HubAgent,
     HubAgents,
+    HubAuditEntry,
+    HubAuditPage,
     HubDeadLetter,
     HubDeadLetters,
     HubLog,
@@ -117,6 +119,15 @@ async def dead_letters(request: Request, after: _AfterNumber = 0, limit: _Limit 
         known = hub.agents.find(row.agent_id)
         page.append(HubDeadLetter.of(number, row, known.name if known is not None else None))
     return HubDeadLetters(dead_letters=page, next=page[-1].id if len(page) == limit else None)
+
+
+@router.get("/hub/audit", dependencies=_operators)
+async def audit(request: Request, after: _AfterNumber = 0, limit: _Limit = 100) -> HubAuditPage:
+    """List what has happened on the hub, oldest first."""
+    hub = _hub(request)
+    await hub.store.flush()
+    page = [HubAuditEntry.of(number, row) for number, row in await hub.store.audit(after, limit)]
+    return HubAuditPage(entries=page, next=page[-1].id if len(page) == limit else None)
 
 
 @router.get("/hub/tasks", dependencies=_operators)

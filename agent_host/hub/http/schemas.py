@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic_core import from_json  # noqa: TID251  our own rows
 
 from agent_common.protocol.hub import CancelReason, Envelope, Passport, Resume, SessionInfo, TaskMetadata
 
-from ..store import DeadLetterRow
+from ..store import AuditRow, DeadLetterRow
 
 
 class _Answer(BaseModel):
@@ -124,6 +125,33 @@ class HubDeadLetters(_Answer):
     """Oldest first."""
     next: int | None
     """Pass it as `after` for the next page; null: there are no more."""
+
+
+class HubAuditEntry(_Answer):
+    """Something that happened on the hub."""
+
+    id: int
+    at: int
+    """Epoch milliseconds."""
+    kind: str
+    """For example `agent_registered`, `session_closed`, `expectation_violated`, `turn_failed`."""
+    agent_id: str | None
+    session_id: str | None
+    detail: dict[str, JsonValue]
+    """What else is known of it, such as a `reason`."""
+
+    @classmethod
+    def of(cls, number: int, row: AuditRow) -> Self:
+        return cls(id=number, **{**row._asdict(), "detail": from_json(row.detail)})
+
+
+class HubAuditPage(_Answer):
+    """Answer to `GET /hub/audit`."""
+
+    entries: list[HubAuditEntry]
+    """Oldest first."""
+    next: int | None
+    """Pass it as `after` for the next page; null: there are no more yet."""
 
 
 class HubTasks(_Answer):

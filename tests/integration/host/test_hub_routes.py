@@ -12,7 +12,7 @@ import pytest
 from .hub_link import linked, opened
 from .live import Host, assert_problem
 
-ROUTES = ["/hub/agents", "/hub/sessions", "/hub/sessions/x/log", "/hub/dead-letters", "/hub/tasks"]
+ROUTES = ["/hub/agents", "/hub/sessions", "/hub/sessions/x/log", "/hub/dead-letters", "/hub/audit", "/hub/tasks"]
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -76,6 +76,12 @@ async def test_operators_see_agents_sessions_logs_and_dead_letters(tmp_path: Pat
             (letter,) = pages(host, "/hub/dead-letters", "dead_letters")
             assert (letter["agent"], letter["reason"], letter["attempts"]) == ("b", "cannot read it", 1)
             assert letter["envelope_id"] == sent["envelope_id"]
+            audit = pages(host, "/hub/audit", "entries")
+            names = {one["agent_id"]: one["detail"]["name"] for one in audit if one["kind"] == "agent_registered"}
+            assert (names[first], names[second]) == ("a", "b")
+            (closed,) = [one for one in audit if one["kind"] == "session_closed"]
+            assert (closed["session_id"], closed["detail"]) == (session_ids[1], {"reason": "done"})
+            assert [one["id"] for one in audit] == sorted({one["id"] for one in audit})
 
 
 async def test_operators_see_tasks_and_cancel_them(host: Host) -> None:
