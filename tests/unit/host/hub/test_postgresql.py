@@ -34,6 +34,9 @@ async def test_what_this_database_cannot_keep_is_refused_and_fails_nothing_else(
         kept, *refused = await asyncio.gather(*sends, return_exceptions=True)
         assert isinstance(kept, str)
         assert all(isinstance(one, ProtocolError) for one in refused), refused
+        for asked in (("info", {"session_id": "\0"}), ("sessions", {"after": "\0"}), ("open", {"type": "\0"})):
+            with pytest.raises(ProtocolError, match="NUL"):
+                await alice.ask_own(asked[0], **asked[1])
         alice.nack(await alice.get_text(), "\0")
         await alice.others.get()
         await hub.store.flush()
