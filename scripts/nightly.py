@@ -21,6 +21,8 @@ LOGS = Path(".nightly")
 PART_SECONDS = 2 * 60 * 60
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?)\b")
 _CLOSING = re.compile(r"^=*\s*(?:\d+ \w+,? ?)+ in [\d.]+s", re.MULTILINE)
+_AGAIN = re.compile(r"^Running \d+ failed tests again(?s:.)*?^=*\s*(?:\d+ \w+,? ?)+ in [\d.]+s.*$", re.MULTILINE)
+"""A second run of what has failed, up to its closing line."""
 _FLAKY = re.compile(r"^FLAKY ", re.MULTILINE)
 
 
@@ -69,9 +71,8 @@ class Outcome:
 
 def read_outcome(part: str, code: int, seconds: float, output: str) -> Outcome:
     """Sum up the closing lines that pytest printed; a test that was run again to see whether it is luck counts once."""
-    first, *_ = output.split("\nRunning ", 1)
     counts = {"passed": 0, "failed": 0}
-    for line in _CLOSING.findall(first):
+    for line in _CLOSING.findall(_AGAIN.sub("", output)):
         for number, word in _COUNT.findall(line):
             counts["passed" if word == "passed" else "failed"] += int(number)
     flaky = len(_FLAKY.findall(output))

@@ -22,12 +22,19 @@ Running 1 failed tests again, alone
 ============ 1 passed in 1.00s ============
 FLAKY tests/a.py::two
 """
+FLAKY_TWICE = FLAKY + FLAKY.replace("one", "three").replace("two", "four")
 TWO_RUNS = "7 passed in 1.00s\n==== 3 passed, 1 error in 2.50s ====\n"
 
 
 @pytest.mark.parametrize(
     ("output", "code", "passed", "failed", "flaky"),
-    [(RED, 1, 7, 1, 0), (FLAKY, 0, 9, 0, 2), (TWO_RUNS, 1, 10, 1, 0), ("all is well\n", 0, 0, 0, 0)],
+    [
+        (RED, 1, 7, 1, 0),
+        (FLAKY, 0, 9, 0, 2),
+        (FLAKY_TWICE, 0, 18, 0, 4),
+        (TWO_RUNS, 1, 10, 1, 0),
+        ("all is well\n", 0, 0, 0, 0),
+    ],
 )
 def test_counts(output: str, code: int, passed: int, failed: int, flaky: int) -> None:
     outcome = read_outcome("part", code, 90, output)

@@ -290,7 +290,8 @@ def test_14_a_key_a_model_and_a_provider_that_are_wrong(machine: Machine) -> Non
         machine.up("--base-url", f"{url}/v1", "--model", "large-9", OPENAI_API_KEY=FAKE_KEY)
         replies["chat"] = 401, b'{"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}'
         found = machine.findings()
-        says(found, "model", r"refused the host's key \(HTTP 401\)", "the key is wrong: `agent down`, then `agent up")
+        what = r"refused the host's key \(HTTP 401: Incorrect API key\)"
+        says(found, "model", what, "the key is wrong: `agent down`, then `agent up")
         assert FAKE_KEY not in json.dumps(found)
         replies["chat"] = 404, b'{"error": {"message": "no model large-9", "code": "model_not_found"}}'
         says(machine.findings(), "model", "no model large-9", "--model NAME")
