@@ -83,12 +83,14 @@ async def silent_while_pending(agents: TesterAgents) -> str:
 async def opens_once(agents: TesterAgents) -> str:
     alice, bob = await agents.members(2)
     key = f"key-{alice.next_id()}"
-    session_id = await agents.open(alice, bob, key=key)
-    again = await agents.start_open(alice, bob, key=key)
+    opening = await agents.start_open(alice, bob, key=key)
+    await bob.accept(await bob.invitation(opening))
+    first = await alice.answer(opening, "open")
+    again = await agents.start_open(alice, bob, key=key, labels={"opening": opening})
     info = await alice.answer(again, "open")
-    if info["session_id"] != session_id:
-        raise RuleBroken(f"{session_id}, then {info['session_id']}")
-    return session_id
+    if info["session_id"] != first["session_id"]:
+        raise RuleBroken(f"{first['session_id']}, then {info['session_id']}")
+    return info["session_id"]
 
 
 @SESSIONS.rule("H35", "Sessions", "Only its creator closes a session.")
