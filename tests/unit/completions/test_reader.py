@@ -170,9 +170,20 @@ def test_an_error_is_found_wherever_it_stands(event: str, form: str) -> None:
         read(form.replace("{}", event, 1).encode())
 
 
-def test_an_event_named_error_is_one_whatever_it_holds() -> None:
-    with pytest.raises(ModelError, match="engine dead"):
-        read(b'event: error\ndata: {"reason": 1, "message": "engine dead"}\n\n')
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ('{"reason": 1, "message": "engine dead"}', "engine dead"),
+        ('"engine dead"', "engine dead"),
+        ("engine dead", "engine dead"),
+        ("{}", "no reason given"),
+        ("null", "no reason given"),
+    ],
+)
+def test_an_event_named_error_is_one_whatever_it_holds(data: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words) as caught:
+        read(HELLO.replace(b"data: [DONE]", f"event: error\ndata: {data}\n\ndata: [DONE]".encode()))
+    assert caught.value.transient
 
 
 @pytest.mark.parametrize("before", ["", HELLO[:-14].decode(), ": ping\n\n"])
