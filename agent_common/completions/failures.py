@@ -13,9 +13,10 @@ from .overflow import is_about_rates, overflow_of
 from .waits import wait_of
 
 _OVERFLOW_CODE = re.compile(
-    r"context.{0,20}(?:exceeded|overflow|too_?long)|exceed.{0,5}context|prompt.{0,12}(?:exceeded|too_?long)"
-    r"|input_too_long|^request_too_large$|^1261$"  # z.ai
+    r"context(?!.{0,3}deadline).{0,20}(?:exceeded|overflow|too_?long)|exceed.{0,5}context"
+    r"|prompt.{0,12}(?:exceeded|too_?long)|input_too_long|^request_too_large$|^1261$"  # z.ai
 )
+"""A `context deadline` is the time of a call, in servers that are written in Go."""
 _TOO_MANY_TOKENS = "too many tokens"
 """Of a prompt, or in a time."""
 _OVERFLOW_WORDS = (

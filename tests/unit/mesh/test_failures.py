@@ -19,6 +19,8 @@ from tests.unit.context.tokens.test_overflow import SAID
     [
         *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 500, 502, 503, 504, 529)),
         (504, b'{"error": {"code": "provider_timeout", "message": "silent"}}', "model_unavailable", False),
+        (504, b'{"error": {"code": "context_deadline_exceeded"}}', "model_unavailable", True),
+        (500, b'{"error": {"type": "context deadline exceeded"}}', "model_unavailable", True),
         (429, b"", "model_rate_limited", True),
         *((status, b"", "model_config", False) for status in (400, 404, 405, 415, 422)),
         (302, b"", "model_unavailable", False),
