@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from ..errors import ModelError, ModelErrorCode
 from ..protocol import is_object
 from .error_bodies import ErrorReport, read_error, read_error_body
-from .overflow import is_about_rates, overflow_of
+from .overflow import is_about_rates, overflow_of, without_pointers
 from .waits import wait_of
 
 _OVERFLOW_CODE = re.compile(
@@ -245,7 +245,7 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
         return True
     if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
         return True
-    return status in (413, 449, None) and _has(words, _RATE_WORDS)
+    return status in (413, 449, None) and _has(without_pointers(words), _RATE_WORDS)
 
 
 def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:

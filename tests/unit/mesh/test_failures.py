@@ -65,6 +65,21 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "prompt is too long: 210000 tokens > 200000 maximum. For rate limits see https://a.example/rate-limits",
+        "This model's maximum context length is 131072 tokens. Please reduce the length of the messages."
+        " See docs.example.com/rate-limits.",
+        "Input is too long for requested model; check your quota.",
+        "Too many tokens in the prompt, see https://a.example/quota",
+    ],
+)
+def test_a_page_about_rates_that_is_named_beside_a_prompt_that_is_too_long_changes_nothing(text: str) -> None:
+    assert from_response(400, {}, to_json({"error": {"message": text}})).code == "context_overflow"
+    assert from_event({"message": text}).code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "max_tokens is too large: 9000. This model supports at most 4096 completion tokens, whereas you provided 9000.",
         "`max_new_tokens` must be <= 512. Given: 1024",
         "Unsupported parameter: temperature",
@@ -195,6 +210,8 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (400, told("Too many tokens per minute"), "model_rate_limited", True),
         (400, told("Too many tokens per day, please wait before trying again."), "model_quota", False),
         (400, told("The prompt is too long for your quota of tokens per minute"), "model_config", False),
+        (400, told("Quota of input tokens: you exceeded the limit of 9000, requested 9500."), "model_config", False),
+        (413, told("Rate limit reached, see https://a.example/b"), "model_rate_limited", True),
         (400, too_long("tools[1].function.name"), "model_config", False),
         (400, too_long("messages[2].tool_calls[0].id"), "model_config", False),
         (413, told("Request too large: tokens per minute (TPM): Limit 6000, got 8000"), "model_rate_limited", True),
