@@ -20,7 +20,7 @@ from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import find_report, read_usage
-from .written_calls import NotCalls, read_written_calls
+from .written_calls import NotCalls, is_plain, read_written_calls
 
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
@@ -230,6 +230,8 @@ class CompletionReader:
         try:
             written = read_written_calls(self._text.written)
         except NotCalls as error:
+            if is_plain(self._text.written):
+                return
             raise ModelError(
                 f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
                 transient=True,
