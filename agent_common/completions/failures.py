@@ -72,6 +72,8 @@ _REFUSED_CODES = frozenset((
 _SENSITIVE_CODE = "sensitivecontent"
 """Part of Volcengine's codes."""
 _LEGAL_STATUS = 451
+_OF_THE_ACCOUNT = (401, 402)
+"""Statuses that say what is wrong. Words about contents are advice there."""
 _REFUSED_WORDS = (
     *("was flagged", "content policy", "content management policy", "content filter", "moderation", "usage polic"),
     *("inappropriate content", "unsafe content", "safety system", "data_inspection_failed", "content_policy"),
@@ -203,7 +205,7 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
         return "model_auth"
     if status == 402 and BUDGET_EXHAUSTED in codes:
         return BUDGET_EXHAUSTED
-    if _is_refused(codes, words, status):
+    if _is_refused(status, codes, words, limited=limited):
         return "content_refused"
     if not limited and _is_overflow(status, report, words):
         return "context_overflow"
@@ -248,11 +250,13 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
     return status in (413, 449, None) and _has(without_pointers(words), _RATE_WORDS)
 
 
-def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:
+def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limited: bool) -> bool:
     if status is not None and not 400 <= status < 500:
         return False
     coded = bool(codes & _REFUSED_CODES) or any(_SENSITIVE_CODE in code for code in codes)
-    return coded or status == _LEGAL_STATUS or _has(words, _REFUSED_WORDS)
+    if coded or status == _LEGAL_STATUS:
+        return True
+    return not limited and status not in _OF_THE_ACCOUNT and _has(words, _REFUSED_WORDS)
 
 
 def _is_quota(codes: frozenset[str], words: str) -> bool:
