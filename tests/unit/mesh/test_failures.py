@@ -375,6 +375,11 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30"}}, 30),
         ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30 s"}}, 30),
         ({}, {"error": {"message": "Rate limit exceeded, retry after 5 months"}}, None),
+        ({}, {"error": {"message": "Rate limit exceeded, retry after 50 months"}}, None),
+        ({}, {"error": {"message": "Rate limit exceeded. Retry after 30."}}, 30),
+        ({}, {"error": {"message": 'said {"retry_after": 2.5}'}}, 2.5),
+        ({}, {"error": {"message": "Retry after 2026-13-45T99:00:00Z."}}, None),
+        ({}, {"error": {"message": "Retry after 2016-11-28."}}, 0),
         ({"x-ratelimit-reset": "12"}, {}, 12),
         ({"ratelimit-reset": "12"}, {}, 12),
         ({"x-ratelimit-reset": "0"}, {}, 0),
@@ -401,7 +406,19 @@ def test_when_to_try_again_may_be_a_moment() -> None:
     waits = [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
     inner = {"headers": {"X-RateLimit-Reset": seconds}}
     bodies = ({"resets_at": int(seconds)}, {"resets_at": moment.isoformat()}, inner)
+    bodies += ({"retry_after": int(seconds)}, {"retry_after": moment.isoformat()}, {"retry_after_ms": f"{seconds}000"})
     waits += [from_response(429, {}, to_json({"error": {"message": "m", **body}})).retry_after for body in bodies]
+    headers = {"retry-after": seconds, "retry-after-ms": f"{seconds}000"}
+    waits += [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
+    texts = (
+        seconds,
+        f"{seconds}123",
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+        moment.isoformat(),
+        f"{moment:%Y-%m-%d %H:%M:%S}",
+    )
+    messages = [f"Rate limit exceeded, {word}{text}." for text in texts for word in ("retry after ", "retry_after: ")]
+    waits += [from_response(429, {}, to_json({"error": {"message": message}})).retry_after for message in messages]
     assert all(wait is not None and 30 < wait <= 40 for wait in waits), waits
     past = from_response(429, {"x-ratelimit-reset": "1600000000"}, b"")
     assert past.retry_after == 0
