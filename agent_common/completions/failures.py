@@ -114,6 +114,12 @@ _UNKNOWN_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
     re.IGNORECASE | re.DOTALL,
 )
+_PLAINLY_UNKNOWN = re.compile(
+    r"\bmodel\b\W{0,3}\S{0,120}\W{0,3}(?:is |was |does )?(?:not found|not exist)"
+    r"|\b(?:no such|invalid|unknown|not a valid) model\b(?! (?:answer|call|error|output|response|state)\b)",
+    re.IGNORECASE,
+)
+"""Of an error without a status, which may as well be about what the model does."""
 _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
@@ -191,7 +197,7 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code=denied)
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
         return ModelError(text, transient=True)
-    if status is None and _UNKNOWN_MODEL.search(report.message) and not _has(words, _OUTAGE_WORDS):
+    if status is None and _PLAINLY_UNKNOWN.search(report.message) and not _has(words, _OUTAGE_WORDS):
         return ModelError(text, code="unknown_model")
     if _may_pass(status, codes, words):
         return ModelError(text, transient=True, retry_after=wait)
