@@ -79,6 +79,10 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         assert (found.reader.stop_reason, found.reader.usage) == ("tool-calls", Usage(input=7, output=3))
 
 
+BESIDE_A_MESSAGE = '{"choices": [{"delta": {"content": "%s"}, "message": {"content": ""}, "finish_reason": %s}]}\n'
+"""One of several documents, one a line."""
+
+
 @pytest.mark.parametrize(
     ("body", "whole"),
     [
@@ -91,6 +95,10 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         ('[{"error": {"message": "busy"}}]', True),
         ("{}", False),
         ('{"error": null, "choices": []}\n{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
+        (BESIDE_A_MESSAGE % ("He", "null"), False),
+        (BESIDE_A_MESSAGE % ("", "null"), False),
+        (BESIDE_A_MESSAGE % ("He", '"null"'), False),
+        (BESIDE_A_MESSAGE % ("He", "null") + BESIDE_A_MESSAGE % ("", '"stop"'), False),
         (HELLO.decode(), False),
         ("", False),
     ],
