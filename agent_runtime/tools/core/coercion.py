@@ -114,21 +114,38 @@ def _types_of_values(schema: Schema) -> frozenset[str]:
 
 
 def _part_with_members(schema: Schema, kind: str) -> Schema:
-    """Return the part of a schema that says what the members of this type are: the schema itself, the one alternative
-    that takes the type, or the one part of `allOf` that names members. Empty if there is none, or more than one."""
+    """Return the part of a schema that says what the members of this type are: the schema itself with the parts of its
+    `allOf` that name members too, or the one alternative that takes the type. Empty if there is none."""
     word_for_members = "properties" if kind == "object" else "items"
-    if word_for_members in schema:
-        return schema
-    for word in ("anyOf", "oneOf", "allOf"):
-        parts: Any = schema.get(word)
-        if not isinstance(parts, list):
-            continue
-        inner = [cast("Schema", one) for one in cast("list[Any]", parts) if isinstance(one, Mapping)]
-        suitable = inner if word == "allOf" else [one for one in inner if kind in types_of(one)]
-        found = [part for one in suitable if (part := _part_with_members(one, kind))]
-        if len(found) == 1 and (word == "allOf" or len(suitable) == 1):
-            return found[0]
+    parts = _parts(schema, "allOf")
+    found = [schema] if word_for_members in schema else []
+    found += [part for one in parts if (part := _part_with_members(one, kind))]
+    if found and parts and kind == "object":
+        return _joined_object(found, [schema, *parts])
+    if found:
+        return found[0] if len(found) == 1 or found[0] is schema else {}
+    for word in ("anyOf", "oneOf"):
+        suitable = [one for one in _parts(schema, word) if kind in types_of(one)]
+        if len(suitable) == 1 and (part := _part_with_members(suitable[0], kind)):
+            return part
     return {}
+
+
+def _parts(schema: Schema, word: str) -> list[Schema]:
+    parts: Any = schema.get(word)
+    known = cast("list[Any]", parts) if isinstance(parts, list) else []
+    return [cast("Schema", one) for one in known if isinstance(one, Mapping)]
+
+
+def _joined_object(naming: list[Schema], parts: list[Schema]) -> Schema:
+    """Return what several schemas that hold together say of an object. `naming`: those that name members."""
+    properties: dict[str, Any] = {}
+    for one in naming:
+        known: Any = one["properties"]
+        for name, inner in cast("Schema", known).items() if isinstance(known, Mapping) else ():
+            properties[name] = {"allOf": [properties[name], inner]} if name in properties else inner
+    required = [name for one in (*naming, *parts) for name in cast("list[Any]", one.get("required") or [])]
+    return {"properties": properties, "required": required}
 
 
 def _kind(value: Any) -> str:

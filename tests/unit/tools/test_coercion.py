@@ -14,6 +14,8 @@ INTEGER: dict[str, Any] = {"type": "integer"}
 OPTIONAL = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NESTED = {"type": "object", "properties": {"count": INTEGER, "on": {"type": "boolean"}}}
+NUMBERED: dict[str, Any] = {"type": "object", "properties": {"n": INTEGER}}
+TWO_PARTS: dict[str, Any] = {"allOf": [NUMBERED, {"properties": {"m": {"type": "boolean"}}}]}
 
 CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
     (INTEGER, "50", 50),
@@ -41,6 +43,12 @@ CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
     ({"allOf": [STRINGS]}, [1], ["1"]),
     ({"anyOf": [{"allOf": [{"type": "object"}, NESTED]}, {"type": "null"}]}, {"count": "3"}, {"count": 3}),
     ({**NESTED, "anyOf": [{"required": ["count"]}, {"required": ["on"]}]}, {"count": "3"}, {"count": 3}),
+    (TWO_PARTS, {"n": "1", "m": "true"}, {"n": 1, "m": True}),
+    ({**NESTED, **TWO_PARTS}, {"count": "3", "n": "1", "m": "true"}, {"count": 3, "n": 1, "m": True}),
+    ({"anyOf": [TWO_PARTS, {"type": "null"}], "type": "object"}, {"n": "1", "m": "true"}, {"n": 1, "m": True}),
+    ({"allOf": [{"properties": {"n": {"type": ["integer", "string"]}}}, NUMBERED]}, {"n": "1"}, {"n": 1}),
+    ({"allOf": [NUMBERED, {"required": ["n"]}]}, {"n": None}, {"n": None}),
+    ({"allOf": [NUMBERED, {"properties": {"m": INTEGER}}]}, {"n": None, "m": 1}, {"m": 1}),
     ({"type": ["integer", "null"]}, 50.0, 50),
     (OPTIONAL, 50.0, 50),
     (INTEGER, "50.0", 50),
