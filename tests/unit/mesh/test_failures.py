@@ -419,7 +419,7 @@ def test_when_to_try_again_may_be_a_moment() -> None:
     waits += [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
     texts = (
         seconds,
-        f"{seconds}123",
+        f"{seconds}000",
         f"{moment:%Y-%m-%dT%H:%M:%SZ}",
         moment.isoformat(),
         f"{moment:%Y-%m-%d %H:%M:%S}",
