@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ModelError
 from ..json_reader import JsonRefused, check_cost, read_json
@@ -67,6 +67,16 @@ class _Call:
         """Whether arguments have begun and are not complete."""
         return bool(self.pieces) and not self.complete
 
+    def add(self, piece: str) -> None:
+        """Take a piece of the arguments, or all of them again, which some providers send as they grow."""
+        if piece.lstrip().startswith("{") and self.complete:
+            before = _parsed("".join(self.pieces))
+            if is_object(before) and _is_grown(before, _parsed(piece)):
+                self.pieces.clear()
+                self._object = WholeObject()
+                self._looked_at = 0
+        self.pieces.append(piece)
+
     def wants(self, piece: str) -> bool:
         """Whether a piece that names no call may be the arguments of this one, or go on with them."""
         return not self.pieces or (bool(piece) and self.broken_off)
@@ -101,7 +111,7 @@ class CallAssembler:
         if len(delta) > len(_KNOWN & delta.keys()) or function.keys() - _KNOWN_OF_FUNCTION:
             _keep_fields(call, delta, function)
         if piece:
-            call.pieces.append(piece)
+            call.add(piece)
         if call.started:
             if piece:
                 yield CallPiece(call.id, piece)
@@ -182,17 +192,33 @@ def _is_another(call: _Call, given: str, name: str, piece: str) -> bool:
         return True
     if not call.complete:
         return False
-    if given and given == call.id and same_name:  # some give the tool's name for an id
-        return _is_other_object("".join(call.pieces), piece)
+    if given and given == call.id and same_name:
+        return _is_other_object(call, piece)
     return bool(given and given != call.id) or bool(piece) or not same_name
 
 
-def _is_other_object(text: str, piece: str) -> bool:
-    """Whether a piece is a whole object that is neither the one in a text nor comes in place of an empty one."""
+def _is_other_object(call: _Call, piece: str) -> bool:
+    """Whether a piece is a whole object that is neither the one of a call, nor that one grown, nor comes in place of an
+    empty one."""
     if not piece.lstrip().startswith("{"):
         return False
-    before, new = _parsed(text), _parsed(piece)
-    return is_object(before) and is_object(new) and bool(before) and bool(new) and before != new
+    before, new = _parsed("".join(call.pieces)), _parsed(piece)
+    if not (is_object(before) and is_object(new) and before and new):
+        return False
+    may_grow = clean_name(call.id) != call.name  # some give the tool's name for an id, to each of its calls
+    return not _is_grown(before, new) if may_grow else before != new
+
+
+def _is_grown(before: Any, new: Any) -> bool:
+    """Whether a JSON value is an earlier one, or that one with more members, elements or characters."""
+    if type(before) is not type(new):
+        return False
+    if is_object(before):
+        return all(name in new and _is_grown(value, new[name]) for name, value in before.items())
+    if isinstance(before, list):
+        earlier = cast("list[Any]", before)
+        return len(earlier) <= len(new) and all(map(_is_grown, earlier, new))
+    return new.startswith(before) if isinstance(before, str) else before == new
 
 
 def _keep_fields(call: _Call, delta: dict[str, Any], function: dict[str, Any]) -> None:

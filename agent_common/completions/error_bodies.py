@@ -74,7 +74,7 @@ def read_error_body(body: bytes) -> ErrorReport:
 
 def read_error(value: Any) -> ErrorReport:
     """Return what an error says: the words of the provider itself, if a gateway has wrapped them."""
-    if not is_object(value) and not isinstance(value, list):
+    if not value or (not is_object(value) and not isinstance(value, list)):
         text = str(value)[:DETAIL_CHARACTERS] if value else "no reason given"
         return ErrorReport(text, words=text.lower())
     found = tuple(_objects(value))

@@ -9,13 +9,14 @@ from typing import Any, Literal, cast
 from ..errors import ModelError, ModelErrorCode
 from ..protocol import is_object
 from .error_bodies import ErrorReport, read_error, read_error_body
-from .overflow import is_about_rates, overflow_of
+from .overflow import is_about_rates, overflow_of, without_pointers
 from .waits import wait_of
 
 _OVERFLOW_CODE = re.compile(
-    r"context.{0,20}(?:exceeded|overflow|too_?long)|exceed.{0,5}context|prompt.{0,12}(?:exceeded|too_?long)"
-    r"|input_too_long|^request_too_large$|^1261$"  # z.ai
+    r"context(?!.{0,3}deadline).{0,20}(?:exceeded|overflow|too_?long)|exceed.{0,5}context"
+    r"|prompt.{0,12}(?:exceeded|too_?long)|input_too_long|^request_too_large$|^1261$"  # z.ai
 )
+"""A `context deadline` is the time of a call, in servers that are written in Go."""
 _TOO_MANY_TOKENS = "too many tokens"
 """Of a prompt, or in a time."""
 _OVERFLOW_WORDS = (
@@ -71,6 +72,8 @@ _REFUSED_CODES = frozenset((
 _SENSITIVE_CODE = "sensitivecontent"
 """Part of Volcengine's codes."""
 _LEGAL_STATUS = 451
+_OF_THE_ACCOUNT = (401, 402)
+"""Statuses that say what is wrong. Words about contents are advice there."""
 _REFUSED_WORDS = (
     *("was flagged", "content policy", "content management policy", "content filter", "moderation", "usage polic"),
     *("inappropriate content", "unsafe content", "safety system", "data_inspection_failed", "content_policy"),
@@ -111,6 +114,12 @@ _UNKNOWN_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
     re.IGNORECASE | re.DOTALL,
 )
+_PLAINLY_UNKNOWN = re.compile(
+    r"\bmodel\b\W{0,3}\S{0,120}\W{0,3}(?:is |was |does )?(?:not found|not exist)"
+    r"|\b(?:no such|invalid|unknown|not a valid) model\b(?! (?:answer|call|error|output|response|state)\b)",
+    re.IGNORECASE,
+)
+"""Of an error without a status, which may as well be about what the model does."""
 _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
@@ -188,7 +197,7 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
         return ModelError(text, code=denied)
     if codes & _SLIP_CODES or _has(words, _SLIP_WORDS):
         return ModelError(text, transient=True)
-    if status is None and _UNKNOWN_MODEL.search(report.message) and not _has(words, _OUTAGE_WORDS):
+    if status is None and _PLAINLY_UNKNOWN.search(report.message) and not _has(words, _OUTAGE_WORDS):
         return ModelError(text, code="unknown_model")
     if _may_pass(status, codes, words):
         return ModelError(text, transient=True, retry_after=wait)
@@ -202,7 +211,7 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
         return "model_auth"
     if status == 402 and BUDGET_EXHAUSTED in codes:
         return BUDGET_EXHAUSTED
-    if _is_refused(codes, words, status):
+    if _is_refused(status, codes, words, limited=limited):
         return "content_refused"
     if not limited and _is_overflow(status, report, words):
         return "context_overflow"
@@ -244,14 +253,16 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
         return True
     if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
         return True
-    return status in (413, 449, None) and _has(words, _RATE_WORDS)
+    return status in (413, 449, None) and _has(without_pointers(words), _RATE_WORDS)
 
 
-def _is_refused(codes: frozenset[str], words: str, status: int | None) -> bool:
+def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limited: bool) -> bool:
     if status is not None and not 400 <= status < 500:
         return False
     coded = bool(codes & _REFUSED_CODES) or any(_SENSITIVE_CODE in code for code in codes)
-    return coded or status == _LEGAL_STATUS or _has(words, _REFUSED_WORDS)
+    if coded or status == _LEGAL_STATUS:
+        return True
+    return not limited and status not in _OF_THE_ACCOUNT and _has(words, _REFUSED_WORDS)
 
 
 def _is_quota(codes: frozenset[str], words: str) -> bool:

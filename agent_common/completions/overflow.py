@@ -13,6 +13,12 @@ MIN_TOKENS, MAX_TOKENS = 256, 100_000_000
 
 _RATES = re.compile(r"per (?:minute|hour|day)|rate.?limit|\btpm\b|quota|throttl", re.IGNORECASE)
 """A rate limit is not an overflow, and its numbers mean something else."""
+_POINTERS = re.compile(
+    r"(?:https?://|[\w-]{1,63}+\.[\w.-]{1,100}+/)\S++"
+    r"|\b(?:see|check|about|on) (?:your |our |the )?(?:rate.?limits?|quotas?)\b|\bfor rate.?limits\b",
+    re.IGNORECASE,
+)
+"""Where more is to be read, which any error may say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,12 @@ def overflow_of(text: str) -> OverflowReport | None:
 
 def is_about_rates(text: str) -> bool:
     """Return whether an error is about tokens or requests in a time, whose numbers are no sizes of windows."""
-    return _RATES.search(text[:MAX_CHARACTERS]) is not None
+    return _RATES.search(without_pointers(text)) is not None
+
+
+def without_pointers(text: str) -> str:
+    """Return the text of an error without addresses and without what points to a page about limits."""
+    return _POINTERS.sub("", text[:MAX_CHARACTERS])
 
 
 def _patterns(*wordings: str) -> Sequence[re.Pattern[str]]:

@@ -20,7 +20,7 @@ from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import find_report, read_usage
-from .written_calls import NotCalls, read_written_calls
+from .written_calls import NotCalls, is_plain, read_written_calls
 
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
@@ -42,7 +42,9 @@ def read_event(text: bytes) -> dict[str, Any] | None:
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
     except ValueError as refusal:
         event = _parse_mended(text, refusal)
-    if event is None or isinstance(event, str | int | float):  # what some write to keep the connection open
+    if isinstance(event, str):
+        return {"title": event}  # the words of an event that is named as an error, and nothing in any other
+    if event is None or isinstance(event, int | float):  # what some write to keep the connection open
         return {}
     if isinstance(event, list) and event:  # Gemini wraps its errors
         event = cast("list[Any]", event)[0]
@@ -101,7 +103,7 @@ class CompletionReader:
         return text
 
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
-        if error := failures.error_in(event, name):
+        if (error := failures.error_in(event, name)) is not None:
             raise failures.from_event(error)
         if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
             self.report = report
@@ -228,6 +230,8 @@ class CompletionReader:
         try:
             written = read_written_calls(self._text.written)
         except NotCalls as error:
+            if is_plain(self._text.written):
+                return
             raise ModelError(
                 f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
                 transient=True,

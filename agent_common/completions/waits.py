@@ -20,8 +20,13 @@ _WORDS = re.compile(
     rf"(?:try again|retry(?:_after)?|wait|available)\b[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
     re.IGNORECASE,
 )
-_SECONDS = re.compile(r"retry[ _-]?after\W{1,4}(\d{1,9}+(?:\.\d{1,9}+)?+)(?!\s*[A-Za-z])", re.IGNORECASE)
-"""A number without a unit."""
+_NUMBER_OR_MOMENT = re.compile(
+    r"retry[ _-]?after\W{1,4}"
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9}+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\d{1,15}+(?:\.\d{1,9}+)?+(?!-\d\d-|\s*[A-Za-z]))",
+    re.IGNORECASE,
+)
+"""A date, or a number without a unit."""
 _UNITS = (("ms", 0.001), ("milli", 0.001), ("m", 60), ("h", 3600), ("s", 1))
 """What a unit begins with -> its seconds; the first that fits counts."""
 _MEMBERS = {
@@ -41,12 +46,12 @@ _EPOCH, _EPOCH_MS = 1e9, 1e11
 
 def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -> float | None:
     """Return the seconds to wait; None if nothing says so. `limited`: the error is about a rate."""
-    for found in (_milliseconds(headers.get("retry-after-ms")), retry_after(headers.get("retry-after"))):
+    for found in (_until(headers.get("retry-after-ms"), 0.001), retry_after(headers.get("retry-after"))):
         if found is not None:
             return found
     for one in report.details:
         for name, value in one.items():
-            if (unit := _MEMBERS.get(name.lower())) is not None and (seconds := _duration(value, unit)) is not None:
+            if (unit := _MEMBERS.get(name.lower())) is not None and (seconds := _until(value, unit)) is not None:
                 return seconds
             if name.lower() in _MOMENTS and (seconds := _until(value)) is not None:
                 return seconds
@@ -55,18 +60,18 @@ def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -
             return seconds
     if (worded := _WORDS.search(report.message)) is not None:
         return _seconds_in(worded[1])
-    if (worded := _SECONDS.search(report.message)) is not None:
-        return float(worded[1])
+    if (worded := _NUMBER_OR_MOMENT.search(report.message)) is not None:
+        return _until(worded[1])
     return _longest_reset(headers) if limited else None
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds in a Retry-After header, which has a number or a date. None if it is missing or invalid."""
+    """Return the seconds in a Retry-After header, which has a number or a moment. None if it is missing or invalid."""
     if not value:
         return None
     try:
         seconds = float(value)
-        return None if math.isinf(seconds) else max(0.0, seconds)
+        return None if math.isinf(seconds) else _from_now(max(0.0, seconds))
     except ValueError:
         pass
     try:
@@ -95,12 +100,12 @@ def _longest_reset(headers: Mapping[str, str]) -> float | None:
     return max((seconds for name in _RESETS if (seconds := _until(headers.get(name))) is not None), default=None)
 
 
-def _until(value: Any) -> float | None:
-    """Return the seconds until a moment: a duration, a number of the clock of Unix, or a date such as RFC 3339 has."""
-    seconds = _duration(value, 1.0)
+def _until(value: Any, unit: float = 1.0) -> float | None:
+    """Return the seconds until a moment: a duration, a number of the clock of Unix, or a date such as RFC 3339 has.
+    `unit`: the seconds in one of a number."""
+    seconds = _duration(value, unit)
     if seconds is not None:
-        moment = seconds / 1000 if seconds > _EPOCH_MS else seconds
-        return max(0.0, moment - time.time()) if moment > _EPOCH else seconds
+        return _from_now(seconds)
     if not isinstance(value, str):
         return None
     try:
@@ -110,9 +115,10 @@ def _until(value: Any) -> float | None:
     return _seconds_until(when)
 
 
-def _milliseconds(value: str | None) -> float | None:
-    found = retry_after(value)
-    return None if found is None else found / 1000
+def _from_now(seconds: float) -> float:
+    """Return the seconds that a number means: a duration, or the time until a moment."""
+    moment = seconds / 1000 if seconds > _EPOCH_MS else seconds
+    return max(0.0, moment - time.time()) if moment > _EPOCH else seconds
 
 
 def _duration(value: Any, unit: float) -> float | None:

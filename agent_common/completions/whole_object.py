@@ -11,9 +11,10 @@ _TOKEN = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
 _SAYS = re.compile(rb'"(?:message|error|errors|detail|msg|base_resp)"\s*+:')
 """A member by which an answer or an error is known."""
-_MESSAGE = re.compile(rb'"message"\s*+:\s*+\{')
 _STREAMED = b'"delta"'
-"""The member of a piece. Some documents have an empty one beside the message."""
+"""The member of a piece. Some documents have an empty one beside the message, and some pieces an empty message."""
+_FINISHED = re.compile(rb'"finish_reason"\s*+:\s*+"(?!(?i:null|none)")[^"]{1,40}"')
+"""What a whole document has, and of several pieces the last."""
 _MOST_LOOKED_AT = 256 * 1024
 """Bytes of a document. The end of a longer one is the end of its body."""
 _LOOKED_AT_AGAIN = 64
@@ -85,7 +86,7 @@ class DocumentEnd:
     def __init__(self) -> None:
         self._object = WholeObject("{[")
         self._looked_at = 0
-        self._says = self._streamed = self._message = False
+        self._says = self._streamed = self._finished = False
 
     @property
     def at(self) -> int:
@@ -98,12 +99,13 @@ class DocumentEnd:
         if len(body) > _MOST_LOOKED_AT and not self.at:
             return False
         self._object.feed(body[self._looked_at :].decode("latin-1"))
-        new = body[max(0, self._looked_at - _LOOKED_AT_AGAIN) :]
+        begin = max(0, self._looked_at - _LOOKED_AT_AGAIN)
+        new = body[begin:]
         self._looked_at = len(body)
         self._says = self._says or _SAYS.search(new) is not None
         self._streamed = self._streamed or _STREAMED in new
-        self._message = self._message or _MESSAGE.search(new) is not None
-        return self.at > 0 and self._says and (self._message or not self._streamed)
+        self._finished = self._finished or _FINISHED.search(body[begin : self.at or None]) is not None
+        return self.at > 0 and self._says and (self._finished or not self._streamed)
 
 
 def first_document(body: bytes) -> bytes:

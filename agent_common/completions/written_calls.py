@@ -12,6 +12,8 @@ from ..protocol import is_object
 from .arguments import ARGUMENT_LIMITS
 from .calls import clean_name
 
+_ALSO_IN_XML = ("<tools>", "<function_call>")
+"""Tags that an answer of another kind may begin with."""
 NOTATIONS = (
     *("<tool_call>", "<function=", "<tool_calls>", "<function_calls>", "<invoke name="),  # Hermes, Qwen, Llama, GLM
     *("<minimax:tool_call>", "<seed:tool_call>", "<TOOLCALL>"),  # MiniMax, Seed, Nemotron
@@ -20,7 +22,7 @@ NOTATIONS = (
     *("[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>", "<|tool_calls|>"),  # Mistral, Llama, Granite, Phi
     *("<\uff5ctool\u2581calls\u2581begin\uff5c>", "<\uff5ctool\u2581call\u2581begin\uff5c>"),  # DeepSeek
     "<\uff5cDSML\uff5c",  # DeepSeek since 3.2
-    *("<|start|>assistant to=functions.", "<xai:function_call", "<tools>", "<function_call>"),  # gpt-oss, Grok, Qwen
+    *("<|start|>assistant to=functions.", "<xai:function_call", *_ALSO_IN_XML),  # gpt-oss, Grok, Qwen
     *("<|tool_call_start|>", "<|tool_call>", "<|START_ACTION|>", "<longcat_tool_call>"),  # LFM, Gemma, Command, LongCat
 )
 """What such a text begins with."""
@@ -71,6 +73,11 @@ def read_written_calls(text: str) -> list[tuple[str, str]]:
     if not found:
         raise NotCalls("there is no call in it")
     return found
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text that is not calls is an answer in XML, and no call that went wrong: it names no tool."""
+    return text.startswith(_ALSO_IN_XML) and 'name"' not in text
 
 
 def _calls(text: str) -> Iterator[tuple[str, str]]:

@@ -56,7 +56,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
          r"|encrypted content.{0,160}could not be (?:verified|decrypted)", {
             "reasoning": "turn",
         }),
-        (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": False}),
+        # Those of the running turn are required.
+        (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": "turn"}),
         (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {
             "user_after_tool": False,
         }),
@@ -97,6 +98,8 @@ def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None
         return None
     if changes.get("reasoning") == "turn" and sent.reasoning in ("turn", "never"):
         changes = {"reasoning": "never"}  # what is refused was not of an earlier turn
+    if changes.get("kept_fields") == "turn" and sent.kept_fields is False:
+        return None
     learnt = Profile.model_validate(changes)
     news = {name: value for name, value in learnt.stated().items() if getattr(sent, name) != value}
     return Profile.model_validate(news) if news else None

@@ -43,8 +43,9 @@ class Profile(Peer):
     """Whether each message of the assistant must have `reasoning_content`, those without any an empty one."""
     reasoning_blank: str | None = Field(default=None, max_length=10)
     """What stands for no reasoning where some is required. Null means an empty text."""
-    kept_fields: bool | None = None
-    """Whether it takes back what it gave beside texts, reasoning and calls, such as signatures."""
+    kept_fields: bool | Literal["turn"] | None = None
+    """Whether it takes back what it gave beside texts, reasoning and calls, such as signatures; `turn`: that of the
+    running turn only."""
     idle_seconds: float | None = Field(default=None, gt=0)
     """Seconds without a byte in the middle of an answer before it is given up, if the settings say less."""
 

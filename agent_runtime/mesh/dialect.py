@@ -40,8 +40,10 @@ def tools_for(request: ModelRequest, profile: Profile) -> bytes | None:
 def _restored(request: ModelRequest, own: dict[int, ProviderFields], profile: Profile) -> list[bytes]:
     messages = list(request.messages)
     for at, fields in own.items():
-        reasoned = profile.reasoning in (None, "always") or (profile.reasoning == "turn" and at > request.turn_start)
-        messages[at] = _message_with(messages[at], fields, reasoned, profile.kept_fields is not False)
+        running = at > request.turn_start
+        reasoned = profile.reasoning in (None, "always") or (profile.reasoning == "turn" and running)
+        kept = profile.kept_fields in (None, True) or (profile.kept_fields == "turn" and running)
+        messages[at] = _message_with(messages[at], fields, reasoned, kept)
         after = at + 1
         while fields.ids and after < len(messages) and messages[after].startswith(_TOOL):
             messages[after] = _result_with(messages[after], fields)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain, repeat
 from typing import Any, cast
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json
@@ -46,17 +47,19 @@ def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str,
     properties: Any = schema.get("properties")
     known: Schema = cast("Schema", properties) if isinstance(properties, Mapping) else {}
     required = cast("list[Any]", schema.get("required") or [])
+    others: Any = schema.get("additionalProperties") if "patternProperties" not in schema else None
     found: dict[str, Any] = {}
     for name, value in members.items():
-        inner: Any = known.get(name)
+        inner: Any = known.get(name, others)
         if not isinstance(inner, Mapping):
             found[name] = value
             continue
         wanted = cast("Schema", inner)
         types = types_of(wanted)
         known_types = types or _types_of_values(wanted)
-        if value is None and known_types and "null" not in known_types and name not in required:
-            continue  # as if it were left out
+        may_be_left_out = name in known and name not in required
+        if value is None and known_types and "null" not in known_types and may_be_left_out:
+            continue
         found[name] = _value(wanted, types, value, depth + 1)
     return found
 
@@ -70,12 +73,20 @@ def _value(schema: Schema, types: frozenset[str], value: Any, depth: int) -> Any
         value = int(value)
     if isinstance(value, Mapping):
         return _object(_part_with_members(schema, "object"), cast("Mapping[str, Any]", value), depth)
-    items: Any = _part_with_members(schema, "array").get("items")
-    if isinstance(value, list) and isinstance(items, Mapping):
-        inner = cast("Schema", items)
-        known = types_of(inner)
-        return [_value(inner, known, one, depth + 1) for one in cast("list[Any]", value)]
-    return cast("Any", value)
+    if isinstance(value, list):
+        return _array(_part_with_members(schema, "array"), cast("list[Any]", value), depth)
+    return value
+
+
+def _array(schema: Schema, elements: list[Any], depth: int) -> list[Any]:
+    first: Any = schema.get("prefixItems")
+    schemas = cast("list[Any]", first) if isinstance(first, list) else []
+    return [
+        _value(cast("Schema", inner), types_of(cast("Schema", inner)), one, depth + 1)
+        if isinstance(inner, Mapping)
+        else one
+        for inner, one in zip(chain(schemas, repeat(schema.get("items"))), elements, strict=False)
+    ]
 
 
 def types_of(schema: Schema) -> frozenset[str]:
@@ -114,21 +125,47 @@ def _types_of_values(schema: Schema) -> frozenset[str]:
 
 
 def _part_with_members(schema: Schema, kind: str) -> Schema:
-    """Return the part of a schema that says what the members of this type are: the schema itself, the one alternative
-    that takes the type, or the one part of `allOf` that names members. Empty if there is none, or more than one."""
-    word_for_members = "properties" if kind == "object" else "items"
-    if word_for_members in schema:
-        return schema
-    for word in ("anyOf", "oneOf", "allOf"):
-        parts: Any = schema.get(word)
-        if not isinstance(parts, list):
-            continue
-        inner = [cast("Schema", one) for one in cast("list[Any]", parts) if isinstance(one, Mapping)]
-        suitable = inner if word == "allOf" else [one for one in inner if kind in types_of(one)]
-        found = [part for one in suitable if (part := _part_with_members(one, kind))]
-        if len(found) == 1 and (word == "allOf" or len(suitable) == 1):
-            return found[0]
+    """Return the part of a schema that says what the members of this type are: the schema itself with the parts of its
+    `allOf` that name members too, or the one alternative that takes the type. Empty if there is none."""
+    parts = _parts(schema, "allOf")
+    found = [schema] if _names_members(schema, kind) else []
+    found += [part for one in parts if (part := _part_with_members(one, kind))]
+    if found and parts and kind == "object":
+        return _joined_object(found, [schema, *parts])
+    if found:
+        return found[0] if len(found) == 1 or found[0] is schema else {}
+    for word in ("anyOf", "oneOf"):
+        suitable = [one for one in _parts(schema, word) if kind in types_of(one)]
+        if len(suitable) == 1 and (part := _part_with_members(suitable[0], kind)):
+            return part
     return {}
+
+
+def _names_members(schema: Schema, kind: str) -> bool:
+    if kind == "object":
+        return "properties" in schema or isinstance(schema.get("additionalProperties"), Mapping)
+    return "items" in schema or "prefixItems" in schema
+
+
+def _parts(schema: Schema, word: str) -> list[Schema]:
+    parts: Any = schema.get(word)
+    known = cast("list[Any]", parts) if isinstance(parts, list) else []
+    return [cast("Schema", one) for one in known if isinstance(one, Mapping)]
+
+
+def _joined_object(naming: list[Schema], parts: list[Schema]) -> Schema:
+    """Return what several schemas that hold together say of an object. `naming`: those that name members."""
+    properties: dict[str, Any] = {}
+    for one in naming:
+        known: Any = one.get("properties")
+        for name, inner in cast("Schema", known).items() if isinstance(known, Mapping) else ():
+            properties[name] = {"allOf": [properties[name], inner]} if name in properties else inner
+    required = [name for one in (*naming, *parts) for name in cast("list[Any]", one.get("required") or [])]
+    joined: dict[str, Any] = {"properties": properties, "required": required}
+    for word in ("additionalProperties", "patternProperties"):
+        if stated := [one[word] for one in (*naming, *parts) if word in one]:
+            joined[word] = stated[0]
+    return joined
 
 
 def _kind(value: Any) -> str:
@@ -151,8 +188,8 @@ def _converted(value: Any, types: frozenset[str]) -> Any:
     """Return the value in one of the types, or as it is."""
     if isinstance(value, str):
         return _of_text(value, types)
-    if isinstance(value, int) and not isinstance(value, bool) and "string" in types <= {"string", "null"}:
-        return str(value)
+    if isinstance(value, int) and "string" in types <= {"string", "null"}:
+        return str(value).lower()  # as JSON has it, a boolean too
     return value
 
 

@@ -16,7 +16,7 @@ from ..live import Runtime, fresh
 from ..narrow import is_summary
 
 WORDS = "I must read it."
-MODELS = ("default", "signed", "other")
+MODELS = ("default", "signed", "other", "forgetful")
 
 
 def signature(call_id: str) -> dict[str, Any]:
@@ -194,6 +194,36 @@ def test_a_model_that_refuses_what_it_gave_itself_is_asked_without(agent: Runtim
     turn(agent, session, "other")
     turn(agent, session, "other")
     assert sum(b"marks" in request.body for request in provider.completions) == 1
+
+
+def test_a_model_that_refuses_its_signatures_of_before_still_gets_those_of_the_turn(
+    agent: Runtime, provider: ScriptedProvider
+) -> None:
+    refused: list[str] = []
+
+    def forgetful(request: Recorded) -> Any:
+        turn_start = max(at for at, message in enumerate(request.messages) if message["role"] == "user")
+        signed = {
+            at: "extra_content" in m["tool_calls"][0] for at, m in enumerate(request.messages) if "tool_calls" in m
+        }
+        fault = "Corrupted thought signature." if any(signed[at] for at in signed if at < turn_start) else ""
+        if not all(signed[at] for at in signed if at > turn_start):
+            fault = "Function call is missing a thought_signature in functionCall parts."
+        if fault:
+            refused.append(fault)
+            return Raw((json.dumps({"error": {"message": fault}}),), 400)
+        if request.messages[-1]["role"] == "tool":
+            return Say("done")
+        call_id = f"c{len(signed)}"
+        call = {"index": 0, "id": call_id, "function": {"name": "read", "arguments": '{"path": "a.txt"}'}}
+        delta = {"tool_calls": [{**call, "extra_content": signature(call_id)}]}
+        return Raw((f"data: {json.dumps({'choices': [{'delta': delta, 'finish_reason': 'tool_calls'}]})}\n\n",))
+
+    provider.script.replace(forgetful)
+    session = fresh("s")
+    for _ in range(3):
+        turn(agent, session, "forgetful")
+    assert refused == ["Corrupted thought signature."]
 
 
 def test_through_the_api_it_is_where_the_ai_sdk_has_a_place(agent: Runtime, strict: Strict) -> None:

@@ -50,12 +50,15 @@ ONE = [("read", A)]
         ([call(index=0, id="read", name="read", arguments=A), call(index=0, id="read", name="read", arguments=B)],
          BOTH),
         ([call(id="read", name="read", arguments=A), call(id="read", name="read", arguments=B)], BOTH),
+        ([call(index=0, id="read", name="read", arguments=one) for one in ('{"path": ""}', A)],
+         [("read", '{"path": ""}'), *ONE]),
         ([call(index=0, id="x", name="read", arguments=A), call(index=0, id="y", name="read", arguments=B[:5]),
           call(index=1, arguments=B[5:])], BOTH),
     ],
     ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved",
          "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break",
-         "the name for an id", "the name for an id, no index", "tail under another index"],
+         "the name for an id", "the name for an id, no index", "the name for an id, a longer text",
+         "tail under another index"],
 )  # fmt: skip
 def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
     found = read(stream(*deltas))
@@ -126,6 +129,25 @@ def test_one_call_is_one(deltas: list[Any], size: int) -> None:
     assert [name for _, name in found.started] == ["read"]
 
 
+GROWING = [
+    '{"path": "h"}',
+    '{"path": "he"}',
+    '{"path": "hel", "lines": [{"n": 1}]}',
+    '{"path": "hel", "lines": [{"n": 1, "on": true}, 2]}',
+]
+
+
+@pytest.mark.parametrize("members", [{"index": 0, "id": "x", "name": "read"}, {"id": "x", "name": "read"}])
+@pytest.mark.parametrize("later", [{}, {"id": "x"}, {"id": "x", "name": "read"}])
+def test_arguments_that_come_again_and_longer_are_those_of_one_call(
+    members: dict[str, Any], later: dict[str, Any]
+) -> None:
+    index = {name: value for name, value in members.items() if name == "index"}
+    deltas = [call(**(index | later if at else members), arguments=piece) for at, piece in enumerate(GROWING)]
+    found = read(stream(*deltas))
+    assert (found.calls, len(found.started)) == ([("read", GROWING[-1])], 1)
+
+
 def test_the_id_that_comes_late_is_the_calls() -> None:
     found = read(stream(call(index=0, name="read", arguments=A), call(index=0, id="late__thought__sig")))
     assert found.started == (("late__thought__sig", "read"),)
@@ -136,7 +158,18 @@ def test_arguments_as_an_object_and_none_at_all() -> None:
     assert found.calls == [("read", A), ("ls", "")]
 
 
-@pytest.mark.parametrize(("first", "second"), [(A, B), ('{"n": 1}', '{"n": true}'), (A, "{}"), (A, A[:-1])])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (A, B),
+        ('{"n": 1}', '{"n": true}'),
+        ('{"n": [1, 2]}', '{"n": [1]}'),
+        ('{"n": ["a"]}', '{"n": ["b", "c"]}'),
+        (RAW, RAW.replace("a", "b")),
+        (A, "{}"),
+        (A, A[:-1]),
+    ],
+)
 def test_glued_arguments_are_no_call_that_runs(first: str, second: str) -> None:
     (found,) = read(stream(call(index=0, id="x", name="read", arguments=first), call(index=0, arguments=second))).calls
     assert found == ("read", first + second)

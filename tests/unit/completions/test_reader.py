@@ -79,6 +79,10 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         assert (found.reader.stop_reason, found.reader.usage) == ("tool-calls", Usage(input=7, output=3))
 
 
+BESIDE_A_MESSAGE = '{"choices": [{"delta": {"content": "%s"}, "message": {"content": ""}, "finish_reason": %s}]}\n'
+"""One of several documents, one a line."""
+
+
 @pytest.mark.parametrize(
     ("body", "whole"),
     [
@@ -91,6 +95,10 @@ def test_one_document_is_read_whole_with_all_its_choices(end: bytes) -> None:
         ('[{"error": {"message": "busy"}}]', True),
         ("{}", False),
         ('{"error": null, "choices": []}\n{"choices": [{"delta": {"content": "one of several"}}]}\n', False),
+        (BESIDE_A_MESSAGE % ("He", "null"), False),
+        (BESIDE_A_MESSAGE % ("", "null"), False),
+        (BESIDE_A_MESSAGE % ("He", '"null"'), False),
+        (BESIDE_A_MESSAGE % ("He", "null") + BESIDE_A_MESSAGE % ("", '"stop"'), False),
         (HELLO.decode(), False),
         ("", False),
     ],
@@ -170,9 +178,20 @@ def test_an_error_is_found_wherever_it_stands(event: str, form: str) -> None:
         read(form.replace("{}", event, 1).encode())
 
 
-def test_an_event_named_error_is_one_whatever_it_holds() -> None:
-    with pytest.raises(ModelError, match="engine dead"):
-        read(b'event: error\ndata: {"reason": 1, "message": "engine dead"}\n\n')
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ('{"reason": 1, "message": "engine dead"}', "engine dead"),
+        ('"engine dead"', "engine dead"),
+        ("engine dead", "engine dead"),
+        ("{}", "no reason given"),
+        ("null", "no reason given"),
+    ],
+)
+def test_an_event_named_error_is_one_whatever_it_holds(data: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words) as caught:
+        read(HELLO.replace(b"data: [DONE]", f"event: error\ndata: {data}\n\ndata: [DONE]".encode()))
+    assert caught.value.transient
 
 
 @pytest.mark.parametrize("before", ["", HELLO[:-14].decode(), ": ping\n\n"])

@@ -161,6 +161,9 @@ def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked:
         'Call it so: <tool_call>{"name": "read", "arguments": {}}</tool_call>',
         '`<tool_call>{"name": "read", "arguments": {}}</tool_call>`',
         "<toolbox> is a tag",
+        '<tools>\n <tool id="1">hammer</tool>\n</tools>',
+        "<tools>[hammer, saw]</tools>",
+        "<function_call> is an element that holds the call of a function.",
     ],
 )
 def test_a_call_in_prose_is_text(said: str) -> None:
@@ -182,6 +185,8 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
         '<tool_call>{"name": "rea',
         "<tool_call>what now?",
         '<tool_call>{"path": 1}</tool_call>',
+        '<tools>{"name": "read", "arguments": {"path": "a',
+        '<function_call>{"name": "rea',
     ],
 )
 def test_what_begins_as_a_call_and_is_none_is_asked_again(said: str) -> None:

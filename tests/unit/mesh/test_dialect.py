@@ -82,6 +82,17 @@ def test_what_it_gave_does_not_go_back_where_it_is_refused() -> None:
         assert message["tool_calls"][0]["id"] == result["tool_call_id"] == LONG_ID
 
 
+@pytest.mark.parametrize(("policy", "with_kept"), [(None, [0, 1]), (True, [0, 1]), ("turn", [1]), (False, [])])
+def test_what_it_gave_goes_back_as_the_profile_says(policy: Any, with_kept: list[int]) -> None:
+    view = view_of(called(kept={"model": "g/gemini", "message": {"marks": [1]}, "call": SIGNED}))
+    view.add_user([{"type": "text", "text": "and"}], message_id="m2")
+    view.add_step(called("call_2", kept={"model": "g/gemini", "message": {"marks": [1]}, "call": SIGNED}))
+    messages = [message for message in sent(view, kept_fields=policy) if message["role"] == "assistant"]
+    assert [at for at, message in enumerate(messages) if "marks" in message] == with_kept
+    signed = [at for at, message in enumerate(messages) if "extra_content" in message["tool_calls"][0]]
+    assert signed == with_kept
+
+
 def test_each_message_has_reasoning_for_a_model_that_gave_some_and_none_for_others() -> None:
     plain, thought = (
         called("call_1"),

@@ -19,6 +19,8 @@ from tests.unit.context.tokens.test_overflow import SAID
     [
         *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 500, 502, 503, 504, 529)),
         (504, b'{"error": {"code": "provider_timeout", "message": "silent"}}', "model_unavailable", False),
+        (504, b'{"error": {"code": "context_deadline_exceeded"}}', "model_unavailable", True),
+        (500, b'{"error": {"type": "context deadline exceeded"}}', "model_unavailable", True),
         (429, b"", "model_rate_limited", True),
         *((status, b"", "model_config", False) for status in (400, 404, 405, 415, 422)),
         (302, b"", "model_unavailable", False),
@@ -57,6 +59,21 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
     body = to_json({"error": {"message": text, "type": "invalid_request_error", "code": 400}})
     assert from_response(400, {}, body).code == "context_overflow"
     assert from_response(429, {}, body).code == "model_rate_limited"
+    assert from_event({"message": text}).code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt is too long: 210000 tokens > 200000 maximum. For rate limits see https://a.example/rate-limits",
+        "This model's maximum context length is 131072 tokens. Please reduce the length of the messages."
+        " See docs.example.com/rate-limits.",
+        "Input is too long for requested model; check your quota.",
+        "Too many tokens in the prompt, see https://a.example/quota",
+    ],
+)
+def test_a_page_about_rates_that_is_named_beside_a_prompt_that_is_too_long_changes_nothing(text: str) -> None:
+    assert from_response(400, {}, to_json({"error": {"message": text}})).code == "context_overflow"
     assert from_event({"message": text}).code == "context_overflow"
 
 
@@ -193,6 +210,8 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (400, told("Too many tokens per minute"), "model_rate_limited", True),
         (400, told("Too many tokens per day, please wait before trying again."), "model_quota", False),
         (400, told("The prompt is too long for your quota of tokens per minute"), "model_config", False),
+        (400, told("Quota of input tokens: you exceeded the limit of 9000, requested 9500."), "model_config", False),
+        (413, told("Rate limit reached, see https://a.example/b"), "model_rate_limited", True),
         (400, too_long("tools[1].function.name"), "model_config", False),
         (400, too_long("messages[2].tool_calls[0].id"), "model_config", False),
         (413, told("Request too large: tokens per minute (TPM): Limit 6000, got 8000"), "model_rate_limited", True),
@@ -230,6 +249,11 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (404, told("No endpoints available matching your guardrail restrictions"), "model_config", False),
         (400, told("Unknown name 'safety settings'"), "model_config", False),
         (401, told("Never share sensitive information such as a key"), "model_auth", False),
+        (401, told("Incorrect API key. See our usage guidelines."), "model_auth", False),
+        (402, told("No credits. See our usage policies."), "model_quota", False),
+        (429, told("Rate limit reached. Read our usage guidelines at https://a.example"), "model_rate_limited", True),
+        (400, told("Read our usage policy", type="rate_limit_error"), "model_rate_limited", True),
+        (429, told("Too many requests", code="content_filter"), "content_refused", False),
         (403, told("Key limit exceeded (weekly limit). Manage it in the settings"), "model_quota", False),
         (403, {"code": "AllocationQuota.FreeTierOnly", "message": "no"}, "model_quota", False),
         (403, {"message": "The free tier of the model has been exhausted."}, "model_quota", False),
@@ -287,6 +311,13 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"code": "InvalidApiKey", "message": "Invalid API-key provided."}, "model_auth", False),
         ({"type": "not_found_error", "message": "model: claude-9"}, "model_config", False),
         ({"type": "not_found_error", "message": "The model `x` does not exist."}, "unknown_model", False),
+        ({"message": "The model 'a/b' was not found"}, "unknown_model", False),
+        ({"message": "no such model: x"}, "unknown_model", False),
+        ({"message": "the model called a tool that does not exist"}, "model_unavailable", True),
+        ({"message": "Model instance was interrupted: worker not found"}, "model_unavailable", True),
+        ({"message": "invalid model response"}, "model_unavailable", True),
+        ({"message": "no model is loaded"}, "model_unavailable", True),
+        ({"code": 404, "message": "no model x"}, "unknown_model", False),
         ({"errorMessage": "Task timed out after 30 seconds"}, "model_unavailable", True),
         ({"code": "provider_timeout", "message": "silent"}, "model_unavailable", True),
         ("engine dead", "model_unavailable", True),
@@ -351,6 +382,11 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30"}}, 30),
         ({}, {"error": {"message": "Rate limit exceeded, retry_after: 30 s"}}, 30),
         ({}, {"error": {"message": "Rate limit exceeded, retry after 5 months"}}, None),
+        ({}, {"error": {"message": "Rate limit exceeded, retry after 50 months"}}, None),
+        ({}, {"error": {"message": "Rate limit exceeded. Retry after 30."}}, 30),
+        ({}, {"error": {"message": 'said {"retry_after": 2.5}'}}, 2.5),
+        ({}, {"error": {"message": "Retry after 2026-13-45T99:00:00Z."}}, None),
+        ({}, {"error": {"message": "Retry after 2016-11-28."}}, 0),
         ({"x-ratelimit-reset": "12"}, {}, 12),
         ({"ratelimit-reset": "12"}, {}, 12),
         ({"x-ratelimit-reset": "0"}, {}, 0),
@@ -377,7 +413,19 @@ def test_when_to_try_again_may_be_a_moment() -> None:
     waits = [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
     inner = {"headers": {"X-RateLimit-Reset": seconds}}
     bodies = ({"resets_at": int(seconds)}, {"resets_at": moment.isoformat()}, inner)
+    bodies += ({"retry_after": int(seconds)}, {"retry_after": moment.isoformat()}, {"retry_after_ms": f"{seconds}000"})
     waits += [from_response(429, {}, to_json({"error": {"message": "m", **body}})).retry_after for body in bodies]
+    headers = {"retry-after": seconds, "retry-after-ms": f"{seconds}000"}
+    waits += [from_response(429, {name: value}, b"").retry_after for name, value in headers.items()]
+    texts = (
+        seconds,
+        f"{seconds}000",
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+        moment.isoformat(),
+        f"{moment:%Y-%m-%d %H:%M:%S}",
+    )
+    messages = [f"Rate limit exceeded, {word}{text}." for text in texts for word in ("retry after ", "retry_after: ")]
+    waits += [from_response(429, {}, to_json({"error": {"message": message}})).retry_after for message in messages]
     assert all(wait is not None and 30 < wait <= 40 for wait in waits), waits
     past = from_response(429, {"x-ratelimit-reset": "1600000000"}, b"")
     assert past.retry_after == 0

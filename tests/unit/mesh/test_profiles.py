@@ -69,7 +69,7 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unknown parameter: 'messages[1].tool_calls[0].extra_content'."), {"kept_fields": False}),
         ({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 2, "marks"], "msg": "Extra inputs"}]},
          {"kept_fields": False}),
-        (openai("Corrupted thought signature."), {"kept_fields": False}),
+        (openai("Corrupted thought signature."), {"kept_fields": "turn"}),
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
@@ -127,6 +127,12 @@ def test_signed_reasoning_that_is_refused_stays_out_of_later_turns_then_of_all(m
     assert lesson_of(400, report, Profile()) == Profile(reasoning="turn")
     assert lesson_of(400, report, Profile(reasoning="turn")) == Profile(reasoning="never")
     assert lesson_of(400, report, Profile(reasoning="never")) is None
+
+
+def test_a_signature_that_is_refused_brings_none_back_where_none_is_taken() -> None:
+    report = read_error_body(to_json(openai("Invalid thought_signature")))
+    assert lesson_of(400, report, Profile(kept_fields=True)) == Profile(kept_fields="turn")
+    assert lesson_of(400, report, Profile(kept_fields=False)) is None
 
 
 @pytest.mark.parametrize(

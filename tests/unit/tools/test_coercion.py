@@ -14,6 +14,9 @@ INTEGER: dict[str, Any] = {"type": "integer"}
 OPTIONAL = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NESTED = {"type": "object", "properties": {"count": INTEGER, "on": {"type": "boolean"}}}
+NUMBERED: dict[str, Any] = {"type": "object", "properties": {"n": INTEGER}}
+TWO_PARTS: dict[str, Any] = {"allOf": [NUMBERED, {"properties": {"m": {"type": "boolean"}}}]}
+MAP: dict[str, Any] = {"type": "object", "additionalProperties": INTEGER}
 
 CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
     (INTEGER, "50", 50),
@@ -27,6 +30,15 @@ CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
     ({"type": "boolean"}, "true", True),
     ({"type": "boolean"}, "False", False),
     ({"type": "string"}, 50, "50"),
+    ({"type": "string"}, True, "true"),
+    ({"type": ["string", "null"]}, False, "false"),
+    (MAP, {"x": "5", "y": 6}, {"x": 5, "y": 6}),
+    ({"additionalProperties": {"type": "string"}}, {"X-Id": 5}, {"X-Id": "5"}),
+    ({"anyOf": [MAP, {"type": "null"}]}, {"x": "5"}, {"x": 5}),
+    ({**NESTED, **MAP}, {"count": "3", "on": "true", "x": "5"}, {"count": 3, "on": True, "x": 5}),
+    ({**MAP, "allOf": [NESTED]}, {"count": "3", "x": "5"}, {"count": 3, "x": 5}),
+    ({"type": "array", "prefixItems": [INTEGER, {"type": "boolean"}]}, ["1", "true", "2"], [1, True, "2"]),
+    ({"prefixItems": [INTEGER], "items": {"type": "string"}}, ["1", 2], [1, "2"]),
     (STRINGS, '["a", "b"]', ["a", "b"]),
     (STRINGS, [1, "b"], ["1", "b"]),
     ({"type": "array", "items": INTEGER}, ["1", 2], [1, 2]),
@@ -41,6 +53,12 @@ CONVERTED: list[tuple[dict[str, Any], Any, Any]] = [
     ({"allOf": [STRINGS]}, [1], ["1"]),
     ({"anyOf": [{"allOf": [{"type": "object"}, NESTED]}, {"type": "null"}]}, {"count": "3"}, {"count": 3}),
     ({**NESTED, "anyOf": [{"required": ["count"]}, {"required": ["on"]}]}, {"count": "3"}, {"count": 3}),
+    (TWO_PARTS, {"n": "1", "m": "true"}, {"n": 1, "m": True}),
+    ({**NESTED, **TWO_PARTS}, {"count": "3", "n": "1", "m": "true"}, {"count": 3, "n": 1, "m": True}),
+    ({"anyOf": [TWO_PARTS, {"type": "null"}], "type": "object"}, {"n": "1", "m": "true"}, {"n": 1, "m": True}),
+    ({"allOf": [{"properties": {"n": {"type": ["integer", "string"]}}}, NUMBERED]}, {"n": "1"}, {"n": 1}),
+    ({"allOf": [NUMBERED, {"required": ["n"]}]}, {"n": None}, {"n": None}),
+    ({"allOf": [NUMBERED, {"properties": {"m": INTEGER}}]}, {"n": None, "m": 1}, {"m": 1}),
     ({"type": ["integer", "null"]}, 50.0, 50),
     (OPTIONAL, 50.0, 50),
     (INTEGER, "50.0", 50),
@@ -61,8 +79,12 @@ KEPT: list[tuple[dict[str, Any], Any]] = [
     ({"type": "number"}, "nan"),
     ({"type": "boolean"}, "yes"),
     ({"type": "boolean"}, 1),
-    ({"type": "string"}, True),
-    ({"type": "string"}, 1.5),
+    ({"type": "string"}, 1.5),  # a version 1.50 would be another one
+    ({"type": ["string", "boolean"]}, True),
+    (MAP, {"x": None}),
+    ({**MAP, "patternProperties": {"^x": {"type": "string"}}}, {"x": "5"}),
+    ({"allOf": [NESTED, {"patternProperties": {"^x": {}}}, MAP]}, {"x": "5"}),
+    ({"additionalProperties": False, "anyOf": [{"type": "object"}, NESTED]}, {"count": "3"}),
     ({"type": "string"}, "50"),
     ({"type": ["string", "integer"]}, "50"),
     ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "50"),
