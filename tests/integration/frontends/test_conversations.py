@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -13,9 +12,8 @@ import pytest
 
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
-from frontends.people import allow_in, note_private_chat_in
-from frontends.platform import Chat, Piece
-from frontends.store import NAME, Database, StoredRequest, add_post_in, add_request_in, remember_chat_in
+from frontends.platform import Piece
+from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
 from tests.bot_platform import CHAT, LENGTH
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
@@ -101,18 +99,33 @@ async def test_a_budget_of_an_agent_is_said_to_its_approvers(
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
 
     talk = Talk(tmp_path, respond, approvers=frozenset(approvers))
-    database = await Database.open(tmp_path / NAME)
-    people = {"1": "telegram:1", "2": "telegram:2"}
-    await database.run(lambda c: allow_in(c, {BOT: frozenset(people.values())}))
-    for chat, identity in people.items():
-        await database.run(partial(remember_chat_in, bot=BOT, chat=Chat(chat, private=True)))
-        await database.run(partial(note_private_chat_in, bot=BOT, identity=identity, chat=chat))
-    await database.aclose()
+    await talk.admit({"1": "telegram:1", "2": "telegram:2"})
     await talk.start()
     await talk.until(lambda: asked > 1 and len(talk.platform.messages) >= len(hear))
     assert sorted(one.chat for one in talk.platform.messages.values()) == hear
     (words,) = {one.piece.markdown for one in talk.platform.messages.values()}
     assert words == "⚠️ 80 % of the budget of ada are used: daily\\_usd, 1\\.7 of 2."
+    await talk.kill()
+
+
+async def test_a_workspace_that_the_host_refuses_hides_no_approval_of_another(tmp_path: Path) -> None:
+    waits = {
+        "workspace": WORKSPACE, "agent": WORKSPACE, "user": ANN_ID, "session_id": "s", "message_id": "m", "id": "r1",
+        "kind": "approval", "tool_call_id": "c1", "tool": "bash", "input": {"command": "ls"}, "since": 1,
+        "expires_at": SystemClock().now_ms() + 60_000,
+    }  # fmt: skip
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/pending":
+            return nothing(request)
+        if request.url.params["workspace"] == "old":
+            return problem(403, "forbidden")
+        return httpx2.Response(200, json={"pending": [waits]})
+
+    talk = Talk(tmp_path, respond, workspaces=["old", WORKSPACE])
+    await talk.admit({CHAT.id: ANN_ID})
+    await talk.start()
+    await talk.until(lambda: any("Allow bash" in one for one in talk.platform.shown()))
     await talk.kill()
 
 
