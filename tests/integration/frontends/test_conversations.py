@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from agent_client import Mesh
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
-from frontends.platform import Piece
+from frontends.conversation.messages.files import receive_files
+from frontends.platform import IncomingFile, Piece
 from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
-from tests.bot_platform import CHAT, LENGTH
+from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
 
@@ -211,6 +213,31 @@ async def test_a_file_of_an_answer_that_is_empty_is_not_sent(talk: Talk) -> None
     await talk.handle(talk.people.message("write it"))
     await talk.until(lambda: any("is empty, so there is nothing to send" in one for one in talk.platform.shown()))
     assert not [one for one in talk.platform.messages.values() if one.file]
+
+
+async def test_a_file_that_does_not_end_is_left_out(tmp_path: Path) -> None:
+    """It comes on and on, and so would every attempt to fetch it again."""
+
+    class Endless(MemoryPlatform):
+        async def download(self, file: IncomingFile) -> AsyncGenerator[bytes]:
+            while True:
+                await asyncio.sleep(0.01)
+                yield b"x"
+
+    async def store(request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        return httpx2.Response(201, headers={"ETag": '"1"'})
+
+    talk = Talk(tmp_path, platform=Endless())
+    await talk.start()
+    names = ["a.txt", "b.txt"]
+    update = talk.people.message("read", files=[IncomingFile(name, name, "text/plain", None) for name in names])
+    async with Mesh("http://host", "token", transport=httpx2.MockTransport(store)) as mesh:
+        context = talk.conversations._bots[BOT][0]
+        received = await receive_files(context, mesh.agent(WORKSPACE, ANN_ID), update, seconds=0.3)
+    assert received.stored == []
+    assert received.refused == [f"📎 `{name}` was not taken: it did not arrive within 0.3 s." for name in names]
+    await talk.kill()
 
 
 def says(text: str, *, cut: bool = False) -> Respond:
