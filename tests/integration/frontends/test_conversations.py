@@ -74,6 +74,31 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
     await talk.until(lambda: shown in talk.platform.shown()[0])
 
 
+async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Talk) -> None:
+    away = True
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if away:
+            return nothing(request)
+        return says("well said")(request) if request.url.path.endswith("/chat/stream") else problem(409, "not_waiting")
+
+    talk.respond = respond
+    token = await approval(talk)
+    waits, press = talk.people.message("also check the logs"), talk.people.press(f"a:{token}:reason")
+    with pytest.raises(Later):
+        await talk.handle(waits)
+    await talk.handle(press)
+    pressed = SystemClock().now_ms()
+    await talk.until(lambda: "Write the reason" in talk.platform.shown()[0])
+    away = False
+    await talk.handle(waits)
+    await talk.until(lambda: "well said" in talk.platform.shown())
+    await talk.until(lambda: SystemClock().now_ms() > pressed)
+    await talk.handle(talk.people.message("too risky"))
+    answers = [json.loads(one.content) for one in talk.requests if one.url.path.endswith("/answer")]
+    assert [one["reason"] for one in answers] == ["too risky"]
+
+
 @pytest.mark.parametrize(
     ("approvers", "hear"), [([], ["1", "2"]), ([ANN_ID], ["1"])], ids=["no approvers", "one approver"]
 )
