@@ -15,7 +15,16 @@ from agent_common.clock import SystemClock
 from frontends.conversation import Later
 from frontends.conversation.messages.files import receive_files
 from frontends.platform import IncomingFile, Piece
-from frontends.store import StoredRequest, add_post_in, add_request_in, remember_chat_in
+from frontends.store import (
+    NAME,
+    Database,
+    Reply,
+    StoredRequest,
+    add_post_in,
+    add_reply_in,
+    add_request_in,
+    remember_chat_in,
+)
 from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
@@ -133,6 +142,41 @@ async def test_a_budget_of_an_agent_is_said_to_its_approvers(
     (words,) = {one.piece.markdown for one in talk.platform.messages.values()}
     assert words == "⚠️ 80 % of the budget of ada are used: daily\\_usd, 1\\.7 of 2."
     await talk.kill()
+
+
+async def test_a_failed_turn_that_a_reply_shows_comes_once_over_a_restart(tmp_path: Path) -> None:
+    """The operator gets a line for each failure that comes, and would get this one at every start."""
+    failed = {
+        "type": "turn-finished", "reason": "error", "workspace": WORKSPACE, "user": ANN_ID, "session_id": "s",
+        "message_id": "m",
+    }  # fmt: skip
+    positions: list[str | None] = []
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/events":
+            return nothing(request)
+        positions.append(request.headers.get("last-event-id"))
+        events = "" if positions[-1] == "7" else f"id: 7\nevent: turn-finished\ndata: {json.dumps(failed)}\n\n"
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
+
+    database = await Database.open(tmp_path / NAME)
+    reply = Reply(
+        "k", BOT, CHAT.id, WORKSPACE, ANN_ID, "s", "m", "do it", "steer", None, None, ANN_ID, "Ann", "1", "done"
+    )
+    await database.run(lambda c: add_reply_in(c, reply))
+    await database.run(lambda c: remember_chat_in(c, BOT, CHAT))
+    await database.run(
+        lambda c: add_post_in(c, BOT, CHAT.id, "k", [Piece("It has failed")], now=SystemClock().now_ms())
+    )
+    await database.aclose()
+    talk = Talk(tmp_path, respond)
+    for first in (None, "7"):
+        positions.clear()
+        await talk.start()
+        await talk.until(lambda: "7" in positions and talk.platform.shown())
+        await talk.kill()
+        assert positions[0] == first
+    assert talk.platform.shown() == ["It has failed"]
 
 
 async def test_a_workspace_that_the_host_refuses_hides_no_approval_of_another(tmp_path: Path) -> None:
