@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent_common.protocol import WorkspaceEntry, WorkspaceListing
 
 from .errors import UnexpectedReply
-from .http import Call, Connection, pages, path, read_bytes
+from .http import WRITE_SECONDS, Call, Connection, pages, path, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,21 @@ class Files:
         only_new: bool = False,
     ) -> str:
         """Put a whole file in place and return its new version. `if_match` replaces that version only, `only_new`
-        nothing. Raises PreconditionFailed, Conflict, Forbidden."""
+        nothing. What comes piece by piece may take 10 minutes. Raises PreconditionFailed, Conflict, Forbidden."""
         headers = _conditions(if_match)
         if only_new:
             headers["If-None-Match"] = "*"
         content = data.encode() if isinstance(data, str) else data
-        safe = isinstance(content, bytes) and not headers
-        reply = await self._connection.send(
-            Call("PUT", _route(path), headers=headers, content=content, repeatable=safe)
+        whole = isinstance(content, bytes)
+        call = Call(
+            "PUT",
+            _route(path),
+            headers=headers,
+            content=content,
+            repeatable=whole and not headers,
+            timeout=None if whole else WRITE_SECONDS,
         )
+        reply = await self._connection.send(call)
         return reply.headers["etag"]
 
     async def delete(self, path: str, *, if_match: str | None = None) -> None:

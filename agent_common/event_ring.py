@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -110,14 +111,20 @@ class EventRing(Generic[A]):
                 position = self._forgotten
             beginning = _render(position, EVENTS_LOST, {"after": after}, self._clock.now_ms()) if lost else b""
             yield b": watching\n" + (beginning or _position(position))
+            clock = asyncio.get_running_loop().time
+            sent = clock()
             while position >= self._forgotten:
                 piece, position = self._piece(position, sees)
                 if piece:
                     yield piece
+                    sent = clock()
                 elif self._closed:
                     return
-                elif not await self._wait_for_news(heartbeat):
+                elif (left := sent + heartbeat - clock()) <= 0:
                     yield b": keep-alive\n" + _position(position)
+                    sent = clock()
+                else:
+                    await self._wait_for_news(left)
 
     def _piece(self, position: int, sees: Callable[[A], bool]) -> tuple[bytes, int]:
         """Return events after the position, about as many as fit into a piece, and the position after them."""
@@ -130,15 +137,12 @@ class EventRing(Generic[A]):
                 size += len(event.body)
         return b"".join(found), position
 
-    async def _wait_for_news(self, seconds: float) -> bool:
-        """Wait for the next event of any audience. Returns False if none comes in time."""
+    async def _wait_for_news(self, seconds: float) -> None:
+        """Wait for the next event of any audience, at most so long."""
         news = self._news
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await news.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _wake(self) -> None:
         self._news.set()

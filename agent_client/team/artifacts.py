@@ -12,10 +12,9 @@ from contextlib import aclosing
 from agent_common.protocol import Artifact, ArtifactList, StoredArtifact
 
 from ..errors import UnexpectedReply
-from ..http import Call, Connection, pages, path, read_bytes
+from ..http import WRITE_SECONDS, Call, Connection, pages, path, read_bytes
 from .requests import conditions, team_params
 
-WRITE_SECONDS = 600.0
 _UNKNOWN = "application/octet-stream"
 _BY_NAME = mimetypes.MimeTypes()
 """Of Python alone: those of the machine differ."""

@@ -59,9 +59,10 @@ class Activity:
         self._ring.append("workspace-changed", Audience(workspace_id), {"workspace": workspace_id, "change": change})
         if change == "running":
             self._streams.start(workspace_id)
-        elif change in ("stopped", "failed", "deleting", "deleted"):
+        elif change in ("stopped", "failed", "deleting"):
             self._streams.stop(workspace_id)
-        if change == "deleted":
+        elif change == "deleted":
+            self._streams.forget(workspace_id)
             self._notices.forget(workspace_id)
 
     def budget_used(self, crossing: Crossing) -> None:

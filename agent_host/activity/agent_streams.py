@@ -41,6 +41,8 @@ class AgentStreams:
     def __init__(self, fleet: Fleet, api: AgentApi, clock: Clock, publish: Publish) -> None:
         self._fleet, self._api, self._clock, self._publish = fleet, api, clock, publish
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._external: dict[str, _Stream] = {}
+        """Streams of agents that go on while they are stopped here: the next start takes them up where they were."""
 
     def start(self, workspace_id: str) -> None:
         """Follow a runtime that has begun to run."""
@@ -53,6 +55,11 @@ class AgentStreams:
         """Follow the workspace no longer, because its runtime has ended. Idempotent."""
         if (task := self._tasks.pop(workspace_id, None)) is not None:
             task.cancel()
+
+    def forget(self, workspace_id: str) -> None:
+        """Follow a workspace no longer that is deleted. Idempotent."""
+        self.stop(workspace_id)
+        self._external.pop(workspace_id, None)
 
     async def close(self) -> None:
         tasks, self._tasks = list(self._tasks.values()), {}
@@ -72,7 +79,11 @@ class AgentStreams:
             agent = await self._fleet.running_agent(workspace_id)
         except RequestError:
             return
-        stream = _Stream(workspace_id, None if agent.adopted else 0, self._publish, Allowance(self._clock))
+        stream = self._external.get(workspace_id)
+        if stream is None:
+            stream = _Stream(workspace_id, None if agent.adopted else 0, self._publish, Allowance(self._clock))
+        if agent.external:
+            self._external[workspace_id] = stream
         failures = 0
         while True:
             try:

@@ -224,7 +224,9 @@ class Fleet(RunningAgents):
             failure.status = 502
             raise failure from error
         watch = asyncio.create_task(self._watch(workspace.id, runtime), name=f"watch-{workspace.id}")
-        self._running[workspace.id] = RunningAgent(runtime, workspace.token, watch, adopted is not None)
+        external = isinstance(runtime, ExternalRuntime)
+        ran_before = adopted is not None or (external and workspace.desired_state == "running")
+        self._running[workspace.id] = RunningAgent(runtime, workspace.token, watch, ran_before, external)
         log.info("workspace_started", workspace=workspace.id, url=runtime.url)
         self.on_change(workspace.id)
         return await self._workspaces.set_state(workspace.id, "running", url=runtime.url)

@@ -22,7 +22,9 @@ class RunningAgent:
     watch: asyncio.Task[None]
     """Ends when the runtime has ended."""
     adopted: bool = False
-    """Whether an earlier process of the host has started it."""
+    """Whether it was running before this process of the host."""
+    external: bool = False
+    """Whether another program runs it: it goes on when it is stopped here."""
 
 
 class RunningAgents(FleetHooks):

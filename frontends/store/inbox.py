@@ -19,6 +19,9 @@ KEPT_MS = 30 * 24 * 3600 * 1000
 """How long the id of a finished update is known."""
 KEPT_MOST = 100_000
 """Ids of finished updates that are known at most."""
+KEPT_OF_CHAT = 20
+"""The newest messages of each chat stay known however old they are: what was missed is read after the last one, and a
+little before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +139,33 @@ def drop_of_sender_in(connection: sqlite3.Connection, sender: str, *, now: int) 
 
 
 def last_messages_in(connection: sqlite3.Connection, bot: str) -> dict[str, str]:
-    """Return the id of the last message that is known, by chat."""
-    query = (
-        "SELECT chat, message, MAX(position) FROM updates WHERE bot = ? AND message IS NOT NULL"
-        " AND NOT stranger GROUP BY chat"
-    )
-    return {chat: message for chat, message, _ in connection.execute(query, (bot,))}
+    """Return the id of the last message of a person that is known, by chat."""
+    return {chat: message for of, chat, message, _ in _newest_of_chats_in(connection, 1) if of == bot}
 
 
 def prune_in(connection: sqlite3.Connection, *, now: int, most: int = KEPT_MOST) -> int:
     """Forget finished updates that no platform delivers again, and return how many these are."""
-    old = connection.execute("DELETE FROM updates WHERE finished_at < ?", (now - KEPT_MS,)).rowcount
+    kept = json.dumps([arrival for _, _, _, arrival in _newest_of_chats_in(connection, KEPT_OF_CHAT)])
+    old = connection.execute(
+        "DELETE FROM updates WHERE finished_at < ? AND arrival NOT IN (SELECT value FROM json_each(?))",
+        (now - KEPT_MS, kept),
+    ).rowcount
     surplus = connection.execute(
         "DELETE FROM updates WHERE arrival IN"
-        " (SELECT arrival FROM updates WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT -1 OFFSET ?)",
-        (most,),
+        " (SELECT arrival FROM updates WHERE finished_at IS NOT NULL AND arrival NOT IN"
+        " (SELECT value FROM json_each(?)) ORDER BY finished_at DESC LIMIT -1 OFFSET ?)",
+        (kept, most),
     ).rowcount
     return old + surplus
+
+
+def _newest_of_chats_in(connection: sqlite3.Connection, count: int) -> list[tuple[str, str, str, int]]:
+    """Return bot, chat, id and arrival of the newest messages of each chat, of those who were paired when they wrote
+    or have been since."""
+    query = (
+        "SELECT bot, chat, message, arrival FROM"
+        " (SELECT *, row_number() OVER (PARTITION BY bot, chat ORDER BY position DESC, arrival DESC) AS number"
+        " FROM updates WHERE message IS NOT NULL AND (NOT stranger OR EXISTS (SELECT 1 FROM admissions"
+        " WHERE admissions.bot = updates.bot AND admissions.identity = updates.sender))) WHERE number <= ?"
+    )
+    return connection.execute(query, (count,)).fetchall()

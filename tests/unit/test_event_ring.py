@@ -103,6 +103,27 @@ async def test_an_audience_sees_its_own_and_its_position_moves_on() -> None:
     assert [event["number"] for event in told] == [2]
 
 
+async def test_a_watcher_hears_of_its_position_however_busy_others_are() -> None:
+    """Without it a proxy cuts the stream, and its watcher goes on from a position that the ring has long forgotten."""
+    events = ring()
+    stream = events.follow(lambda who: who == "ann", heartbeat=0.5)
+    await anext(stream)
+    busy = True
+
+    async def busy_others() -> None:
+        while busy:
+            events.append("counted", "bob", {})
+            await asyncio.sleep(0.005)
+
+    others = asyncio.create_task(busy_others())
+    async with asyncio.timeout(PATIENCE):
+        piece = await anext(stream)
+    busy = False
+    await others
+    assert piece.startswith(b": keep-alive\nid: ")
+    await stream.aclose()
+
+
 async def test_a_watcher_that_the_ring_has_overtaken_is_cut() -> None:
     events = ring(events=3)
     stream = events.follow(everything)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -21,6 +22,8 @@ FOLDER = "inbox"
 MAX_FILES = 10
 MAX_BYTES = 8 * 1024 * 1024
 """What an agent takes as one file."""
+RECEIVE_SECONDS = 200.0
+"""For the files of one message. The rest of the time that an update has is for the message itself."""
 NAME_CHARACTERS = 60
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}/[a-z0-9][a-z0-9.+-]{0,63}")
@@ -53,14 +56,18 @@ def safe_type(media_type: str) -> str:
     return given if _MEDIA_TYPE.fullmatch(given) else "application/octet-stream"
 
 
-async def receive_files(context: Context, agent: Agent, update: Update) -> ReceivedFiles:
-    """Put the files of a message into the workspace. The same message puts them at the same paths. Raises Later."""
-    received = ReceivedFiles([], [])
+async def receive_files(
+    context: Context, agent: Agent, update: Update, seconds: float = RECEIVE_SECONDS
+) -> ReceivedFiles:
+    """Put the files of a message into the workspace. The same message puts them at the same paths. Those that do not
+    arrive in time are refused: a message that waited for them would hold up its chat for ever. Raises Later."""
+    received, due = ReceivedFiles([], []), asyncio.get_running_loop().time() + seconds
     key = key_of(context.bot.name, update.id)[:8]
     for number, file in enumerate(update.files[:MAX_FILES]):
         path = f"{FOLDER}/{key}-{number + 1}-{safe_name(file.name)}"
         try:
-            size = await _store(context, agent, file, path)
+            async with asyncio.timeout_at(due):
+                size = await _store(context, agent, file, path)
             received.stored.append(StoredFile(path, safe_type(file.media_type), size))
         except _TooLarge:
             limit = _limit(context) // 1024
@@ -68,6 +75,8 @@ async def receive_files(context: Context, agent: Agent, update: Update) -> Recei
         except (TemporarilyUnavailable, ClientError) as error:
             words = _words_or_later(error)
             received.refused.append(f"📎 {code(file.name)} was not taken. {words}")
+        except TimeoutError:
+            received.refused.append(f"📎 {code(file.name)} was not taken: it did not arrive within {seconds:g} s.")
         except PlatformError:
             received.refused.append(f"📎 {code(file.name)} cannot be fetched any more.")
     if len(update.files) > MAX_FILES:

@@ -82,9 +82,9 @@ class HostEvents:
             return
 
         def work(connection: sqlite3.Connection) -> list[tuple[Context, str]]:
+            note_event_in(connection, STREAM, event.id)
             if text is not None and event.type != NOTICE_EVENT and self._is_shown(connection, event.data):
                 return []
-            note_event_in(connection, STREAM, event.id)
             return [] if text is None else self._post(connection, event, workspace, text)
 
         for context, chat in await self._database.run(work):

@@ -65,10 +65,10 @@ class Decisions:
         """Take a message as the answer to the one question that is open in its chat, as the decision on the approval
         whose code it names, or as the reason for a rejection, and end the update. Returns False if it is none."""
         it = self.context
-        found = await it.database.run(lambda c: self._open_before(c, update))
-        now = it.clock.now_ms()
+        received_at = await it.database.run(lambda c: received_at_in(c, it.bot.name, update.id))
+        found = await it.database.run(lambda c: self._open_before(c, update.chat.id, received_at))
         for request in found:
-            if request.reason_from == person.principal and now < (request.reason_until or 0):
+            if request.reason_from == person.principal and _is_reason(request, received_at):
                 reason = Answer("reject", update.text.strip()[:REASON_CHARACTERS] or None)
                 await self._carry_out(update, request, reason, person)
                 return True
@@ -91,12 +91,11 @@ class Decisions:
         await self.context.tell(update, f"Press a button, or {', or '.join(map(how_to_decide, codes))}.")
         return True
 
-    def _open_before(self, connection: sqlite3.Connection, update: Update) -> list[StoredRequest]:
+    def _open_before(self, connection: sqlite3.Connection, chat: str, received_at: int) -> list[StoredRequest]:
         """Return what was open when a message came. The agent may have asked because of this very message, if the
         process died before its update had ended."""
-        name = self.context.bot.name
-        received_at = received_at_in(connection, name, update.id)
-        return [one for one in open_requests_in(connection, name, update.chat.id) if one.created_at <= received_at]
+        found = open_requests_in(connection, self.context.bot.name, chat)
+        return [one for one in found if one.created_at <= received_at]
 
     async def is_waiting(self, chat: StoredChat) -> bool:
         """Whether the session of a chat waits for a person, and so takes no message."""
@@ -119,7 +118,8 @@ class Decisions:
                 shown = replace(request, answers=choice.answers, picked=choice.picked)
                 await self._show(update, shown, lambda c: note_progress_in(c, shown.token, shown.answers, shown.picked))
             case AskReason():
-                until = self.context.clock.now_ms() + REASON_MS
+                it = self.context
+                until = REASON_MS + await it.database.run(lambda c: received_at_in(c, it.bot.name, update.id))
                 shown = replace(request, reason_from=person.principal, reason_until=until)
                 await self._show(
                     update, shown, lambda c: expect_reason_in(c, shown.token, shown.reason_from, shown.reason_until)
@@ -166,6 +166,13 @@ class Decisions:
 def _has_asked(request: StoredRequest, person: Person) -> bool:
     """Whether the call belongs to a turn that this person has started."""
     return request.requester in person.identities | {person.principal}
+
+
+def _is_reason(request: StoredRequest, received_at: int) -> bool:
+    """Whether a message came after the press that asks for a reason, and soon enough. One that waited since before the
+    press is none."""
+    until = request.reason_until or 0
+    return until - REASON_MS < received_at < until
 
 
 def _verdict(answer: Answer, request: StoredRequest, name: str) -> str:

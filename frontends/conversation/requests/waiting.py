@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import Any
 
 from agent_client import ClientError, HostRequest, Mesh, Pending
+from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 from agent_common.telemetry import logger
 
@@ -35,7 +36,7 @@ from .card import card
 log = logger(__name__)
 AGAIN_SECONDS = 60.0
 """After this time the list is read again, if nothing has happened before."""
-RETRY_SECONDS = 2.0
+_BACKOFF = Backoff(first=2.0, most=AGAIN_SECONDS)
 _OUTCOMES = {
     "expired": "⌛ Not decided in time.",
     "cancelled": "⏹ Not needed any more: the turn was stopped.",
@@ -59,20 +60,30 @@ class Waiting:
 
     async def run(self) -> None:
         """Compare with the host until it is cancelled."""
+        failures = 0
         while True:
             self._due.clear()
+            failures = 0 if await self._look_at_all() else failures + 1
             try:
-                for workspace in self._bot.workspaces:
-                    started = self._clock.now_ms()
-                    self._wake(await self._compare(await self._mesh.pending(workspace=workspace), workspace, started))
-            except ClientError as error:
-                log.info("what waits for people cannot be read", bot=self._bot.name, error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-            try:
-                async with asyncio.timeout(AGAIN_SECONDS):
+                async with asyncio.timeout(_BACKOFF.pause(failures) if failures else AGAIN_SECONDS):
                     await self._due.wait()
             except TimeoutError:
                 continue
+
+    async def _look_at_all(self) -> bool:
+        """Compare each workspace with the host. Returns False if one of them cannot be read."""
+        all_read = True
+        for workspace in self._bot.workspaces:
+            started = self._clock.now_ms()
+            try:
+                pending = await self._mesh.pending(workspace=workspace)
+            except ClientError as error:
+                names = {"bot": self._bot.name, "workspace": workspace}
+                log.info("what waits for people cannot be read", **names, error=str(error))
+                all_read = False
+            else:
+                self._wake(await self._compare(pending, workspace, started))
+        return all_read
 
     async def resolve(self, workspace: str, data: dict[str, Any]) -> None:
         """Show that a request was decided, as an event of the host says."""

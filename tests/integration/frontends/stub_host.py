@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import httpx2
 from agent_client import Mesh
 from agent_common.clock import SystemClock
 from frontends.conversation import Bot, Conversations
-from frontends.people import Person
-from frontends.platform import Update
-from frontends.store import NAME, Database, add_in
+from frontends.people import Person, allow_in, note_private_chat_in
+from frontends.platform import Chat, Update
+from frontends.store import NAME, Database, add_in, remember_chat_in
 from tests.bot_platform import MemoryPlatform, People
 
 BOT = "home"
@@ -46,14 +47,24 @@ class Talk:
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
     people: People = field(default_factory=People)
     approvers: frozenset[str] = frozenset()
+    workspaces: Sequence[str] = (WORKSPACE,)
     requests: list[httpx2.Request] = field(default_factory=list[httpx2.Request])
 
     async def start(self) -> None:
         self.database = await Database.open(self.folder / NAME)
         self.mesh = Mesh("http://host", "token", transport=httpx2.MockTransport(self._answer))
-        bot = Bot(BOT, self.platform, [WORKSPACE], self.approvers)
+        bot = Bot(BOT, self.platform, self.workspaces, self.approvers)
         self.conversations = Conversations([bot], self.database, self.mesh)
         self.task = asyncio.create_task(self.conversations.run())
+
+    async def admit(self, identities: Mapping[str, str]) -> None:
+        """Let people use the bot before it starts, each by an identity in the private chat with this id."""
+        database = await Database.open(self.folder / NAME)
+        await database.run(lambda c: allow_in(c, {BOT: frozenset(identities.values())}))
+        for chat, identity in identities.items():
+            await database.run(partial(remember_chat_in, bot=BOT, chat=Chat(chat, private=True)))
+            await database.run(partial(note_private_chat_in, bot=BOT, identity=identity, chat=chat))
+        await database.aclose()
 
     async def kill(self) -> None:
         """End it at once; what it did not store is lost."""

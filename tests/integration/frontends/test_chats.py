@@ -175,6 +175,24 @@ async def test_what_ends_a_delay_is_handled_before_what_is_delayed(world: World,
     assert world.handler.handled[-2:] == ["101", "102"], "in order while nothing is delayed"
 
 
+@pytest.mark.parametrize("data", ["s:ses_1", "b:1:back", "b:1:send", "x"])
+async def test_a_press_that_decides_nothing_comes_after_what_was_written_before_it(world: World, data: str) -> None:
+    """It may choose another conversation: what is delayed would go into that one."""
+    gate = asyncio.Event()
+
+    async def later(update: Update) -> None:
+        if not gate.is_set():
+            gate.set()
+            raise Later(0.05)
+
+    world.handler.answer = later
+    await world.intake.accept([message(1)])
+    await gate.wait()
+    await world.intake.accept([replace(press(2, ANN, private(ANN)), text=data)])
+    await world.idle()
+    assert world.handler.handled == ["1", "1", "2"]
+
+
 async def test_what_is_urgent_and_delayed_itself_holds_up_no_other_for_long(world: World) -> None:
     async def later(update: Update) -> None:
         if update.kind == "button" or world.handler.handled.count("1") < 3:

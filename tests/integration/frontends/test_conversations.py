@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from agent_client import Mesh
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
-from frontends.people import allow_in, note_private_chat_in
-from frontends.platform import Chat, Piece
-from frontends.store import NAME, Database, StoredRequest, add_post_in, add_request_in, remember_chat_in
-from tests.bot_platform import CHAT, LENGTH
+from frontends.conversation.messages.files import receive_files
+from frontends.platform import IncomingFile, Piece
+from frontends.store import (
+    NAME,
+    Database,
+    Reply,
+    StoredRequest,
+    add_post_in,
+    add_reply_in,
+    add_request_in,
+    remember_chat_in,
+)
+from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
 
@@ -74,6 +83,31 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
     await talk.until(lambda: shown in talk.platform.shown()[0])
 
 
+async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Talk) -> None:
+    away = True
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if away:
+            return nothing(request)
+        return says("well said")(request) if request.url.path.endswith("/chat/stream") else problem(409, "not_waiting")
+
+    talk.respond = respond
+    token = await approval(talk)
+    waits, press = talk.people.message("also check the logs"), talk.people.press(f"a:{token}:reason")
+    with pytest.raises(Later):
+        await talk.handle(waits)
+    await talk.handle(press)
+    pressed = SystemClock().now_ms()
+    await talk.until(lambda: "Write the reason" in talk.platform.shown()[0])
+    away = False
+    await talk.handle(waits)
+    await talk.until(lambda: "well said" in talk.platform.shown())
+    await talk.until(lambda: SystemClock().now_ms() > pressed)
+    await talk.handle(talk.people.message("too risky"))
+    answers = [json.loads(one.content) for one in talk.requests if one.url.path.endswith("/answer")]
+    assert [one["reason"] for one in answers] == ["too risky"]
+
+
 @pytest.mark.parametrize(
     ("approvers", "hear"), [([], ["1", "2"]), ([ANN_ID], ["1"])], ids=["no approvers", "one approver"]
 )
@@ -101,18 +135,68 @@ async def test_a_budget_of_an_agent_is_said_to_its_approvers(
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
 
     talk = Talk(tmp_path, respond, approvers=frozenset(approvers))
-    database = await Database.open(tmp_path / NAME)
-    people = {"1": "telegram:1", "2": "telegram:2"}
-    await database.run(lambda c: allow_in(c, {BOT: frozenset(people.values())}))
-    for chat, identity in people.items():
-        await database.run(partial(remember_chat_in, bot=BOT, chat=Chat(chat, private=True)))
-        await database.run(partial(note_private_chat_in, bot=BOT, identity=identity, chat=chat))
-    await database.aclose()
+    await talk.admit({"1": "telegram:1", "2": "telegram:2"})
     await talk.start()
     await talk.until(lambda: asked > 1 and len(talk.platform.messages) >= len(hear))
     assert sorted(one.chat for one in talk.platform.messages.values()) == hear
     (words,) = {one.piece.markdown for one in talk.platform.messages.values()}
     assert words == "⚠️ 80 % of the budget of ada are used: daily\\_usd, 1\\.7 of 2."
+    await talk.kill()
+
+
+async def test_a_failed_turn_that_a_reply_shows_comes_once_over_a_restart(tmp_path: Path) -> None:
+    """The operator gets a line for each failure that comes, and would get this one at every start."""
+    failed = {
+        "type": "turn-finished", "reason": "error", "workspace": WORKSPACE, "user": ANN_ID, "session_id": "s",
+        "message_id": "m",
+    }  # fmt: skip
+    positions: list[str | None] = []
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/events":
+            return nothing(request)
+        positions.append(request.headers.get("last-event-id"))
+        events = "" if positions[-1] == "7" else f"id: 7\nevent: turn-finished\ndata: {json.dumps(failed)}\n\n"
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
+
+    database = await Database.open(tmp_path / NAME)
+    reply = Reply(
+        "k", BOT, CHAT.id, WORKSPACE, ANN_ID, "s", "m", "do it", "steer", None, None, ANN_ID, "Ann", "1", "done"
+    )
+    await database.run(lambda c: add_reply_in(c, reply))
+    await database.run(lambda c: remember_chat_in(c, BOT, CHAT))
+    await database.run(
+        lambda c: add_post_in(c, BOT, CHAT.id, "k", [Piece("It has failed")], now=SystemClock().now_ms())
+    )
+    await database.aclose()
+    talk = Talk(tmp_path, respond)
+    for first in (None, "7"):
+        positions.clear()
+        await talk.start()
+        await talk.until(lambda: "7" in positions and talk.platform.shown())
+        await talk.kill()
+        assert positions[0] == first
+    assert talk.platform.shown() == ["It has failed"]
+
+
+async def test_a_workspace_that_the_host_refuses_hides_no_approval_of_another(tmp_path: Path) -> None:
+    waits = {
+        "workspace": WORKSPACE, "agent": WORKSPACE, "user": ANN_ID, "session_id": "s", "message_id": "m", "id": "r1",
+        "kind": "approval", "tool_call_id": "c1", "tool": "bash", "input": {"command": "ls"}, "since": 1,
+        "expires_at": SystemClock().now_ms() + 60_000,
+    }  # fmt: skip
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/pending":
+            return nothing(request)
+        if request.url.params["workspace"] == "old":
+            return problem(403, "forbidden")
+        return httpx2.Response(200, json={"pending": [waits]})
+
+    talk = Talk(tmp_path, respond, workspaces=["old", WORKSPACE])
+    await talk.admit({CHAT.id: ANN_ID})
+    await talk.start()
+    await talk.until(lambda: any("Allow bash" in one for one in talk.platform.shown()))
     await talk.kill()
 
 
@@ -198,6 +282,31 @@ async def test_a_file_of_an_answer_that_is_empty_is_not_sent(talk: Talk) -> None
     await talk.handle(talk.people.message("write it"))
     await talk.until(lambda: any("is empty, so there is nothing to send" in one for one in talk.platform.shown()))
     assert not [one for one in talk.platform.messages.values() if one.file]
+
+
+async def test_a_file_that_does_not_end_is_left_out(tmp_path: Path) -> None:
+    """It comes on and on, and so would every attempt to fetch it again."""
+
+    class Endless(MemoryPlatform):
+        async def download(self, file: IncomingFile) -> AsyncGenerator[bytes]:
+            while True:
+                await asyncio.sleep(0.01)
+                yield b"x"
+
+    async def store(request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        return httpx2.Response(201, headers={"ETag": '"1"'})
+
+    talk = Talk(tmp_path, platform=Endless())
+    await talk.start()
+    names = ["a.txt", "b.txt"]
+    update = talk.people.message("read", files=[IncomingFile(name, name, "text/plain", None) for name in names])
+    async with Mesh("http://host", "token", transport=httpx2.MockTransport(store)) as mesh:
+        context = talk.conversations._bots[BOT][0]
+        received = await receive_files(context, mesh.agent(WORKSPACE, ANN_ID), update, seconds=0.3)
+    assert received.stored == []
+    assert received.refused == [f"📎 `{name}` was not taken: it did not arrive within 0.3 s." for name in names]
+    await talk.kill()
 
 
 def says(text: str, *, cut: bool = False) -> Respond:

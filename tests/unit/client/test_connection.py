@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from urllib.parse import unquote
 
 import httpx2
@@ -26,6 +26,7 @@ from agent_client import (
     Unavailable,
     UnexpectedReply,
 )
+from agent_client.files import Files
 from agent_client.http import Call, Connection, path
 from agent_common.protocol import AbortReply
 
@@ -137,6 +138,19 @@ async def test_a_call_ends_at_its_deadline() -> None:
     with pytest.raises(DeadlineExceeded, match=r"GET http://agent\.test/base/x took 0\.05 s") as caught:
         await to(Silent(done()), timeout=0.05).send(Call("GET", "/x"))
     assert isinstance(caught.value, TimeoutError)
+
+
+async def test_a_file_that_comes_piece_by_piece_may_take_longer_than_a_call() -> None:
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield b"first the "
+        await asyncio.sleep(0.5)
+        yield b"tea"
+
+    async def store(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(201, headers={"ETag": (await request.aread()).decode()})
+
+    files = Files(Connection("http://agent.test", None, timeout=0.1, transport=httpx2.MockTransport(store)))
+    assert await files.write("tea.txt", pieces()) == "first the tea"
 
 
 async def test_a_request_carries_token_and_user_below_the_path_of_the_url() -> None:

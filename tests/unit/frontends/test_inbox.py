@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent_common.errors import StartError
+from frontends.people import allow_in
 from frontends.platform import Chat, IncomingFile, Sender, Update
 from frontends.store import (
     Database,
@@ -34,6 +35,7 @@ from frontends.store import (
     waiting_chats_in,
 )
 from frontends.store.database import connect
+from frontends.store.inbox import KEPT_OF_CHAT
 
 CHATS, SENDERS = ("1", "2"), ("telegram:7", "telegram:8")
 DAY_MS = 24 * 3600 * 1000
@@ -177,12 +179,28 @@ def test_the_last_message_of_a_chat_is_the_latest_and_no_edit_button_or_stranger
         add_in(connection, "a", message(5, chat="2"), sender="telegram:8", stranger=True, now=1)
         finish_in(connection, "a", "2", now=2)
         assert last_messages_in(connection, "a") == {"1": "m2"}
+        allow_in(connection, {"a": ["telegram:8"]})
+        assert last_messages_in(connection, "a") == {"1": "m2", "2": "m5"}, "it is one of a person now"
+
+
+def test_the_last_messages_of_people_stay_known_however_long_a_chat_is_quiet(tmp_path: Path) -> None:
+    with opened(tmp_path / "bots.db") as connection:
+        allow_in(connection, {"a": ["telegram:8"]})
+        chats = {"1": ("telegram:7", False), "2": ("telegram:8", True), "3": ("telegram:9", True)}
+        for at, (chat, (sender, stranger)) in enumerate(chats.items()):
+            for id in range(100 * at, 100 * at + KEPT_OF_CHAT + 5):
+                update = message(id, chat, order=id)
+                add_in(connection, "a", update, sender=sender, stranger=stranger, now=1)
+                finish_in(connection, "a", str(id), now=1)
+        assert prune_in(connection, now=60 * DAY_MS, most=0) == 5 + 5 + KEPT_OF_CHAT + 5
+        assert last_messages_in(connection, "a") == {"1": f"m{KEPT_OF_CHAT + 4}", "2": f"m{100 + KEPT_OF_CHAT + 4}"}
+        assert prune_in(connection, now=60 * DAY_MS, most=0) == 0
 
 
 def test_ids_are_known_for_a_month_and_never_more_than_the_most(tmp_path: Path) -> None:
     with opened(tmp_path / "bots.db") as connection:
         for id in range(10):
-            add_in(connection, "a", message(id), sender="telegram:7", stranger=False, now=1)
+            add_in(connection, "a", message(id), sender="telegram:9", stranger=True, now=1)
             if id != 5:
                 finish_in(connection, "a", str(id), now=id * DAY_MS)
         assert prune_in(connection, now=31 * DAY_MS + 1) == 2  # those of the first two days

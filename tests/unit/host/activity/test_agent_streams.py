@@ -58,9 +58,10 @@ class Seen:
 
 
 @asynccontextmanager
-async def followed(answer: Answer, *, adopted: bool = False) -> AsyncGenerator[Seen]:
+async def followed(answer: Answer, **agent: bool) -> AsyncGenerator[Seen]:
+    """Follow an agent that answers so; `agent`: what the fleet knows of it."""
     async with agents({"a": answer}) as found:
-        found.running["a"] = replace(found.running["a"], adopted=adopted)
+        found.running["a"] = replace(found.running["a"], **agent)
         seen = Seen(found)
         api = AgentApi(found.fleet, AgentConnections())
         seen.streams = AgentStreams(found.fleet, api, SystemClock(), seen.publish)
@@ -104,6 +105,25 @@ async def test_a_new_runtime_is_read_from_its_beginning_and_an_older_one_from_no
     async with followed(breaking(b": watching\nid: 20\n\n" + event(21, 1)), adopted=True) as seen:
         await seen.until(lambda: bool(seen.events))
         assert (seen.numbers(), seen.asked_after()) == ([1], [None])
+
+
+async def test_an_agent_of_another_program_goes_on_after_a_stop_where_it_was() -> None:
+    starts = 0
+
+    async def answer(_: str, writer: asyncio.StreamWriter) -> None:
+        nonlocal starts
+        starts += 1
+        writer.write(HEAD + event(10 + starts, starts))
+
+    async with followed(answer, external=True) as seen:
+        await seen.until(lambda: seen.numbers() == [1])
+        seen.streams.stop("a")
+        seen.streams.start("a")
+        await seen.until(lambda: seen.numbers() == [1, 2])
+        seen.streams.forget("a")
+        seen.streams.start("a")
+        await seen.until(lambda: seen.numbers() == [1, 2, 3])
+        assert seen.asked_after() == ["0", "11", "0"]
 
 
 async def test_what_was_lost_on_the_way_is_told() -> None:

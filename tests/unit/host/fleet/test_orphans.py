@@ -12,7 +12,7 @@ import pytest
 from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
-from agent_host.fleet import Fleet, Restorer, Workspaces
+from agent_host.fleet import EXTERNAL, ExternalDriver, Fleet, Restorer, Workspaces
 from agent_host.fleet.driver import StartFailed, StopFailed
 
 from .test_supervisor import Driver, Mortal
@@ -57,7 +57,8 @@ async def host(folder: Path, driver: Surviving) -> AsyncGenerator[Fleet]:
     """One process of the host. It dies at the end of the block: its runtimes go on."""
     clock = SystemClock()
     with closing(open_database(f"sqlite:///{folder}/mesh.db")) as database:
-        fleet = Fleet(Workspaces(database, folder, clock), {"box": driver}, TokenStore(database, clock), "")
+        drivers = {"box": driver, EXTERNAL: ExternalDriver()}
+        fleet = Fleet(Workspaces(database, folder, clock), drivers, TokenStore(database, clock), "")
         yield fleet
         for agent in fleet._running.values():
             agent.watch.cancel()
@@ -94,6 +95,16 @@ async def test_what_is_meant_to_run_is_adopted_and_not_started_again(tmp_path: P
         driver.left["writer"].end.set()
         await asyncio.wait([agent.watch], timeout=60)
         assert (await fleet.get("writer")).state == "failed", "it is watched like any other"
+
+
+async def test_an_agent_of_another_program_is_new_when_it_is_made_and_adopted_by_the_next_host(tmp_path: Path) -> None:
+    async with host(tmp_path, Surviving()) as fleet:
+        await fleet.create("far", EXTERNAL)
+        made = await fleet.running_agent("far")
+        assert (made.external, made.adopted) == (True, False)
+    async with host(tmp_path, Surviving()) as fleet:
+        await fleet.open()
+        assert (await fleet.running_agent("far")).adopted
 
 
 async def test_what_has_ended_meanwhile_is_started(tmp_path: Path, driver: Surviving) -> None:
