@@ -216,7 +216,8 @@ def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, n
             _give_back(connection, row, now)
         case "refused" if row.lease_until > now:
             pause = round(_PAUSES.longest(row.attempts) * 1000)
-            refused = _changed(connection, row, reason=receipt.reason or None, lease_until=0, due_at=now + pause)
+            reason = receipt.reason.replace("\0", "\ufffd") or None  # not every database keeps a NUL
+            refused = _changed(connection, row, reason=reason, lease_until=0, due_at=now + pause)
             if refused.attempts >= MAX_ATTEMPTS:
                 _bury(connection, refused, now)
         case _:

@@ -213,10 +213,10 @@ def test_a_refused_message_is_buried_with_its_reason(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", "bad", "good")
     for _ in range(MAX_ATTEMPTS):
-        mesh.answer("bob", mesh.one("bob"), "refused", "it is too large")
+        mesh.answer("bob", mesh.one("bob"), "refused", "it is too large\0")
         mesh.now += HOUR_MS
     (letter,) = list_dead_letters(mesh.connection, "red", 0, 10)
-    assert (letter.reason, letter.attempts) == ("it is too large", MAX_ATTEMPTS)
+    assert (letter.reason, letter.attempts) == ("it is too large\ufffd", MAX_ATTEMPTS)
     assert seen(mesh.one("bob")) == ["good"]
 
 
@@ -348,6 +348,7 @@ def test_the_same_on_postgresql(server: str) -> None:
         (
             test_what_others_publish_comes_once_and_in_order,
             test_what_is_not_taken_comes_again_in_smaller_pieces_and_is_buried,
+            test_a_refused_message_is_buried_with_its_reason,
             test_large_messages_come_alone,
             test_what_the_topic_no_longer_keeps_is_dropped,
             test_how_subscriptions_end,
