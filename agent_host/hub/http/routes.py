@@ -54,7 +54,7 @@ async def link(socket: WebSocket) -> None:
     nobody."""
     guard: AccessGuard = socket.app.state.guard
     caller = await guard.authenticate(socket.scope, scoped=True)
-    rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]))
+    rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]), socket.app.state.teams)
     await socket.accept()
     await SocketLink(_hub(socket), socket, rights).run(_wait_for_change(guard, socket, caller))
 
