@@ -25,7 +25,7 @@ from . import (
     services,
     token_routes,
 )
-from .access import AccessGuard, TokenStore
+from .access import AccessGuard, Teams, TokenStore
 from .artifacts import is_artifact_upload
 from .budget import DescriptorBudget
 from .database import HostDatabase
@@ -141,6 +141,7 @@ def create_hub_app(settings: HostSettings, database: HostDatabase, announce: Ann
         clock: Clock = SystemClock()
         given = settings.admin_token.get_secret_value() if settings.admin_token else None
         app.state.guard = AccessGuard(TokenStore(database, clock), clock, given)
+        app.state.teams = Teams(database, clock)
         agents = app.state.hub = await open_hub(settings, database, clock)
         announce(None)
         yield

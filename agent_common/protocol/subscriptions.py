@@ -21,7 +21,7 @@ MAX_DELIVERIES = 8
 MAX_RECEIVE_SECONDS = 30.0
 _MOST_BUSY = 1000
 SessionId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
-SubscriptionId = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+SubscriptionId = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[\x21-\x7e]+$")]
 
 
 class Subscribe(Inbound):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from agent_common.clock import Clock
 
@@ -35,3 +35,9 @@ class Teams:
         team = found or DEFAULT_TEAM
         self._known[agent_id] = team, now + TRUST_SECONDS
         return team
+
+    async def strangers(self, agent_id: str) -> frozenset[str]:
+        """Return the ids of all workspaces of other teams than the agent's, as they are now."""
+        own = select(workspaces.c.team).where(workspaces.c.id == agent_id).scalar_subquery()
+        query = select(workspaces.c.id).where(workspaces.c.team != func.coalesce(own, DEFAULT_TEAM))
+        return await self._database.run(lambda connection: frozenset(connection.execute(query).scalars()))

@@ -19,7 +19,7 @@ def check_key(key: str) -> str:
         why = "must have printable characters only"
     elif any(part in ("", ".", "..") for part in parts):
         why = "must have no empty part, `.` or `..` between slashes, nor a slash at an end"
-    elif key == WATCH or parts[-1] in _SUFFIXES:
+    elif key == WATCH or (len(parts) > 1 and parts[-1] in _SUFFIXES):
         why = f"must not be `{WATCH}`, nor end in {' or '.join(f'`/{one}`' for one in _SUFFIXES)}: these are routes"
     else:
         return key

@@ -61,7 +61,7 @@ class Account:
         """Whether another call may begin: even if all that are under way use the most they may, the limits are not
         reached before it."""
         for limit in self.limits.each():
-            expected = limit.part_of(self.used(limit.period, now)) + limit.part_of(self.reserved)
+            expected = limit.part_of(self.used(limit.period, now).plus(self.reserved))
             if expected >= limit.most:
                 return False
         return True
@@ -71,10 +71,10 @@ class Account:
         names = {period: name_of(period, began) for period in _PERIODS}
         crossings: list[Crossing] = []
         for limit in self.limits.each():
-            before = limit.part_of(self.spent.get(names[limit.period], Amount()))
-            after = before + limit.part_of(amount)
+            spent = self.spent.get(names[limit.period], Amount())
+            before, after = limit.part_of(spent), limit.part_of(spent.plus(amount))
             if names[limit.period] == name_of(limit.period, now):
-                marks = [mark for mark in _MARKS if before < limit.most * mark / 100 <= after]
+                marks = [mark for mark in _MARKS if before < limit.mark(mark) <= after]
                 crossings += [Crossing(self.scope, limit.name, mark, limit.most, after) for mark in marks]
         for name in names.values():
             self.spent[name] = self.spent.get(name, Amount()).plus(amount)

@@ -13,6 +13,8 @@ from .periods import Period
 LimitName = Literal["daily_usd", "monthly_usd", "daily_tokens", "monthly_tokens"]
 _MOST_TOKENS = 10**15
 _MOST_USD = 1e12
+_DIGITS = 9
+"""Of US dollars that are compared. Sums of fractions are not exact: ten times 0.01 would not reach 0.1."""
 
 
 class Limit(NamedTuple):
@@ -23,8 +25,12 @@ class Limit(NamedTuple):
     most: float
 
     def part_of(self, amount: Amount) -> float:
-        """Return what of an amount counts for the limit."""
-        return amount.usd if self.in_usd else amount.tokens
+        """Return what of an amount counts for the limit. Add amounts before this, which rounds."""
+        return round(amount.usd, _DIGITS) if self.in_usd else amount.tokens
+
+    def mark(self, percent: int) -> float:
+        """Return what is used when a part of the limit is."""
+        return round(self.most * percent / 100, _DIGITS)
 
     @property
     def in_usd(self) -> bool:
@@ -59,7 +65,7 @@ class BudgetLimits(BaseModel):
             ("daily_tokens", "daily", self.daily_tokens),
             ("monthly_tokens", "monthly", self.monthly_tokens),
         )
-        yield from (Limit(name, period, most) for name, period, most in limits if most is not None)
+        yield from (Limit(name, period, round(most, _DIGITS)) for name, period, most in limits if most is not None)
 
 
 class Spent(BaseModel):

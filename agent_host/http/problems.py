@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -47,7 +47,12 @@ def render_body_refused(error: BodyRefused, path: str) -> Response:
 
 
 def database_failed(error: Exception, path: str) -> Response:
-    """Log an error of the database, and return the response for it."""
+    """Log an error of the database, and return the response for it: 422 where the database is well, and the caller
+    has sent what it cannot keep."""
+    if isinstance(error, DataError):
+        log.warning("value_not_kept", path=path, error=str(error).splitlines()[0])
+        text = "the request has a value that the database cannot keep, such as the character NUL; leave it out"
+        return render(InvalidRequest(text), path)
     log.error("database_failed", path=path, error=str(error).splitlines()[0])
     return render(Unavailable("the host's database does not answer", code="database_unavailable"), path)
 

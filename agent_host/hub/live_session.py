@@ -138,6 +138,11 @@ class LiveSession:
         self.fired &= {one.key for one in overdue_times(self.type, self.folded, self.expectations)}
         self.fired.add(key)
 
+    def invite_ms(self, default: int) -> int:
+        """For how many milliseconds it waits for those who are invited: longer than all do if it expects so."""
+        expected = (round(one.seconds * 1000) for one in self.expectations if one.name == "acks_within")
+        return max([default, *expected])
+
     def next_due(self, invite_ms: int) -> int | None:
         """When the hub must act, if nothing happens; epoch milliseconds."""
         info = self.folded.info
@@ -149,7 +154,7 @@ class LiveSession:
         if info.expires_at is not None:
             times.append(info.expires_at)
         if info.state == "pending":
-            times.append(info.created_at + invite_ms)
+            times.append(info.created_at + self.invite_ms(invite_ms))
         return min(times, default=None)
 
     def to_row(self, invite_ms: int) -> SessionRow:

@@ -40,6 +40,8 @@ INTERVAL_MS, BURST = 60_000, 10
 """A session gets so many deliveries at once, and then one in this time."""
 _PAUSES = Backoff(first=2.0, most=300.0)
 _MOST_AHEAD_MS = LEASE_MS + round(_PAUSES.most * 1000)
+_FREE_MS = INTERVAL_MS * (BURST - 1)
+"""How far ahead a session may have used its pace and still get a delivery."""
 _MOST_RATE_MS = INTERVAL_MS * (BURST + 1)
 """Times that are further ahead than these were set before the clock went back, and have passed."""
 _ROWS_AT_ONCE = 4
@@ -67,7 +69,7 @@ def look(connection: Connection, agent: str, team: str, busy: Collection[str], n
     waits = select(MESSAGES.seq).where(waiting_messages()).exists()
     later = SUBSCRIPTIONS.due_at.between(now + 1, now + _MOST_AHEAD_MS)
     leased = SUBSCRIPTIONS.lease_until.between(now + 1, now + _MOST_AHEAD_MS)
-    too_fast = SUBSCRIPTIONS.rate_until.between(now + INTERVAL_MS * BURST + 1, now + _MOST_RATE_MS)
+    too_fast = SUBSCRIPTIONS.rate_until.between(now + _FREE_MS + 1, now + _MOST_RATE_MS)
     free = ~later & ~leased & ~too_fast & ~SUBSCRIPTIONS.session.in_(busy)
     due = names and connection.execute(select(SUBSCRIPTIONS.id).where(mine & free & waits).limit(1)).first()
     return Look(bool(due), names, bool(rows))
@@ -93,9 +95,7 @@ def make_deliveries(
 
 def _is_free(of_session: Sequence[Row[Any]], now: int) -> bool:
     used = _used_until(of_session, now)
-    return used <= now + INTERVAL_MS * BURST and not any(
-        now < row.lease_until <= now + _MOST_AHEAD_MS for row in of_session
-    )
+    return used <= now + _FREE_MS and not any(now < row.lease_until <= now + _MOST_AHEAD_MS for row in of_session)
 
 
 def _used_until(of_session: Sequence[Row[Any]], now: int) -> int:
@@ -216,7 +216,8 @@ def note_receipt(connection: Connection, agent: str, receipt: DeliveryReceipt, n
             _give_back(connection, row, now)
         case "refused" if row.lease_until > now:
             pause = round(_PAUSES.longest(row.attempts) * 1000)
-            refused = _changed(connection, row, reason=receipt.reason or None, lease_until=0, due_at=now + pause)
+            reason = receipt.reason.replace("\0", "\ufffd") or None  # not every database keeps a NUL
+            refused = _changed(connection, row, reason=reason, lease_until=0, due_at=now + pause)
             if refused.attempts >= MAX_ATTEMPTS:
                 _bury(connection, refused, now)
         case _:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json  # noqa: TID251  what was read within limits before
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 
@@ -76,7 +77,7 @@ def publish(connection: Connection, message: NewMessage, limits: TopicLimits) ->
         select(table).where(mine & (table.c.by == message.by) & (table.c.id == message.id))
     ).first()
     if known is not None:
-        if known.data != message.data:
+        if known.data != message.data and _without_order(known.data) != _without_order(message.data):
             text = f"id: {message.id!r} names another message of this topic already; take another id"
             raise Conflict(text, code="message_conflict")
         return known.seq, False
@@ -89,6 +90,11 @@ def publish(connection: Connection, message: NewMessage, limits: TopicLimits) ->
     _trim(connection, topic, limits)
     _skip_own(connection, message, topic.newest)
     return topic.newest, True
+
+
+def _without_order(text: str) -> str:
+    """Return JSON that is the same for the same value, however the keys of its objects are ordered."""
+    return json.dumps(from_json(text), sort_keys=True)
 
 
 def _check_quota(connection: Connection, message: NewMessage, limits: TopicLimits) -> None:

@@ -82,7 +82,7 @@ def update_task(task: TaskMetadata, update: TaskUpdate, now: int) -> TaskMetadat
     """The task after an update of its owner's. The last one may be repeated. Raises ProtocolError if it is over, or
     if a part is too large."""
     if task.is_over:
-        if (update.state, update.result, update.error) == (task.state, task.result, task.error):
+        if _is_repeated(task, update):
             return task
         raise ProtocolError(f"task_id: the task {task.task_id} is {task.state}, and stays so")
     state = update.state or "running"
@@ -98,6 +98,13 @@ def update_task(task: TaskMetadata, update: TaskUpdate, now: int) -> TaskMetadat
     if state in FINAL_STATES:
         changes["completed_at"] = now
     return task.model_copy(update=changes)
+
+
+def _is_repeated(task: TaskMetadata, update: TaskUpdate) -> bool:
+    """Whether the update may be the one by which the task was over: what it says is so. Updates before that one may
+    have said more."""
+    given = ((name, getattr(update, name)) for name in ("progress", "result", "error"))
+    return update.state == task.state and all(value in (None, getattr(task, name)) for name, value in given)
 
 
 def end_task(task: TaskMetadata, state: Literal["expired", "cancelled"], why: str, now: int) -> TaskMetadata:

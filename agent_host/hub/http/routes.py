@@ -39,6 +39,7 @@ from .schemas import (
 RECHECK_SECONDS = 5.0
 """How often a token is checked again while its link is open: another process may have revoked it."""
 _LAST_ROW = (1 << 63) - 1
+_CANCEL = CancelBody()
 log = structlog.get_logger(__name__)
 router = APIRouter(route_class=JsonRoute)
 _operators = [Depends(require_operator)]
@@ -53,7 +54,7 @@ async def link(socket: WebSocket) -> None:
     nobody."""
     guard: AccessGuard = socket.app.state.guard
     caller = await guard.authenticate(socket.scope, scoped=True)
-    rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]))
+    rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]), socket.app.state.teams)
     await socket.accept()
     await SocketLink(_hub(socket), socket, rights).run(_wait_for_change(guard, socket, caller))
 
@@ -149,7 +150,7 @@ async def tasks(
 
 
 @router.post("/hub/tasks/{task_id}/cancel", dependencies=_operators)
-async def cancel_task(request: Request, task_id: str, body: CancelBody) -> TaskMetadata:
+async def cancel_task(request: Request, task_id: str, body: CancelBody = _CANCEL) -> TaskMetadata:
     """End a task of an agent, and the turn that it shows. One that is over stays as it is."""
     with _as_http():
         return await _hub(request).tasks.cancel(None, task_id, body.reason)

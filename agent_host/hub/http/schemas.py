@@ -164,7 +164,7 @@ class HubTasks(_Answer):
 
 
 class CancelBody(BaseModel):
-    """Body of `POST /hub/tasks/{task_id}/cancel`."""
+    """Body of `POST /hub/tasks/{task_id}/cancel`; may be left out."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 

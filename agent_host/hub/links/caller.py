@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
 from agent_common.protocol.hub import AccessDeniedError, NotFoundError
@@ -10,6 +10,14 @@ from agent_common.protocol.hub import AccessDeniedError, NotFoundError
 from ..agents import Agent
 from ..delivery import Endpoint
 from ..parts import HubParts
+
+Reach = Callable[[str], bool]
+"""Tells of the name of an agent whether it may be found and invited."""
+
+
+async def reach_all() -> Reach:
+    """Let a link find and invite all agents."""
+    return lambda _name: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +28,8 @@ class LinkRights:
     """The one name that its agents may have; None: any."""
     reads_all: bool = False
     """Whether it may read everything as long as it has no agents."""
-    reach: frozenset[str] | None = None
-    """Names of the agents that it may find and invite, besides its own; None: all."""
+    reach: Callable[[], Awaitable[Reach]] = reach_all
+    """Returns what it may find and invite at the moment, besides its own agents. Raises HubUnavailable."""
 
 
 @dataclass(slots=True)
@@ -56,17 +64,17 @@ class Caller:
             raise AccessDeniedError("no agent is registered over this link")
         return [self.agent(agent_id).agent_id] if agent_id else self.agent_ids
 
-    def find(self, name_or_id: str) -> Agent:
-        """An agent that it may know of. Raises NotFoundError."""
+    def find(self, name_or_id: str, is_visible: Callable[[Agent], bool]) -> Agent:
+        """An agent that it may know of, as `visibility` says. Raises NotFoundError."""
         agent = self.hub.registry.get(name_or_id)
-        if not self.reaches(agent):
+        if not is_visible(agent):
             raise NotFoundError(f"no agent {name_or_id} is registered")
         return agent
 
-    def reaches(self, agent: Agent) -> bool:
-        """Whether it may know of an agent."""
-        reach = self.rights.reach
-        return reach is None or agent.name in reach or agent.agent_id in self.agent_ids
+    async def visibility(self) -> Callable[[Agent], bool]:
+        """What tells of an agent whether it may know of it now. Raises HubUnavailable."""
+        reaches = await self.rights.reach()
+        return lambda agent: agent.agent_id in self.agent_ids or reaches(agent.name)
 
     def check_name(self, name: str) -> None:
         """Raise AccessDeniedError if no agent of this link may have that name."""

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
+from sqlalchemy.exc import DataError
+
 from agent_common.protocol.hub import (
     ALL_SESSIONS,
     VERSION,
@@ -207,6 +209,8 @@ class HubConnection:
                 await self._respond(frame)
         except NetworkError as error:
             self.send(error_frame(error, frame.request_id))
+        except DataError:
+            self.send(error_frame(_not_kept(frame.op), frame.request_id))
         except Exception:
             self.send(error_frame(NetworkError(f"{frame.op}: the hub has failed"), frame.request_id))
             raise
@@ -232,6 +236,9 @@ class HubConnection:
             session, subscription = await self._prepare(frame)
         except NetworkError as error:
             self._refuse_subscription(frame, error)
+            return
+        except DataError:
+            self._refuse_subscription(frame, _not_kept("subscribe"))
             return
         except Exception:
             self._refuse_subscription(frame, NetworkError("subscribe: the hub has failed"))
@@ -279,3 +286,7 @@ class HubConnection:
             session = self._hub.table.live.get(session_id)
             if session is not None:
                 self._hub.table.drop_if_done(session)
+
+
+def _not_kept(what: str) -> ProtocolError:
+    return ProtocolError(f"{what}: has a value that the database cannot keep, such as the character NUL; leave it out")

@@ -148,11 +148,12 @@ async def _set_resume(caller: Caller, params: _SetResume) -> Any:
 
 async def _get_agent(caller: Caller, params: _GetAgent) -> Any:
     await caller.hub.registry.know([params.name])
-    return describe(caller.hub, caller.find(params.name))
+    return describe(caller.hub, caller.find(params.name, await caller.visibility()))
 
 
 async def _list_agents(caller: Caller, params: _ListAgents) -> Any:
-    query = AgentQuery(params.capability, params.text, params.kind, params.after, params.limit, caller.reaches)
+    is_visible = await caller.visibility()
+    query = AgentQuery(params.capability, params.text, params.kind, params.after, params.limit, is_visible)
     return describe_page(caller.hub, caller.hub.registry.list(query))
 
 
@@ -162,8 +163,9 @@ async def _open(caller: Caller, params: _Open) -> Any:
     if (size := len(to_json([params.knobs, params.labels]))) > MAX_OPENING:
         raise ProtocolError(f"knobs: they and the labels may have {MAX_OPENING} bytes as JSON, and have {size}")
     await hub.registry.know(params.targets)
+    is_visible = await caller.visibility()
     for target in params.targets:
-        caller.find(target)
+        caller.find(target, is_visible)
     parent = await hub.queries.info([creator.agent_id], params.parent) if params.parent is not None else None
     opening = Opening(params.type, params.targets, params.knobs, params.labels, params.ttl, params.key)
     session = await hub.lifecycle.find_opened(creator, opening) or hub.lifecycle.open(creator, opening, parent)

@@ -288,12 +288,12 @@ class Lifecycle:
         info, now = session.folded.info, self._clock.now_ms()
         if info.expires_at is not None and info.expires_at <= now:
             self._end(session, "ttl_expired", event_type=EV_SESSION_EXPIRED)
-        elif info.state == "pending" and info.created_at + self._invite_ms <= now:
-            self._end(session, "invite_timeout")
         else:
             for overdue in overdue_times(session.type, session.folded, session.expectations):
                 if overdue.due_at <= now and overdue.key not in session.fired and not session.folded.info.is_over:
                     self._violated(session, overdue)
+            if session.folded.info.state == "pending" and info.created_at + session.invite_ms(self._invite_ms) <= now:
+                self._end(session, "invite_timeout")
         self._watch(session)
 
     def _violated(self, session: LiveSession, overdue: Overdue) -> None:

@@ -17,6 +17,7 @@ import structlog
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
     HUB_ID,
+    INVITE_ANSWERS,
     MAX_ENVELOPE,
     Envelope,
     FoldedSession,
@@ -78,7 +79,8 @@ class Posting:
             post.finish(error)
             return
         try:
-            if sender.bucket is not None:
+            # An invitation waits for a short time only, and takes one answer: no rate is needed against many.
+            if sender.bucket is not None and envelope.event_type not in INVITE_ANSWERS:
                 sender.bucket.take()
         except RateLimited as error:
             session = self._table.live.get(envelope.session_id)

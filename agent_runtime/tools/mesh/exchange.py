@@ -87,8 +87,8 @@ def key_path(key: str) -> str:
     parts = key.split("/")
     if not key.isprintable() or any(part in ("", ".", "..") for part in parts):
         raise ToolFailure("key: must be printable, and have no empty part, `.` or `..` between slashes", kind="invalid")
-    if key == "watch" or parts[-1] in _ROUTES:
-        raise ToolFailure("key: must not be `watch`, nor end in `claim` or `history`", kind="invalid")
+    if key == "watch" or (len(parts) > 1 and parts[-1] in _ROUTES):
+        raise ToolFailure("key: must not be `watch`, nor end in `/claim` or `/history`", kind="invalid")
     return f"/blackboard/{quote(key, safe='/')}"
 
 

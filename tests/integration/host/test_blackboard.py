@@ -94,6 +94,19 @@ def test_an_entry_is_written_read_and_written_again(ann: httpx.Client, bob: http
     assert put(ann, "plans/first", 1).json()["version"] == 4, "a version never comes again"
 
 
+@pytest.mark.parametrize("key", ["claim", "history"])
+def test_a_key_may_be_named_as_the_end_of_a_route(ann: httpx.Client, key: str) -> None:
+    assert put(ann, key, 1).status_code == 201
+    assert put(ann, key, 2).status_code == 200
+    assert ann.get(f"/blackboard/{key}").json()["value"] == 2
+    assert [one["value"] for one in ann.get(f"/blackboard/{key}/history").json()["entries"]] == [2, 1]
+    assert ann.post(f"/blackboard/{key}/claim", json={"lease_seconds": 5}).status_code == 200
+    assert ann.delete(f"/blackboard/{key}/claim").status_code == 204
+    assert ann.delete(f"/blackboard/{key}").status_code == 204
+    for suffix in ("claim", "history"):
+        assert_problem(put(ann, f"{key}/{suffix}", 1), 422, "invalid_request")
+
+
 def test_a_write_with_a_condition_loses_to_one_that_was_sooner(ann: httpx.Client, bob: httpx.Client) -> None:
     assert put(ann, "cas", "a", If_None_Match="*").status_code == 201
     body = assert_problem(put(bob, "cas", "b", If_None_Match="*"), 412, "version_conflict")

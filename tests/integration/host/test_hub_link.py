@@ -11,6 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from .hub_link import RawSocket, linked, opened
 from .live import PATIENCE, Host
+from .members import make_member
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,18 @@ async def test_a_persons_token_reaches_the_agents_of_its_workspaces_alone(host: 
             opening = await person.ask("open", agent_id=me, type="conversation", targets=[name])
             assert opening["code"] == "not_found"
         await opened(person, me, agent, writer, "writer")
+
+
+async def test_an_agent_reaches_those_of_its_team(host: Host) -> None:
+    tokens = {name: make_member(host, name, team) for name, team in (("hub-a", "hub-red"), ("hub-b", "hub-blue"))}
+    async with linked(host, tokens["hub-a"]) as one, linked(host, tokens["hub-b"]) as two:
+        first = (await one.ask("register", passport={"name": "hub-a"}))["agent_id"]
+        second = (await two.ask("register", passport={"name": "hub-b"}))["agent_id"]
+        assert (await one.ask("get_agent", name="hub-b"))["code"] == "not_found"
+        opening = await two.ask("open", agent_id=second, type="conversation", targets=["hub-a"])
+        assert opening["code"] == "not_found"
+        assert host.operator.patch("/workspaces/hub-b", json={"team": "hub-red"}).status_code == 200
+        await opened(one, first, two, second, "hub-b")
 
 
 async def test_a_token_of_several_people_names_whom_it_speaks_for(host: Host) -> None:

@@ -100,6 +100,7 @@ async def test_operators_see_tasks_and_cancel_them(host: Host) -> None:
         assert (found["state"], found["error"]) == ("cancelled", "stop")
         (row,) = pages(host, "/hub/tasks", "tasks", agent="has-tasks", state="cancelled")
         assert row["task_id"] == "r2"
+        assert host.operator.post("/hub/tasks/r3/cancel").json()["error"] == "cancelled by an operator"
     assert_problem(host.operator.post("/hub/tasks/none/cancel", json={}), 404, "not_found")
     assert_problem(host.operator.get("/hub/tasks", params={"agent": "nobody-of-that-name"}), 404, "not_found")
     assert_problem(host.operator.get("/hub/tasks", params={"limit": 101}), 422, "invalid_request")

@@ -84,11 +84,11 @@ def test_the_rule_of_the_task_decides_where_another_value_is(host: Host) -> None
 
 def test_what_cannot_be_written_is_told_and_holds_up_neither_the_result_nor_the_others(host: Host) -> None:
     workspace = made(host, "refused", team="refused")
-    values = {"a//b": 1, "large": "x" * (256 * 1024), "good": 2}
+    values = {"a//b": 1, "large": "x" * (256 * 1024), "good": 2, "claim": 3}
     report(workspace, told("some", values), told("many", {f"n/{number:03}": number for number in range(150)}))
     some = {one["key"]: one for one in record(host, "refused", "some")["promotions"]}
     assert {key: one["outcome"] for key, one in some.items()} == {
-        "a//b": "refused", "large": "refused", "good": "created",
+        "a//b": "refused", "large": "refused", "good": "created", "claim": "created",
     }  # fmt: skip
     assert "slash" in some["a//b"]["reason"]
     assert "at most 262144" in some["large"]["reason"]

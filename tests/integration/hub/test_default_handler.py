@@ -36,7 +36,7 @@ async def test_an_agent_is_asked_once_for_a_reply_that_cannot_be_sent_now(
     """The inbox of the other one is full for a while, the agent has used up its rate, or a rule forbids the reply."""
     alice = await join("alice", attach_plugin=False, rule=Rule(inbox=Inbox(max_pending=1)))
     agent = Scripted(_hindered(alice, hindrance))
-    rate = Rate(per_minute=60, burst=2) if hindrance == "rate" else None
+    rate = Rate(per_minute=60, burst=1) if hindrance == "rate" else None
     bob = await join("bob", agent, rule=Rule(rate=rate))
 
     async def read_slowly(envelope: Envelope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 from fastapi import FastAPI
+from sqlalchemy.exc import DataError
 
 from agent_common.net import ShareCounter
 from agent_host.http import BodyLimit, problems
@@ -19,6 +20,10 @@ def app() -> FastAPI:
     @app.get("/crash")
     async def crash() -> None:  # pyright: ignore[reportUnusedFunction]
         raise RuntimeError("the secret is 42")
+
+    @app.get("/kept")
+    async def not_kept() -> None:  # pyright: ignore[reportUnusedFunction]
+        raise DataError("INSERT INTO secrets", {}, ValueError("text fields cannot contain NUL"))
 
     return app
 
@@ -41,6 +46,13 @@ async def test_a_crash_under_v1_has_openais_shape(app: FastAPI) -> None:
     reply = await get(app, "/v1/crash")
     assert reply.status_code == 500
     assert (reply.json()["error"]["type"], reply.json()["error"]["code"]) == ("api_error", "internal")
+
+
+async def test_a_value_that_the_database_does_not_take_is_the_callers(app: FastAPI) -> None:
+    reply = await get(app, "/kept")
+    assert (reply.status_code, reply.json()["code"]) == (422, "invalid_request")
+    assert "NUL" in reply.json()["detail"]
+    assert "secrets" not in reply.text
 
 
 async def test_what_is_no_request_passes_the_body_limit() -> None:

@@ -66,6 +66,8 @@ async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) ->
         ),
         ("claim", {"key": "a"}, ("POST", "/blackboard/a/claim", {"lease_seconds": 300}, {})),
         ("claim", {"key": "a", "action": "release"}, ("DELETE", "/blackboard/a/claim", None, {})),
+        ("claim", {"key": "claim"}, ("POST", "/blackboard/claim/claim", {"lease_seconds": 300}, {})),
+        ("write_blackboard", {"key": "history", "value": 1}, ("PUT", "/blackboard/history", {"value": 1}, {})),
         ("publish_event", {"topic": "t", "data": [1], "id": "x"}, ("POST", "/topics/t", {"id": "x", "data": [1]}, {})),
         ("subscribe", {"topic": "t"}, ("POST", "/subscriptions", {"topic": "t", "session": "ses_1"}, {})),
         ("subscribe", {"action": "list"}, ("GET", "/subscriptions?session=ses_1", None, {})),
@@ -162,7 +164,7 @@ async def test_a_list_shows_the_size_of_large_values(context: ToolContext) -> No
     ("name", "arguments", "fault"),
     [
         ("read_blackboard", {"key": "watch"}, "key: must not be `watch`"),
-        ("read_blackboard", {"key": "a/claim"}, "nor end in `claim`"),
+        ("read_blackboard", {"key": "a/claim"}, "nor end in `/claim`"),
         ("read_blackboard", {"key": "a/../b"}, "key: must be printable"),
         ("read_blackboard", {"key": "a\nb"}, "key: must be printable"),
         ("write_blackboard", {"key": "a", "value": "x" * 300_000}, "value: has 300002 bytes as JSON"),

@@ -83,6 +83,20 @@ def test_each_mark_is_told_once() -> None:
     assert [one.percent for one in account(daily_usd=1).charge(Amount(5.0, 1), NOON, NOON)] == [80, 100]
 
 
+def test_a_sum_of_fractions_reaches_the_limit() -> None:
+    """In floating point 0.08 is less than 80 % of 0.1, and ten times 0.01 less than all of it."""
+    budget, cent = account(daily_usd=0.1), Amount(0.01, 1)
+    told = [[one.percent for one in budget.charge(cent, NOON, NOON)] for _ in range(9)]
+    assert told == [[]] * 7 + [[80], []]
+    budget.check(NOON)
+    budget.reserved = cent
+    assert not budget.allows_another(NOON)
+    assert [one.percent for one in budget.charge(cent, NOON, NOON)] == [100]
+    assert budget.state(NOON).exhausted == ["daily_usd"]
+    with pytest.raises(BudgetExhausted, match=r"0\.1 of 0\.1 US dollars"):
+        budget.check(NOON)
+
+
 def test_marks_are_for_those_who_see_all_workspaces() -> None:
     assert View().sees(Audience(None))
     assert not View(frozenset({"writer"})).sees(Audience(None))

@@ -309,6 +309,17 @@ async def test_a_rate_lets_a_burst_through_and_says_when_to_go_on() -> None:
         await alice.send(session)
 
 
+async def test_an_agent_that_has_used_up_its_rate_accepts_invitations() -> None:
+    async with opened(clock=ManualClock()) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"rate": {"per_minute": 6, "burst": 1}})
+        session = await open_session(alice, "bob")
+        await bob.send(session)
+        other = await open_session(alice, "bob")
+        assert hub.table.live[other].folded.info.state == "active"
+        with pytest.raises(RateLimited):
+            await bob.send(other)
+
+
 async def test_a_subscription_tells_what_was_and_what_is_said_and_needs_no_receipt(url: str) -> None:
     async with opened(url) as hub:
         alice, bob, carol = [await join(hub, name) for name in ("alice", "bob", "carol")]

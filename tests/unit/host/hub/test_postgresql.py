@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from agent_common.protocol.hub import ProtocolError
+from agent_common.protocol.hub import ErrorFrame, ProtocolError
 from agent_host.hub import HubLimits
 from tests.unit.host.postgresql import new_database, postgresql
 
@@ -37,6 +37,10 @@ async def test_what_this_database_cannot_keep_is_refused_and_fails_nothing_else(
         for asked in (("info", {"session_id": "\0"}), ("sessions", {"after": "\0"}), ("open", {"type": "\0"})):
             with pytest.raises(ProtocolError, match="NUL"):
                 await alice.ask_own(asked[0], **asked[1])
+        alice.subscribe("\0")
+        refusal = await alice.others.get()
+        assert isinstance(refusal, ErrorFrame)
+        assert (refusal.code, "NUL" in refusal.message) == ("protocol_error", True)
         alice.nack(await alice.get_text(), "\0")
         await alice.others.get()
         await hub.store.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -364,6 +365,52 @@ async def test_a_session_that_all_but_one_have_left_is_over(kind: str, expectati
         await alice.send(session, "why?")
         clock.advance(61)
         assert await state_of(hub, session) == ("closed", f"{kind}_deserted")
+
+
+async def test_an_invitation_waits_as_long_as_the_session_says() -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        bob.accepts_invitations = False
+        knobs = {"expectations": [{"name": "acks_within", "seconds": 60, "on_violation": "auto_close"}]}
+        opening = asyncio.create_task(open_session(alice, "bob", knobs=knobs))
+        frame = await bob.get()
+        clock.advance(40)
+        await bob.send(frame.envelope.session_id, event_type=EV_SESSION_INVITE_ACK)
+        assert (await state_of(hub, await opening))[0] == "active"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "action", "reason"),
+    [
+        ({}, "auto_close", "expectation:acks_within"),
+        (
+            {"expectations": [{"name": "acks_within", "seconds": 20, "on_violation": "audit"}]},
+            "audit",
+            "invite_timeout",
+        ),
+        (
+            {"expectations": [{"name": "acks_within", "seconds": 30, "on_violation": "audit"}]},
+            "audit",
+            "invite_timeout",
+        ),
+    ],
+)
+async def test_who_does_not_answer_an_invitation_is_recorded(knobs: dict[str, Any], action: str, reason: str) -> None:
+    clock = ManualClock()
+    async with opened(clock=clock) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        bob.accepts_invitations = False
+        opening = asyncio.create_task(open_session(alice, "bob", kind="consulting", knobs=knobs))
+        await bob.get()
+        clock.advance(29)
+        clock.advance(1)
+        with pytest.raises(ProtocolError, match=f"was not opened: {reason}"):
+            await opening
+        rows = [json.loads(row.detail) for _, row in await hub.store.audit(0, 99) if row.kind == "expectation_violated"]
+        assert [(row["expectation"], row["violators"], row["action"]) for row in rows] == [
+            ("acks_within", [bob.agent_id], action),
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize("accepts", [True, False])

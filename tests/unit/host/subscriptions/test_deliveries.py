@@ -142,9 +142,6 @@ def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
         assert len(delivery.messages) == MAX_DELIVERED
         got += seen(delivery)
         mesh.answer("bob", delivery)
-    delivery = mesh.one("bob")
-    got += seen(delivery)
-    mesh.answer("bob", delivery)
     assert not look(mesh.connection, "bob", "red", (), mesh.now).due
     assert mesh.receive("bob") == []
     mesh.subscribe("bob", "s1", "other")
@@ -162,7 +159,7 @@ def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
 def test_deliveries_go_on_when_the_clock_goes_back(mesh: Mesh, status: str) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", *range(MAX_DELIVERED * (BURST + 2)))
-    for _ in range(BURST):
+    for _ in range(BURST - 1):
         mesh.answer("bob", mesh.one("bob"))
     last = mesh.one("bob")
     if status != "under way":
@@ -216,10 +213,10 @@ def test_a_refused_message_is_buried_with_its_reason(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", "bad", "good")
     for _ in range(MAX_ATTEMPTS):
-        mesh.answer("bob", mesh.one("bob"), "refused", "it is too large")
+        mesh.answer("bob", mesh.one("bob"), "refused", "it is too large\0")
         mesh.now += HOUR_MS
     (letter,) = list_dead_letters(mesh.connection, "red", 0, 10)
-    assert (letter.reason, letter.attempts) == ("it is too large", MAX_ATTEMPTS)
+    assert (letter.reason, letter.attempts) == ("it is too large\ufffd", MAX_ATTEMPTS)
     assert seen(mesh.one("bob")) == ["good"]
 
 
@@ -239,7 +236,7 @@ def test_what_comes_again_comes_alone(mesh: Mesh) -> None:
 def test_a_busy_agent_loses_no_attempt_and_none_of_its_pace(mesh: Mesh) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.subscribe("bob", "s1", "news")
-    for number in range(BURST):
+    for number in range(BURST - 1):
         mesh.publish("orders", number)
         mesh.answer("bob", mesh.one("bob"))
     mesh.publish("orders", "one")
@@ -351,6 +348,7 @@ def test_the_same_on_postgresql(server: str) -> None:
         (
             test_what_others_publish_comes_once_and_in_order,
             test_what_is_not_taken_comes_again_in_smaller_pieces_and_is_buried,
+            test_a_refused_message_is_buried_with_its_reason,
             test_large_messages_come_alone,
             test_what_the_topic_no_longer_keeps_is_dropped,
             test_how_subscriptions_end,

@@ -14,7 +14,7 @@ from agent_common.clock import SystemClock
 from agent_common.protocol import Cause
 from agent_host.access import TeamMember
 from agent_host.database import BatchWriter, open_database
-from agent_host.errors import NotFound
+from agent_host.errors import Conflict, NotFound
 from agent_host.topics import Topics
 from agent_host.topics.messages import LIMITS, TopicLimits, TopicsFull
 from tests.unit.host.postgresql import new_database, postgresql
@@ -83,6 +83,15 @@ async def test_a_topic_keeps_the_newest_messages_and_a_team_so_many_topics(tmp_p
         async with aclosing(topics.watch(ANN, "a", 1, _always)) as pieces:
             assert await anext(pieces) == b": watching\n"
             assert b"event: events-lost" in await anext(pieces)
+
+
+async def test_the_same_message_may_have_its_keys_in_another_order(tmp_path: Path) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'mesh.db'}") as topics:
+        assert await put(topics, "a", {"a": 1, "b": [{"c": 1, "d": 2}]}, "x") == 1
+        assert await put(topics, "a", {"b": [{"d": 2, "c": 1}], "a": 1}, "x") == 1
+        for other in ({"a": True, "b": [{"c": 1, "d": 2}]}, {"a": 1, "b": [{"c": 1}, {"d": 2}]}):
+            with pytest.raises(Conflict):
+                await put(topics, "a", other, "x")
 
 
 async def test_bytes_bound_a_topic_as_well(tmp_path: Path) -> None:
