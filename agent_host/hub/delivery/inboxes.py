@@ -98,13 +98,17 @@ class Inboxes:
             if cursor is not None:
                 self.uncount(cursor, envelope)
 
+    def oldest(self, inbox: Inbox) -> tuple[Cursor, Envelope] | None:
+        """The oldest envelope that was not sent yet."""
+        waiting = inbox.waiting.values()
+        return next((one for one in waiting if one[1].envelope_id not in one[0].in_flight), None)
+
     def drop_oldest(self, inbox: Inbox) -> bool:
         """Drop the oldest envelope that was not sent yet. Returns whether there was one."""
-        for cursor, envelope in inbox.waiting.values():
-            if envelope.envelope_id not in cursor.in_flight:
-                self.drop(cursor, envelope)
-                return True
-        return False
+        found = self.oldest(inbox)
+        if found is not None:
+            self.drop(*found)
+        return found is not None
 
     def trim(self, inbox: Inbox) -> None:
         """Drop what is too much in an inbox, if its rule says what to drop."""
