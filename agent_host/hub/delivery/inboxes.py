@@ -98,6 +98,15 @@ class Inboxes:
             if cursor is not None:
                 self.uncount(cursor, envelope)
 
+    def restore_number(self, agent_ids: list[str], envelope: Envelope) -> None:
+        """Deliver what gets the number of an envelope that was dropped, and did not get into its log."""
+        of_session = self._by_session.get(envelope.session_id, {})
+        for agent_id in agent_ids:
+            cursor = of_session.get(agent_id)
+            if cursor is not None:
+                cursor.above.remove(envelope.sequence)
+                self.save(cursor)  # the number may be on disk
+
     def oldest(self, inbox: Inbox) -> tuple[Cursor, Envelope] | None:
         """The oldest envelope that was not sent yet."""
         waiting = inbox.waiting.values()
@@ -128,6 +137,10 @@ class Inboxes:
 
     def drop(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not deliver an envelope that was not sent yet."""
+        uncommitted = cursor.session.uncommitted
+        place = envelope.sequence - cursor.session.committed - 1
+        if 0 <= place < len(uncommitted) and envelope.sequence not in cursor.above:
+            uncommitted[place].dropped.append(cursor.inbox.agent.agent_id)
         cursor.above.add(envelope.sequence)
         self.uncount(cursor, envelope)
         self.save(cursor)
