@@ -291,6 +291,23 @@ async def test_a_session_is_closed_although_another_hub_has_gone_on(file_url: st
         assert [envelope.event_type for envelope in log][-2:] == [EV_TEXT, EV_SESSION_CLOSED]
 
 
+async def test_an_agent_that_could_not_leave_gets_what_is_said_and_leaves_later() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    session = await open_session(alice, "bob")
+    store.is_full = True
+    with pytest.raises(HubUnavailable):
+        await bob.ask_own("unregister")
+    store.is_full = False
+    await alice.send(session, "still there?")
+    assert (await bob.get_text()).envelope.text == "still there?"
+    await bob.ask_own("unregister")
+    await bob.ask("register", passport={"name": "carol"})
+    assert await bob.ask("sessions", agent_id="") == []
+    await hub.close()
+
+
 async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:
     store = FailingStore()
     hub = await Hub.open_store(store)
