@@ -138,9 +138,9 @@ class Inboxes:
     def drop(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not deliver an envelope that was not sent yet."""
         uncommitted = cursor.session.uncommitted
-        place = envelope.sequence - cursor.session.committed - 1
-        if 0 <= place < len(uncommitted) and envelope.sequence not in cursor.above:
-            uncommitted[place].dropped.append(cursor.inbox.agent.agent_id)
+        index = envelope.sequence - cursor.session.committed - 1
+        if 0 <= index < len(uncommitted) and envelope.sequence not in cursor.above:
+            uncommitted[index].dropped.append(cursor.inbox.agent.agent_id)
         cursor.above.add(envelope.sequence)
         self.uncount(cursor, envelope)
         self.save(cursor)
