@@ -116,8 +116,10 @@ class _Walk:
 
 def _may_go(now: int) -> ColumnElement[bool]:
     """Match finished requests that may be deleted. A result is kept until a caller has read it, but for that of work
-    that one agent has given another: nobody reads the end of what was handed off."""
-    given = select(agent_requests.c.request_id).where(agent_requests.c.request_id == work.c.request_id).exists()
+    that one agent has given another: no agent reads the end of what it has handed off. The operator may."""
+    asked = agent_requests.c
+    by_agent = (asked.request_id == work.c.request_id) & (asked.caller != "operator")
+    given = select(asked.request_id).where(by_agent).exists()
     return (work.c.finished_at < now - WORK_DAYS * DAY_MS) & ((work.c.status != "resulted") | given)
 
 

@@ -39,7 +39,7 @@ _RECENT_BYTES = 4 << 20
 class Post:
     """An envelope on its way into the log."""
 
-    __slots__ = ("also", "envelope", "on_posted", "recipients", "size", "submission")
+    __slots__ = ("also", "dropped", "envelope", "on_posted", "recipients", "size", "submission")
 
     def __init__(self, envelope: Envelope, on_posted: OnPosted | None, also: Sequence[Row] = ()) -> None:
         self.envelope, self.also = envelope, also
@@ -48,6 +48,8 @@ class Post:
         """None once they were called."""
         self.recipients: list[str] = []
         """Ids of the agents in whose inboxes it is counted."""
+        self.dropped: list[str] = []
+        """Ids of the agents for whom it was dropped before it was durable."""
         self.submission: Submission | None = None
         self.size = 0
         """Characters of the envelope as JSON, once it is appended."""

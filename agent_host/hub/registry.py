@@ -234,7 +234,12 @@ class Registry:
         self._delivery.detach(agent)
         self._delivery.inboxes.save_all()
         await self._store.flush()
-        await asyncio.gather(*[self._leave(agent, one) for one in await self._store.undelivered(agent.agent_id)])
+        try:
+            await asyncio.gather(*[self._leave(agent, one) for one in await self._store.undelivered(agent.agent_id)])
+        except HubUnavailable:
+            if endpoint is not None and self._delivery.endpoint(agent) is None:
+                self._delivery.attach(agent, endpoint)  # it stays
+            raise
         self._delivery.inboxes.forget(agent)
         self._agents.remove(agent)
         if endpoint is not None:

@@ -167,7 +167,8 @@ class WorkspaceOperations:
     async def quarantine(self, workspace: str, reason: str) -> None:
         """Fence the workspace and end its session without notice to the guest. The work that it had ends as `dead`.
 
-        The fence is stored last, so that it holds even if the database fails; that raises Unavailable.
+        The fence is stored last, and nothing waits before, so that it holds at once even if the database hangs or
+        fails; that raises Unavailable.
         """
         channel = self._channels.get(workspace)
         self._channels.hold(channel, "quarantined", reason)

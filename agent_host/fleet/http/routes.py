@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Annotated
 
@@ -209,10 +210,14 @@ async def execute(request: Request, workspace_id: str, body: RunCommand) -> Comm
 async def quarantine(request: Request, workspace_id: str, body: QuarantineWorkspace = _QUARANTINE) -> WorkspaceView:
     """Quarantine the workspace without notice to its agent: no agent attaches, the channel is cut, the runtime is
     killed, and work in progress ends as `dead`."""
+    fencing = asyncio.create_task(_listener(request).workspaces.quarantine(workspace_id, body.reason))
+    await asyncio.sleep(
+        0
+    )  # the fence holds from here on; a database that fails or hangs must not keep a runtime running
     try:
-        await _listener(request).workspaces.quarantine(workspace_id, body.reason)
-    finally:  # a database that fails must not keep a runtime running
         stopped = await _fleet(request).quarantine(workspace_id)
+    finally:
+        await fencing
     return await _view(request, stopped)
 
 

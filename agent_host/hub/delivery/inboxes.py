@@ -98,13 +98,26 @@ class Inboxes:
             if cursor is not None:
                 self.uncount(cursor, envelope)
 
+    def restore_number(self, agent_ids: list[str], envelope: Envelope) -> None:
+        """Deliver what gets the number of an envelope that was dropped, and did not get into its log."""
+        of_session = self._by_session.get(envelope.session_id, {})
+        for agent_id in agent_ids:
+            cursor = of_session.get(agent_id)
+            if cursor is not None:
+                cursor.above.remove(envelope.sequence)
+                self.save(cursor)  # the number may be on disk
+
+    def oldest(self, inbox: Inbox) -> tuple[Cursor, Envelope] | None:
+        """The oldest envelope that was not sent yet."""
+        waiting = inbox.waiting.values()
+        return next((one for one in waiting if one[1].envelope_id not in one[0].in_flight), None)
+
     def drop_oldest(self, inbox: Inbox) -> bool:
         """Drop the oldest envelope that was not sent yet. Returns whether there was one."""
-        for cursor, envelope in inbox.waiting.values():
-            if envelope.envelope_id not in cursor.in_flight:
-                self.drop(cursor, envelope)
-                return True
-        return False
+        found = self.oldest(inbox)
+        if found is not None:
+            self.drop(*found)
+        return found is not None
 
     def trim(self, inbox: Inbox) -> None:
         """Drop what is too much in an inbox, if its rule says what to drop."""
@@ -124,6 +137,10 @@ class Inboxes:
 
     def drop(self, cursor: Cursor, envelope: Envelope) -> None:
         """Do not deliver an envelope that was not sent yet."""
+        uncommitted = cursor.session.uncommitted
+        index = envelope.sequence - cursor.session.committed - 1
+        if 0 <= index < len(uncommitted) and envelope.sequence not in cursor.above:
+            uncommitted[index].dropped.append(cursor.inbox.agent.agent_id)
         cursor.above.add(envelope.sequence)
         self.uncount(cursor, envelope)
         self.save(cursor)

@@ -37,10 +37,16 @@ class Ranges:
         kept = [(max(first, number + 1), last) for first, last in self.pairs() if last > number]
         self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
 
-    def remove_after(self, number: int) -> None:
-        """Remove all that are larger than a number."""
-        kept = [(first, min(last, number)) for first, last in self.pairs() if first <= number]
-        self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
+    def remove(self, number: int) -> None:
+        """Remove a number, if it is there."""
+        kept = self.pairs()
+        self._firsts, self._lasts = [], []
+        for first, last in kept:
+            if first <= number <= last:
+                self.add(first, number - 1)
+                self.add(number + 1, last)
+            else:
+                self.add(first, last)
 
     def pairs(self) -> list[tuple[int, int]]:
         """Return the first and the last number of each range."""

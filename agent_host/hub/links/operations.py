@@ -133,7 +133,9 @@ def _check_resume(resume: Resume) -> None:
 
 
 async def _unregister(caller: Caller, params: OfAgent) -> Any:
-    await caller.hub.registry.unregister(caller.agent(params.agent_id))
+    agent = caller.agent(params.agent_id)
+    await caller.hub.registry.unregister(agent)
+    caller.agent_ids.discard(agent.agent_id)  # also if it was disconnected meanwhile
 
 
 async def _set_rule(caller: Caller, params: _SetRule) -> Any:

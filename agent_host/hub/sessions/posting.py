@@ -200,12 +200,12 @@ class Posting:
         session.keys.clear()
         session.keys_size = 0
         session.is_loading = True
-        for cursor in self._delivery.inboxes.cursors(session.session_id):  # another envelope may get the number
-            cursor.above.remove_after(session.committed)
         for post in posts:
             if post.submission is not None:
                 post.submission.is_withdrawn = True
             self._delivery.inboxes.uncount_for(post.recipients, post.envelope)
+            self._delivery.inboxes.restore_number(post.dropped, post.envelope)
+            post.dropped = []
         kept = [one for one in posts if isinstance(error, Conflict) and one.envelope.sender_id != HUB_ID]
         for post in posts:
             if post not in kept:

@@ -24,7 +24,7 @@ class Recipients:
     def count(self, session: LiveSession, post: Post) -> list[Cursor]:
         """Count the envelope in the inboxes of its recipients. Returns those whose rule drops it.
 
-        Raises InboxFull or AccessDeniedError, and then it is counted nowhere."""
+        Raises InboxFull or AccessDeniedError, and then it is counted nowhere, and nothing is dropped for it."""
         envelope = post.envelope
         if is_protocol_event(envelope.event_type):
             return []
@@ -38,20 +38,26 @@ class Recipients:
             most = agent.rule.inbox.max_pending if agent.is_held or agent.rule.inbox.overflow == "reject" else None
             if most is not None and cursor.inbox.pending >= most and envelope.sender_id != HUB_ID:
                 full.append(cursor)
-        full.sort(key=lambda cursor: cursor.inbox.agent.rule.inbox.overflow == "drop_oldest")  # first who may refuse
-        dropped = [cursor for cursor in full if not self._has_space(cursor.inbox)]
+        for cursor in full:
+            self._check_drops(cursor.inbox)
+        dropped: list[Cursor] = []
+        for cursor in full:
+            if cursor.inbox.agent.rule.inbox.overflow == "drop_newest":
+                dropped.append(cursor)
+            else:
+                self._inboxes.drop_oldest(cursor.inbox)
         for cursor in recipients:
             self._inboxes.count(cursor, envelope)
         post.recipients = [cursor.inbox.agent.agent_id for cursor in recipients]
         return dropped
 
-    def _has_space(self, inbox: Inbox) -> bool:
-        """Make space in a full inbox, if its rule says how. Returns False if the new envelope is to be dropped."""
+    def _check_drops(self, inbox: Inbox) -> None:
+        """Raise InboxFull, unless the rule of a full inbox has something to drop for a new envelope."""
         rule = inbox.agent.rule.inbox
         if rule.overflow == "drop_newest":
-            return False
-        if rule.overflow == "drop_oldest" and self._inboxes.drop_oldest(inbox):
-            return True
+            return
+        if rule.overflow == "drop_oldest" and self._inboxes.oldest(inbox) is not None:
+            return
         if not inbox.agent.is_held:
             self.on_full_elsewhere(inbox.agent)
         raise InboxFull(

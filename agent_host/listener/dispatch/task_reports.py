@@ -35,8 +35,8 @@ class TaskReports:
             if not durable.done():  # the connection may have ended meanwhile
                 durable.set_result(None)
 
+        session.channel.rate_limiter.spend_stored(stored_size(row))  # before the wait, which ends with the session
         self._ledger_writer.save_result(row, recorded)
         await durable
-        session.channel.rate_limiter.spend_stored(stored_size(row))
         if session.state != "gone":
             session.send(TaskAck(task_id=report.task_id, user=report.user))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sqlite3
 import threading
@@ -52,6 +53,16 @@ def refused(host: Host, what: str) -> Generator[None]:
         database.execute(f"CREATE TRIGGER no {what} BEGIN SELECT RAISE(ABORT, 'full'); END")
         yield
         database.execute("DROP TRIGGER no")
+
+
+def is_up(runtime: str) -> bool:
+    """Whether something still listens there."""
+    try:
+        return httpx.get(f"{runtime}/healthz", trust_env=False).status_code == 200
+    except httpx.ConnectError:
+        return False
+    except httpx.TransportError:
+        return True
 
 
 @pytest.mark.parametrize("deed", ["quarantine", "stop"])
@@ -120,6 +131,27 @@ def test_a_database_that_refuses_writes_does_not_keep_a_quarantine_from_its_effe
     alarms = [row["type"] for row in host.operator.get("/audit", params={"workspace": "full"}).json()["entries"]]
     assert "alarm.fence_not_written" in alarms
     assert host.operator.post("/workspaces/full/quarantine").status_code == 200, "again, once it can be written"
+
+
+def test_a_database_that_hangs_does_not_keep_a_runtime_running(host: Host) -> None:
+    assert host.operator.post("/workspaces", json={"id": "slow"}).status_code == 201
+    started = host.operator.post("/workspaces/slow/start")
+    assert started.status_code == 200, started.text
+    runtime = host.operator.get("/workspaces/slow").json()["url"]
+    failures = len(re.findall("database_failed|journal_failed", host.process.output()))
+    asking = threading.Thread(target=host.operator.post, args=("/workspaces/slow/quarantine",))
+    with closing(sqlite3.connect(host.data_dir / "mesh.db", timeout=PATIENCE, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        asking.start()
+        deadline = time.monotonic() + PATIENCE
+        while is_up(runtime) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        found = len(re.findall("database_failed|journal_failed", host.process.output()))
+        database.execute("ROLLBACK")
+    assert not is_up(runtime)
+    asking.join(PATIENCE)
+    assert found == failures, "it was killed once the database had given up"
+    assert host.operator.post("/workspaces/slow/quarantine").status_code == 200
 
 
 def test_a_runtime_that_is_started_again_has_a_token_again(host: Host, provider: ScriptedProvider) -> None:

@@ -163,6 +163,18 @@ async def test_what_was_handed_off_goes_though_nobody_reads_its_end(database: Ho
     assert values(database, agent_requests.c.request_id) == names[:10]
 
 
+async def test_what_the_operator_has_handed_off_stays_until_its_end_is_read(
+    database: HostDatabase, clock: ManualClock
+) -> None:
+    names = [f"ask_{number}" for number in range(4)]
+    put(database, work, *(request(name, 9, "resulted") for name in names))
+    asked = {"caller": "operator", "callers": "[]", "created_at": ago(9)}
+    put(database, agent_requests, *({"request_id": name, **asked} for name in names))
+    await keeper(database, clock, days=1, rows=1).sweep()
+    assert values(database, work.c.request_id) == names
+    assert values(database, agent_requests.c.request_id) == names
+
+
 async def test_results_go_like_the_rest_but_for_those_that_are_still_sent(
     database: HostDatabase, clock: ManualClock
 ) -> None:

@@ -200,11 +200,13 @@ async def test_a_full_inbox_drops_as_its_rule_says(url: str, overflow: str, kept
         assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
 
 
-async def test_what_one_full_inbox_refuses_drops_nothing_of_another(url: str) -> None:
+@pytest.mark.parametrize("overflow", ["reject", "drop_oldest"])
+async def test_what_one_full_inbox_refuses_drops_nothing_of_another(url: str, overflow: str) -> None:
+    """Also if its rule drops what waits, and nothing does: all of it was sent."""
     async with opened(url) as hub:
         alice, dave = await join(hub, "alice"), await join(hub, "dave")
         bob = await join(hub, "bob", rule={"inbox": {"max_pending": 2, "overflow": "drop_oldest", "in_flight": 1}})
-        carol = await join(hub, "carol", rule={"inbox": {"max_pending": 2}})
+        carol = await join(hub, "carol", rule={"inbox": {"max_pending": 2, "overflow": overflow}})
         session = await open_session(alice, "bob", "carol", "dave", kind="discussion")
         await alice.send(session, "first")
         await bob.send(session, "second")

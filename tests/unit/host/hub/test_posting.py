@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -222,6 +223,44 @@ async def test_what_was_dropped_in_a_write_that_failed_takes_the_number_of_nothi
     await hub.close()
 
 
+class CursorStore(FailingStore):
+    """A store that writes how far agents have come, before it refuses an envelope and after that."""
+
+    save_all: Callable[[], None]
+
+    def submit(self, submission: Submission) -> None:
+        if submission.on_written is None:
+            MemoryStore.submit(self, submission)
+            return
+        if self.is_full:
+            self.save_all()
+        super().submit(submission)
+
+
+async def test_nor_if_it_is_on_disk_and_the_hub_dies() -> None:
+    store = CursorStore()
+    hub = await Hub.open_store(store)
+    rule = {"inbox": {"max_pending": 1, "overflow": "drop_newest"}}
+    alice, _ = await join(hub, "alice"), await join(hub, "bob", rule=rule)
+    session = await open_session(alice, "bob")
+    await alice.send(session, "first")
+    store.save_all, store.is_full = hub.delivery.inboxes.save_all, True
+    with pytest.raises(HubUnavailable):
+        await alice.send(session, "dropped, and not stored")
+    store.is_full = False
+    hub.delivery.inboxes.save_all()
+    again = await Hub.open_store(store)
+    alice, bob = await join(again, "alice"), await join(again, "bob", rule=rule)
+    bob.ack(await bob.get_text())
+    async with asyncio.timeout(60):
+        while again.delivery.inboxes.of(again.agents.get("bob")).pending:
+            await asyncio.sleep(0)
+    await alice.send(session, "second")
+    assert (await bob.get_text()).envelope.text == "second"
+    for one in (hub, again):
+        await one.close()
+
+
 async def test_a_session_that_cannot_be_closed_stays_open() -> None:
     store = FailingStore()
     hub = await Hub.open_store(store)
@@ -250,6 +289,23 @@ async def test_a_session_is_closed_although_another_hub_has_gone_on(file_url: st
         await other.lifecycle.close(stale, "by the operator", None)
         log = (await one.queries.log(None, session, 0, 500)).envelopes
         assert [envelope.event_type for envelope in log][-2:] == [EV_TEXT, EV_SESSION_CLOSED]
+
+
+async def test_an_agent_that_could_not_leave_gets_what_is_said_and_leaves_later() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    session = await open_session(alice, "bob")
+    store.is_full = True
+    with pytest.raises(HubUnavailable):
+        await bob.ask_own("unregister")
+    store.is_full = False
+    await alice.send(session, "still there?")
+    assert (await bob.get_text()).envelope.text == "still there?"
+    await bob.ask_own("unregister")
+    await bob.ask("register", passport={"name": "carol"})
+    assert await bob.ask("sessions", agent_id="") == []
+    await hub.close()
 
 
 async def test_an_agent_that_cannot_be_stored_is_not_registered() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import make_url, select
 
 from agent_common.protocol.work import TaskReport, decode, read_frame
 from agent_host.database import task_results
@@ -172,6 +175,23 @@ async def test_results_that_fill_the_disk_are_read_slowly(room: Room) -> None:
     assert limiter.spend(0) == 0
     limiter.spend_stored(FREE_BYTES - 1)
     assert limiter.spend(0) == 0, "and an hour later they are free again"
+
+
+async def test_who_leaves_before_its_result_is_on_disk_pays_for_it_too(room: Room) -> None:
+    limiter = room.listener.channels.get("a").rate_limiter
+    limiter.spend_stored(FREE_BYTES)
+    agent = await attached(room)
+    await room.listener.ledger.writer.flush()
+    known = room.count("frames_in")
+    with closing(sqlite3.connect(make_url(room.url).database or "", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        report(agent, result={**RESULT, "result": {"text": "x" * 500_000}})
+        await room.until(lambda: room.count("frames_in") > known)
+        await asyncio.sleep(0)  # the report is taken up in the turn after it is read
+        room.session.end("test")
+        other.execute("ROLLBACK")
+    await room.until(lambda: rows(room))
+    assert limiter.spend(0) > 2, "seconds until the next frame is read"
 
 
 async def test_a_deleted_workspace_keeps_its_results_and_ends_their_callbacks(room: Room) -> None:
