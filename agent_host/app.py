@@ -95,6 +95,7 @@ def create_app(
     drivers = drivers_of(
         settings,
         HostSockets(partial(listening_sockets, app, "http_sockets"), partial(listening_sockets, app, "egress_sockets")),
+        withheld={provider.set_by for provider in catalog.providers.values()},
     )
     parts = Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
     for router in (proxy.router, services.router, *_ROUTERS, budgets.router):

@@ -85,6 +85,8 @@ async def add(
         call.output.document({"file": str(path), "name": name, "server": entry})
     else:
         call.output.line(f"{name} is in {path}")
+    if variables := [*(env or ()), *(one.partition("=")[2] for one in header or ())]:
+        call.output.note(f"its next start needs {', '.join(variables)} in the environment of `agent up` or its host")
     call.output.note(
         "try it with `agent mcp test`; the agent has it from its next start on, as by `agent down` and `up`"
     )
