@@ -82,7 +82,11 @@ def create_app(
     `mediation`: the bound socket of the listener; None means the address in the settings. Raises StartError if a
     setting cannot be used.
     """
-    catalog, search, offered = load_catalog(settings), load_search(settings.search), load_services(settings.services)
+    catalog, search, offered = (
+        load_catalog(settings),
+        load_search(settings.search, settings.data_dir),
+        load_services(settings.services),
+    )
     ShownCatalog.of(catalog).write(settings.data_dir)
 
     @asynccontextmanager
