@@ -135,6 +135,23 @@ def test_a_wrong_answer_is_a_usage_error(cli: Cli, argv: tuple[str, ...], told: 
     assert told in cli("approve", *argv, code=2).err
 
 
+def test_the_events_of_a_person_are_not_those_of_others(world: World, cli: Cli) -> None:
+    mine, other = fresh("mine"), fresh("other")
+    with cli.start("events", "--json", "--user", "ann") as lines:
+        assert lines.stdout is not None
+        reader = in_background(lines.stdout.readline)
+
+        def watches() -> bool:
+            cli("-p", "hello", "-s", other, "--user", "bob")
+            cli("-p", "hello", "-s", mine, "--user", "ann")
+            return bool(reader[1])
+
+        eventually(watches)
+        assert json.loads(reader[1][0])["data"]["session_id"] == mine
+        lines.send_signal(signal.SIGINT)
+        assert lines.wait(30) == 130
+
+
 def test_events_are_lines_and_lines_of_json(world: World, cli: Cli) -> None:
     name = fresh("watched")
     with cli.start("events") as plain, cli.start("events", "--json", "-w", "ada") as lines:
