@@ -82,7 +82,11 @@ def create_app(
     `mediation`: the bound socket of the listener; None means the address in the settings. Raises StartError if a
     setting cannot be used.
     """
-    catalog, search, offered = load_catalog(settings), load_search(settings.search), load_services(settings.services)
+    catalog, search, offered = (
+        load_catalog(settings),
+        load_search(settings.search, settings.data_dir),
+        load_services(settings.services),
+    )
     ShownCatalog.of(catalog).write(settings.data_dir)
 
     @asynccontextmanager
@@ -95,6 +99,7 @@ def create_app(
     drivers = drivers_of(
         settings,
         HostSockets(partial(listening_sockets, app, "http_sockets"), partial(listening_sockets, app, "egress_sockets")),
+        withheld={provider.set_by for provider in catalog.providers.values()},
     )
     parts = Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
     for router in (proxy.router, services.router, *_ROUTERS, budgets.router):

@@ -15,12 +15,10 @@ from pydantic import ValidationError
 from agent_common.protocol import chunks as c
 
 from ..errors import ClientError, ConnectionFailed, UnexpectedReply
-from ..http import RECONNECT_SECONDS, Call, Connection, resumed
+from ..http import MAX_EVENT_BYTES, RECONNECT_SECONDS, Call, Connection, resumed
 from .events import ChatEvent, Finished, Reply
 from .turn_reader import TurnReader
 
-MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""One chunk may hold a whole recorded answer, or the output of a tool."""
 FAILED_REASONS = ("abort", "error")
 
 

@@ -28,6 +28,8 @@ SILENCE_SECONDS = 45.0
 """Seconds without a byte after which a stream is broken: servers write a comment every 15 s."""
 WRITE_SECONDS = 600.0
 """For a request whose body comes from elsewhere while it is sent."""
+MAX_EVENT_BYTES = 64 << 20
+"""Of one event of a stream: it may hold a whole recorded answer, the output of a tool, or the result of a task."""
 ATTEMPTS = 7
 """With pauses of 0.1 s that double: about six seconds of a server that does not answer."""
 MAX_CONNECTIONS = 200

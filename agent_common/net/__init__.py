@@ -9,7 +9,7 @@ from .endpoints.listen import ListeningSocket, bind_other_loopback, bind_tcp_soc
 if TYPE_CHECKING:
     from .client.connection import HttpConnection
     from .client.pool import HttpPool, HttpResponse, SizedStream, TransportFault
-    from .client.tls import NAMING_VARIABLES, check_authorities, public_tls, trusting_tls
+    from .client.tls import NAMING_VARIABLES, authorities_pem, check_authorities, public_tls, trusting_tls
     from .egress.address_policy import ANY_ADDRESS, AddressPolicy
     from .egress.content_encoding import Inflater
     from .egress.fetch import FetchedPage, FetchLimits, UrlCheck, WebClient
@@ -64,6 +64,7 @@ __all__ = [
     "UrlCheck",
     "Vsock",
     "WebClient",
+    "authorities_pem",
     "bind_other_loopback",
     "bind_tcp_socket",
     "canonical_host",
@@ -109,7 +110,7 @@ _LAZY_EXPORTS = {
     "egress.host_patterns": ("HostPatterns", "split_patterns"),
     "client.connection": ("HttpConnection",),
     "client.pool": ("HttpPool", "HttpResponse", "SizedStream", "TransportFault"),
-    "client.tls": ("NAMING_VARIABLES", "check_authorities", "public_tls", "trusting_tls"),
+    "client.tls": ("NAMING_VARIABLES", "authorities_pem", "check_authorities", "public_tls", "trusting_tls"),
     "endpoints.connect": ("connect", "open_endpoint", "open_socket"),
     "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),
     "egress.urls": ("Url", "canonical_host", "parse_url", "resolve_location"),

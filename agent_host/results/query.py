@@ -34,21 +34,22 @@ async def read_results(database: HostDatabase, query: ResultQuery) -> ResultPage
 
 
 def _read_page(connection: Connection, query: ResultQuery) -> ResultPage:
-    """Read rows until the page is full: a hostile agent may have filled each with a megabyte."""
+    """Read rows until the page is full: a hostile agent may have filled each with a megabyte. One more row says whether
+    there is a next page."""
     found: list[Result] = []
     size, last = 0, None
     for row in connection.execute(_select(query), execution_options={"yield_per": _ROWS_AT_ONCE}).mappings():
+        if len(found) == query.limit or size >= MAX_PAGE_CHARACTERS:
+            return ResultPage(results=found, next=last)
         found.append(result_from_row(row))
         size += len(row["result"])
-        if len(found) == query.limit or size >= MAX_PAGE_CHARACTERS:
-            last = row["id"]
-            break
-    return ResultPage(results=found, next=last)
+        last = row["id"]
+    return ResultPage(results=found)
 
 
 def _select(query: ResultQuery) -> Select[tuple[object, ...]]:
     table = task_results
-    found = select(table).order_by(table.c.id.desc()).limit(query.limit)
+    found = select(table).order_by(table.c.id.desc()).limit(query.limit + 1)
     if query.workspaces is not None:
         found = found.where(table.c.workspace.in_(query.workspaces))
     if query.users is not None:

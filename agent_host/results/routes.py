@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import monotonic
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -16,6 +17,8 @@ from .records import AwaitedResult, Result, ResultPage
 from .service import ResultService
 
 MAX_WAIT_SECONDS = 600.0
+RECHECK_SECONDS = 5.0
+"""How often the token of a caller who waits is checked."""
 _LAST_ROW = (1 << 63) - 1
 router = APIRouter(route_class=JsonRoute)
 
@@ -43,14 +46,26 @@ async def results(
             raise InvalidRequest.from_faults([("wait", why)])
         return _json_response(await service.page(query))
     one = replace(query, task_id=task_id, after=None, limit=1)
-    found = await service.wait(one, wait) if wait else await service.find(one)
-    if wait and await identify_person(request) != caller:  # meanwhile the token may also have expired
-        raise Forbidden("meanwhile this token has lost a workspace; ask again")
+    found = await _wait(request, caller, one, wait) if wait else await service.find(one)
     if found is not None:
         return _json_response(found)
     if wait:
         return _json_response(AwaitedResult(task_id=task_id, workspace=workspace), 202)
     raise NotFound(f"there is no result of a task {task_id!r}")
+
+
+async def _wait(request: Request, caller: HostCaller, query: ResultQuery, seconds: float) -> Result | None:
+    """Wait for the result as long as the token is what it was. Raises Unauthorized if it expires or is revoked
+    meanwhile, Forbidden if it loses a workspace."""
+    service: ResultService = request.app.state.results
+    deadline = monotonic() + seconds
+    while True:
+        left = deadline - monotonic()
+        found = await service.wait(query, max(0, min(left, RECHECK_SECONDS)))
+        if await identify_person(request) != caller:
+            raise Forbidden("meanwhile this token has lost a workspace; ask again")
+        if found is not None or left <= RECHECK_SECONDS:
+            return found
 
 
 def _visible(request: Request, caller: HostCaller, workspace: str | None, user: str | None) -> ResultQuery:

@@ -19,6 +19,8 @@ INSTALL = re.compile(
     rf"(?:\binstall\b|\buvx\b|\badd\b|\bpipx\b|--with\b|--from\b)[^\n|;#]*?(?<![\w./-])(?:['\"]?)(?:{NAMES})(?:\[[\w,]+\])?['\"]?(?![\w./-])",
     re.IGNORECASE,
 )
+SOURCE = re.compile(rf"\b(?:with|from|in) the (?:package|distribution) ['\"`]?{NAMES}(?![\w./-])", re.IGNORECASE)
+"""A package as what a command comes with, which somebody would look for in an index."""
 TEXTS = {".md", ".py", ".sh", ".toml", ".yaml", ".yml", ".txt", ".service", ".html", ".mjs", ".js", ".jsx"}
 
 
@@ -33,7 +35,7 @@ def _is_index_install(line: str) -> bool:
     command = re.search(r"\b(?:pip3?|pipx|uv|uvx|poetry|conda)\b[^\n]*", line)
     if line.strip().strip('",').startswith(f"{OWN}[") or "all = [" in line:
         return False  # an extra of the distribution that consists of others
-    return bool(named or (command and INSTALL.search(command[0])))
+    return bool(named or SOURCE.search(line) or (command and INSTALL.search(command[0])))
 
 
 def test_no_text_names_an_index_install() -> None:
@@ -64,6 +66,8 @@ def test_the_distribution_has_a_name_of_its_own() -> None:
         ("uv tool install agent_host", True),
         ("uvx agent-runtime serve", True),
         ("uv add agent-client", True),
+        ("it comes with the package agent-runtime", True),
+        ("the packages of agent-runtime", False),
         ("uv tool install 'dist/agent_runtime-0.1.0-py3-none-any.whl[all]'", False),
         ("pip install --no-deps --require-hashes -r requirements/runtime.lock", False),
         ("agent-runtime serve", False),

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from queue import SimpleQueue
 
 from agent_common.protocol import how_to_decide
@@ -14,11 +15,14 @@ from ... import (
     Agent,
     Approval,
     ChatEvent,
+    ChatStream,
     ClientError,
     Failed,
     Finished,
+    NotFound,
     NotWaiting,
     Question,
+    Started,
     TextDelta,
     TextReplaced,
     ToolCall,
@@ -36,11 +40,13 @@ WIDTH = 200
 
 
 async def run_plain(agent: Agent, session: str, options: ChatOptions) -> int:
-    """Send each line and print its reply, until the input ends. Returns the code of the last turn."""
-    chat, lines, code = PlainChat(agent, session), _lines(), DONE
-    if options.message:
+    """Follow the turn that is open, then send each line and print its reply, until the input ends or a turn waits.
+    Returns the code of the last turn."""
+    chat, lines = PlainChat(agent, session), _lines()
+    code = await chat.resume(lines)
+    if options.message and code != WAITS:
         code = await chat.turn(options.message, lines)
-    async for line in lines:
+    while code != WAITS and (line := await anext(lines, None)) is not None:
         if line.strip() in ("/quit", "/exit"):
             return code
         if line.strip():
@@ -57,33 +63,53 @@ class PlainChat:
         self._calls: dict[str, ToolLine] = {}
         self._in_text = False
 
-    async def turn(self, message: str, lines: AsyncGenerator[str]) -> int:
-        """Send a message, print its turn, and answer what it asks from the next lines. Returns the exit code."""
+    async def resume(self, lines: AsyncGenerator[str]) -> int:
+        """Print the turn that runs in the session, if any, and answer what it asks from the lines. Returns the exit
+        code."""
         try:
-            async with self._agent.chat(message, session=self._session, wait=FOLLOW_SECONDS) as events:
-                async for event in events:
-                    self._print(event)
-                    if isinstance(event, Approval | Question) and not await self._answer(event, lines):
-                        return WAITS
-                    if isinstance(event, Finished):
-                        return {"error": FAILED, "abort": ABORTED}.get(event.reply.finish_reason, DONE)
+            return await self._follow(self._agent.watch(self._session, wait=FOLLOW_SECONDS), lines, resumed=True)
+        except NotFound:  # nothing has run in it yet
+            return DONE
         except ClientError as error:
             self._line(f"error: {explain(error)}")
             return FAILED
+
+    async def turn(self, message: str, lines: AsyncGenerator[str]) -> int:
+        """Send a message, print its turn, and answer what it asks from the next lines. Returns the exit code."""
+        try:
+            stream = self._agent.chat(message, session=self._session, wait=FOLLOW_SECONDS)
+            return await self._follow(stream, lines)
+        except ClientError as error:
+            self._line(f"error: {explain(error)}")
+            return FAILED
+
+    async def _follow(self, stream: ChatStream, lines: AsyncGenerator[str], *, resumed: bool = False) -> int:
+        waiting = set[str]()
+        async with stream as events:
+            async for event in events:
+                self._print(event)
+                if resumed and isinstance(event, Started):
+                    waiting = await self._waiting(event.message_id)
+                if isinstance(event, Approval | Question):
+                    if waiting and event.id not in waiting:
+                        continue  # it comes before those that wait, so it was answered earlier
+                    waiting.clear()
+                    if not await self._answer(event, lines):
+                        return WAITS
+                if isinstance(event, Finished):
+                    return {"error": FAILED, "abort": ABORTED}.get(event.reply.finish_reason, DONE)
         return DONE
+
+    async def _waiting(self, message_id: str) -> set[str]:
+        """Return the ids of what waits for a person now in the turn that answers this message."""
+        async with aclosing(self._agent.pending()) as requests:
+            return {one.id async for one in requests if one.message_id == message_id}
 
     async def _answer(self, request: Approval | Question, lines: AsyncGenerator[str]) -> bool:
         """Read the answer. Returns False when the input has ended; the turn then waits."""
         try:
             if isinstance(request, Question):
-                answers: list[list[str]] = []
-                for raw in request.questions:
-                    one = asked(raw)
-                    self._line(f"? {one.text}")
-                    for number, (label, about) in enumerate(one.options, 1):
-                        self._line(f"  {number}. {label}{f': {about}' if about else ''}")
-                    answers.append(answers_of_line(one, await anext(lines)))
-                await self._agent.answer(request, answers)
+                await self._agent.answer(request, await self._answers(request, lines))
                 return True
             self._line(f"? allow {request.tool} {safe_line(str(request.input))}")
             if request.reason:
@@ -101,6 +127,17 @@ class PlainChat:
             return False
         except NotWaiting:
             return True
+
+    async def _answers(self, request: Question, lines: AsyncGenerator[str]) -> list[list[str]]:
+        """Read an answer to each question. Raises StopAsyncIteration when the input has ended."""
+        answers: list[list[str]] = []
+        for raw in request.questions:
+            one = asked(raw)
+            self._line(f"? {one.text}")
+            for number, (label, about) in enumerate(one.options, 1):
+                self._line(f"  {number}. {label}{f': {about}' if about else ''}")
+            answers.append(answers_of_line(one, await anext(lines)))
+        return answers
 
     def _print(self, event: ChatEvent) -> None:
         match event:

@@ -27,7 +27,7 @@ async def events(call: Invocation) -> None:
         call.output.note("waiting for events; Ctrl-C ends")
     if target.kind == "host" and target.workspace is None:
         async with open_mesh(target) as mesh:
-            async for event in mesh.events():
+            async for event in mesh.events(user=target.user):
                 _print(call, event)
         return
     async with open_agent(target) as agent:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -27,13 +28,33 @@ def trusting_tls(environment: Mapping[str, str]) -> ssl.SSLContext:
 
     Raises ValueError that names the variable, if its file cannot be read.
     """
-    named = next((name for name in FILE_VARIABLES if environment.get(name)), None)
-    folder = environment.get(FOLDER_VARIABLE) or None
-    context = _public() if named is None and folder is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for variable in (named, FOLDER_VARIABLE, EXTRA_VARIABLE):
-        if variable and (path := environment.get(variable)):
-            _add(context, variable, Path(path))
+    named = dict(_named(environment))
+    context = _public() if named.keys() <= {EXTRA_VARIABLE} else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for variable, path in named.items():
+        _add(context, variable, path)
     return context
+
+
+def authorities_pem(environment: Mapping[str, str]) -> str | None:
+    """Return all authorities that `trusting_tls` trusts as one text in PEM, for what takes a file in the place of a
+    context; None if no variable names any. Raises ValueError that names the variable, if its file cannot be read."""
+    named = dict(_named(environment))
+    if not named:
+        return None
+    context = trusting_tls(environment)
+    for folder in filter(Path.is_dir, named.values()):  # a context reads those of a folder when it meets a server
+        for path in sorted(folder.iterdir()):
+            with suppress(OSError):  # what holds none, as OpenSSL ignores it; ssl.SSLError is one
+                context.load_verify_locations(cafile=path)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
+
+
+def _named(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Yield the variables that name authorities, with what they name."""
+    file = next((name for name in FILE_VARIABLES if environment.get(name)), None)
+    for variable in (file, FOLDER_VARIABLE, EXTRA_VARIABLE):
+        if variable and (path := environment.get(variable)):
+            yield variable, Path(path)
 
 
 def _public() -> ssl.SSLContext:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +28,7 @@ from ..driver import (
     StartFailed,
     Status,
 )
+from .mcp_variables import mcp_variables
 
 LOG_NAME = "runtime.log"
 _POLL_SECONDS = 0.02
@@ -50,15 +51,26 @@ _SERVE = (sys.executable, "-m", "agent_runtime", "serve")
 
 
 class ProcessDriver:
-    """Starts `agent-runtime serve` on a loopback port. Tests pass another `command`."""
+    """Starts `agent-runtime serve` on a loopback port. Tests pass another `command`.
+
+    `withheld`: variables with keys that the host uses, beside those of its settings.
+    """
 
     passes_settings = True
     sees_host_files = True
 
-    def __init__(self, start_timeout: float, stop_grace: float, command: Sequence[str] = _SERVE) -> None:
+    def __init__(
+        self,
+        start_timeout: float,
+        stop_grace: float,
+        command: Sequence[str] = _SERVE,
+        *,
+        withheld: Collection[str] = (),
+    ) -> None:
         self._start_timeout = start_timeout
         self._stop_grace = stop_grace
         self._command = command
+        self._withheld = withheld
 
     def allocate_url(self) -> str:
         return f"http://127.0.0.1:{_free_port()}"
@@ -90,6 +102,8 @@ class ProcessDriver:
     async def _spawn(self, launch: LaunchRequest, url: str, log: Console) -> asyncio.subprocess.Process:
         """Start the process. Its output comes through a pipe, because a file of its own would have no limit."""
         listen = {"AGENT_HOST": "127.0.0.1", "AGENT_PORT": str(urlsplit(url).port)}
+        given = {**inherited_env(os.environ), **launch.environment(), **listen}
+        servers = mcp_variables(launch.data_dir, os.environ, given, self._withheld)
         read_end, write_end = os.pipe()  # asyncio's own would have to end before the process counts as ended
         try:
             await log.follow_pipe(read_end)
@@ -97,7 +111,7 @@ class ProcessDriver:
                 *DIE_WITH_PARENT,
                 str(os.getpid()),
                 *self._command,
-                env={**inherited_env(os.environ), **launch.environment(), **listen},
+                env={**servers, **given},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write_end,
                 stderr=asyncio.subprocess.STDOUT,
@@ -187,7 +201,8 @@ class ChildRuntime:
 def inherited_env(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the part of the host's environment that a runtime may see: paths, locale and `AGENT_` settings.
 
-    Everything else is left out, above all keys, and also settings that would bypass the mesh or set other tokens.
+    Everything else is left out, above all keys, and also settings that would bypass the mesh or set other tokens. What
+    its MCP servers need is in `mcp_variables`.
     """
     return {
         name: value

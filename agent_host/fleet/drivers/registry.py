@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from ...errors import StartError
@@ -18,9 +19,13 @@ from .process import ProcessDriver
 from .qemu import QemuDriver
 
 
-def drivers_of(settings: HostSettings, host_sockets: HostSockets) -> dict[str, Driver]:
-    """Return the drivers by name. Raises StartError if a setting names something that does not exist."""
-    found: dict[str, Driver] = {"process": ProcessDriver(settings.start_timeout, settings.stop_grace)}
+def drivers_of(
+    settings: HostSettings, host_sockets: HostSockets, *, withheld: Collection[str] = ()
+) -> dict[str, Driver]:
+    """Return the drivers by name. `withheld`: variables with keys that no runtime may get. Raises StartError if a
+    setting names something that does not exist."""
+    process = ProcessDriver(settings.start_timeout, settings.stop_grace, withheld=withheld)
+    found: dict[str, Driver] = {"process": process}
     run_dir = settings.data_dir / "vm"
     if settings.vm_image is not None:
         load_image(settings.vm_image)

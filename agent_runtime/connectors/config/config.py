@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from agent_common.mcp_servers import SERVER_KEYS, OAuthConfig, ServerFields, fault_text, object_with_servers
 from agent_common.net import HostPatterns
 
 from ...errors import StartError
-from .config_schema import OAuthConfig, ServerFields
 from .env_substitution import SubstitutedText, substitute
 from .other_products import translate_fields
 
@@ -27,12 +27,8 @@ MIN_SECRET_LENGTH, MIN_WORD_LENGTH = 6, 8
 MAX_FILE_BYTES = 1024 * 1024
 """Most bytes of the file."""
 MAX_SERVERS = 50
-SERVER_KEYS = ("mcpServers", "servers", "mcp", "context_servers")
-"""Names of the field with the servers: in most products, VS Code, OpenCode and Zed."""
 IGNORED_KEYS = frozenset({"$schema", "inputs"})
 """Fields of other products that are ignored here."""
-_TYPE_NAMES = ("str", "bool", "list[str]")
-"""Type names in the locations of pydantic's faults, which are left out of the messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +142,8 @@ def _server_entries(content: Any) -> dict[str, Any]:
         )
     if len(fields) > 1:
         raise ConfigFaults([f"give one of {' and '.join(fields)}, not both"])
-    inner: Any = fields.get("mcp")
-    if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
-        return _server_entries(inner)  # nested, as in the settings of VS Code
+    if (inner := object_with_servers(fields)) is not fields:
+        return _server_entries(inner)
     listed: Any = next(iter(fields.values()), cast("dict[str, Any]", {}))
     if not isinstance(listed, dict):
         raise ConfigFaults([f"{next(iter(fields))}: must be an object, with a server under each name"])
@@ -177,7 +172,7 @@ def _parse_server(name: str, about: Any, data_dir: Path, environment: Mapping[st
         written = ServerFields.model_validate({"name": name, **filled.fields})
     except ValidationError as error:
         reported = {line.partition(":")[0] for line in lines}  # a missing variable causes further faults
-        found = [_fault_text(one) for one in error.errors(include_input=False)]
+        found = [fault_text(one) for one in error.errors(include_input=False)]
         raise ConfigFaults(
             [*lines, *dict.fromkeys(one for one in found if one.partition(":")[0] not in reported)]
         ) from None
@@ -232,16 +227,6 @@ def _hidden_values(fields: ServerFields, filled: SubstitutedText) -> tuple[str, 
             yield fields.oauth.client_secret or ""
 
     return tuple(sorted({one for one in all_of_them() if len(one) >= MIN_SECRET_LENGTH}))
-
-
-def _fault_text(error: Any) -> str:
-    path = [part for part in error["loc"] if part not in _TYPE_NAMES]
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-    text = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        known = OAuthConfig.model_fields if str(error["loc"][0]) == "oauth" else ServerFields.model_fields
-        text = f"no such field; there are: {', '.join(one for one in known if one != 'name')}"
-    return f"{where}: {text}" if where else text
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from agent_common.mcp_servers import OAuthConfig
+
 from ...workspace import write_atomically
-from ..config.config_schema import OAuthConfig
 
 MAX_FILE_BYTES = 64 * 1024
 

@@ -27,6 +27,7 @@ from agent_common.net import (
     DirectUpstream,
     ProxyUpstream,
     Upstream,
+    authorities_pem,
     canonical_host,
     unix_socket_proxy,
 )
@@ -157,7 +158,8 @@ class Environments:
         """Return the variables of uv. The index is one, and no argument: it may hold a password, and every user of the
         machine may read arguments."""
         index = {"UV_DEFAULT_INDEX": self._index.url} if self._index.url else {}
-        return {"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1", **index}
+        trusted = {"SSL_CERT_FILE": str(path)} if (path := _write_authorities(new)) else {}
+        return {"UV_CACHE_DIR": str(new / "cache"), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1", **index, **trusted}
 
 
 async def _allow_any_host(_host: str, _port: int, _agent: str) -> str | None:
@@ -168,6 +170,20 @@ def environment_name(requirements: Sequence[str]) -> str:
     """Name the environment by all that decides what is in it."""
     key = json.dumps([list(requirements), sys.version_info[:2], sys.platform, os.uname().machine])
     return hashlib.sha256(key.encode()).hexdigest()[:NAME_LENGTH]
+
+
+def _write_authorities(new: Path) -> Path | None:
+    """Write the certificate authorities that the environment names where uv can read them; None if it names none."""
+    try:
+        pem = authorities_pem(os.environ)
+    except ValueError as error:
+        raise ToolFailure(f"dependencies cannot be installed: {error}", kind="unavailable") from None
+    if pem is None:
+        return None
+    path = new / "authorities.pem"
+    path.write_text(pem)
+    path.chmod(0o644)
+    return path
 
 
 def _find_uv() -> str:

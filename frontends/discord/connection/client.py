@@ -6,7 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import aiohttp
 import discord
+
+from agent_common.net import public_tls
 
 from .address import Wire
 from .events import guard
@@ -46,6 +49,7 @@ class Client(discord.Client):
             chunk_guilds_at_startup=False,
             guild_ready_timeout=0,  # nothing waits until all guilds are known
             max_ratelimit_timeout=_RATE_LIMIT_SECONDS,
+            connector=aiohttp.TCPConnector(limit=0, ssl=public_tls()),
         )
         guard(self._connection.parsers)
         self.wire = Wire(self.http, base_url, longest_wait=_RATE_LIMIT_SECONDS)

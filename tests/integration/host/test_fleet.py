@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -37,12 +37,18 @@ OUTLET = "http://127.0.0.1:8421"
 
 @asynccontextmanager
 async def opened(
-    folder: Path, mode: str = "good", *, patience: float = PATIENCE, grace: float = 5, egress: str | None = None
+    folder: Path,
+    mode: str = "good",
+    *,
+    patience: float = PATIENCE,
+    grace: float = 5,
+    egress: str | None = None,
+    withheld: Collection[str] = (),
 ) -> AsyncGenerator[Fleet]:
     async with AsyncExitStack() as stack:
         database = stack.enter_context(closing(open_database(f"sqlite:///{folder / 'mesh.db'}")))
         clock = ManualClock()
-        driver = ProcessDriver(patience, grace, [sys.executable, str(STAND_IN), mode])
+        driver = ProcessDriver(patience, grace, [sys.executable, str(STAND_IN), mode], withheld=withheld)
         workspaces = Workspaces(database, folder / "workspaces", clock)
         fleet = Fleet(workspaces, {"process": driver}, TokenStore(database, clock), MESH, egress)
         await fleet.open()
@@ -99,6 +105,33 @@ async def test_a_workspace_from_its_making_to_its_end(tmp_path: Path) -> None:
         assert pid_of(made.data_dir) != pid
         assert "this is the stand-in" in (made.data_dir / "runtime.log").read_text()
     assert gone(pid_of(made.data_dir)), "closing the fleet stops what runs"
+
+
+def name_variables(path: Path, *names: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    server = {"command": "x", "env": {f"N{number}": name for number, name in enumerate(names)}}
+    path.write_text(json.dumps({"mcpServers": {"notes": server}}))
+
+
+@pytest.mark.parametrize(
+    ("confinement", "expected"), [("auto", {"DOCS_KEY", "NOTES_KEY", "OTHER_KEY"}), ("off", set[str]())]
+)
+async def test_what_a_runtime_is_given_for_its_mcp_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confinement: str, expected: set[str]
+) -> None:
+    """What the operator's file names, and never a credential of the host, whatever the file says."""
+    of_the_host = ("MESH_ADMIN_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY_FILE", "ROUTER_KEY", "ROUTER_KEY_FILE")
+    names = ("DOCS_KEY", "NOTES_KEY", "OTHER_KEY", *of_the_host, "PGPASSWORD", "https_proxy", "AGENT_EGRESS_URL")
+    for name in (*names, "UNNAMED_KEY"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("AGENT_CONFINEMENT", confinement)
+    async with opened(tmp_path, withheld={"ROUTER_KEY"}) as fleet:
+        made = await fleet.create("writer", "process")
+        texts = ("Bearer ${DOCS_KEY}", "${NOTES_KEY:-none}", "{env:OTHER_KEY}", *(f"${{{name}}}" for name in names[3:]))
+        name_variables(made.data_dir / "mcp.json", *texts)
+        await fleet.start("writer")
+        given = json.loads((made.data_dir / "environment.json").read_text())
+    assert given.keys() & {*names, "UNNAMED_KEY"} == expected
 
 
 async def test_what_a_runtime_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.server
 import io
+import ssl
 import threading
 import zipfile
 from collections.abc import Generator, Mapping
@@ -57,7 +58,9 @@ class PackageIndex:
 
 
 @contextmanager
-def package_index() -> Generator[PackageIndex]:
+def package_index(tls: ssl.SSLContext | None = None) -> Generator[PackageIndex]:
+    """Serve an index; with `tls` under the name `localhost`."""
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             index.asked.append(self.path)
@@ -78,6 +81,9 @@ def package_index() -> Generator[PackageIndex]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         index = PackageIndex(f"http://127.0.0.1:{server.server_address[1]}/simple")
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+            index.url = f"https://localhost:{server.server_address[1]}/simple"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

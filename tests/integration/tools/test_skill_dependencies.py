@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
 from agent_runtime.skills import find_source
+from tests.unit.net.webs import authority
 
 from .package_index import PackageIndex, package_index
 from .school import School, until
@@ -47,6 +49,18 @@ async def test_a_plugin_finds_what_it_depends_on(school: School, index: PackageI
     school.index = index.url
     await school.teach(shout=SHOUT)
     assert await school.value("shout", text="hello") == "HELLO!!"
+
+
+async def test_an_index_has_a_certificate_of_an_authority_that_the_environment_names(
+    school: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust = authority(tmp_path, "localhost")
+    monkeypatch.setenv("AGENT_CA_FILE", str(trust.certificate))
+    with package_index(trust.server) as index:
+        index.add("loud", "1.0", {"loud.py": "def shout(text): return text.upper()\n"})
+        school.index = index.url
+        await school.teach(shout=SHOUT)
+    assert await school.value("shout", text="hello") == "HELLO"
 
 
 async def test_an_environment_is_made_once_and_outlives_a_restart_without_an_index(

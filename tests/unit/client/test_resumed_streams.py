@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from typing import Any
 
 import httpx2
 import pytest
@@ -72,6 +74,23 @@ async def test_an_agent_that_its_host_starts_again_is_waited_for() -> None:
     async with Agent("http://server", transport=gone) as agent:
         with pytest.raises(NotRunning):
             await agent.chat("hello", reconnect=AWAY).reply()
+
+
+async def test_a_result_of_work_may_be_large() -> None:
+    record: dict[str, Any] = {
+        "request_id": "w",
+        "workspace": "a",
+        "status": "resulted",
+        "attempts": 1,
+        "submitted_at": 1,
+    }
+    record["result"] = {"request_id": "w", "status": "completed", "content": "x" * (2 << 20), "audit_ref": "a"}
+    record["result"]["completed_at"] = "2030-01-01T00:00:00Z"
+    server = Server((f"event: result\ndata: {json.dumps(record)}\n\n",))
+    async with Mesh("http://server", transport=server) as mesh:
+        ended = await mesh.work.wait("w")
+    assert ended.result is not None
+    assert len(ended.result.content or "") == 2 << 20
 
 
 async def test_an_empty_file_has_no_bytes_in_any_range() -> None:

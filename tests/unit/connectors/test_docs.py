@@ -6,13 +6,13 @@ import json
 import re
 from pathlib import Path
 
+from agent_common.mcp_servers import OAuthConfig, ServerFields
 from agent_common.protocol.authority import Access, decide
 from agent_host.services import load_services
 from agent_runtime.agents import ProjectRules
 from agent_runtime.connectors import Timeouts, rate_limit
 from agent_runtime.connectors.config import config
 from agent_runtime.connectors.config.config import parse_servers
-from agent_runtime.connectors.config.config_schema import OAuthConfig, ServerFields
 from agent_runtime.connectors.session import server_connection, session
 from agent_runtime.connectors.tools import descriptions, schemas, tool_adapter
 from agent_runtime.connectors.tools.tool_adapter import CAPABILITY

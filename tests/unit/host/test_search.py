@@ -69,9 +69,9 @@ def test_wrong_recordings_stop_the_start(tmp_path: Path, text: str, why: str) ->
     path = tmp_path / "found.yaml"
     path.write_text(text)
     with pytest.raises(StartError, match=f"MESH_SEARCH: .*{why}"):
-        load_search(f"recorded:{path}")
+        load_search(f"recorded:{path}", tmp_path)
     with pytest.raises(StartError, match="cannot read"):
-        load_search("recorded:/nowhere/found.yaml")
+        load_search("recorded:/nowhere/found.yaml", tmp_path)
 
 
 # ---------------------------------------------------------------- the desk
@@ -80,7 +80,7 @@ def test_wrong_recordings_stop_the_start(tmp_path: Path, text: str, why: str) ->
 async def test_a_session_has_its_count(tmp_path: Path) -> None:
     path = tmp_path / "found.yaml"
     path.write_text(RECORDED)
-    desk = SearchService(load_search(f"recorded:{path}"))
+    desk = SearchService(load_search(f"recorded:{path}", tmp_path))
     for _ in range(25):
         assert len(await desk.search("writer", request())) == 2
     with pytest.raises(RequestError, match="25 times") as over:
@@ -108,8 +108,8 @@ async def test_one_agent_alone_leaves_half_of_the_searches() -> None:
     ]
 
 
-async def test_search_may_be_off() -> None:
-    assert load_search("off") is None
+async def test_search_may_be_off(tmp_path: Path) -> None:
+    assert load_search("off", tmp_path) is None
     desk = SearchService(None)
     with pytest.raises(Unavailable, match="MESH_SEARCH"):
         await desk.search("writer", request())
@@ -191,6 +191,18 @@ async def test_what_ddgs_finds(tmp_path: Path) -> None:
     assert found == [
         SearchHit(title="Python & one", url="https://example.org/one", snippet="The first snippet about python")
     ]
+
+
+async def test_an_engine_has_a_certificate_of_an_authority_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with engine(tmp_path, PAGE) as (proxy, certificate, _):
+        monkeypatch.setenv("DDGS_PROXY", proxy)
+        monkeypatch.setenv("AGENT_CA_FILE", certificate)
+        search = load_search("ddgs", tmp_path / "host")
+        assert search is not None
+        assert len(await search.search("python", 1, session_of("mojeek"))) == 1
+        search.close()
 
 
 async def test_finding_nothing_is_no_fault(tmp_path: Path) -> None:

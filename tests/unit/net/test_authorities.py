@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_common.errors import StartError
-from agent_common.net import NAMING_VARIABLES, trusting_tls
+from agent_common.net import NAMING_VARIABLES, authorities_pem, trusting_tls
 from agent_host.settings import LOADER as HOST
 from agent_runtime.settings import LOADER as RUNTIME
 
@@ -26,6 +27,7 @@ from agent_common.net import HttpPool
 from agent_host.proxy.providers.http import open_client
 from agent_runtime.connectors.transport.http_transport import http_client
 from agent_runtime.connectors.transport.routes import Route
+from frontends.discord.connection.client import Client
 
 url = sys.argv[1]
 
@@ -45,8 +47,12 @@ async def by_agent_client():
     async with Agent(url) as agent:
         await agent.capabilities()
 
+async def by_discord():
+    async with Client(url) as client:
+        await client.login("token")
+
 async def main():
-    for call in (by_pool, by_provider, by_mcp, by_agent_client):
+    for call in (by_pool, by_provider, by_mcp, by_agent_client, by_discord):
         try:
             await call()
             print(call.__name__, "fine")
@@ -56,7 +62,7 @@ async def main():
 
 asyncio.run(main())
 """
-CLIENTS = ("by_pool", "by_provider", "by_mcp", "by_agent_client")
+CLIENTS = ("by_pool", "by_provider", "by_mcp", "by_agent_client", "by_discord")
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +77,10 @@ async def test_each_variable_names_authorities(company: Authority, variable: str
         named = _folder_of(company.certificate, tmp_path)
     async with web({"/": page(b"hello")}, company.server) as seen:
         context = trusting_tls({variable: str(named)})
-        _, writer = await asyncio.open_connection("localhost", seen.port, ssl=context)
-        writer.close()
+        whole = ssl.create_default_context(cadata=authorities_pem({variable: str(named)}))
+        for trusting in (context, whole):
+            _, writer = await asyncio.open_connection("localhost", seen.port, ssl=trusting)
+            writer.close()
         with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
             await asyncio.open_connection("localhost", seen.port, ssl=trusting_tls({}))
 
@@ -81,6 +89,10 @@ def test_the_setting_leaves_the_public_ones(company: Authority) -> None:
     public = len(trusting_tls({}).get_ca_certs())
     assert len(trusting_tls({"AGENT_CA_FILE": str(company.certificate)}).get_ca_certs()) == public + 1
     assert len(trusting_tls({"SSL_CERT_FILE": str(company.certificate)}).get_ca_certs()) == 1
+    whole = authorities_pem({"AGENT_CA_FILE": str(company.certificate)})
+    assert whole is not None
+    assert whole.count("BEGIN CERTIFICATE") == public + 1
+    assert authorities_pem({}) is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
@@ -96,8 +108,13 @@ def test_a_file_that_holds_none_is_named_at_the_start(
             loader.load()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variable", ["AGENT_CA_FILE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", None])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "AGENT_CA_FILE",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", None)),
+    ],
+)
 async def test_every_client_trusts_them(company: Authority, variable: str | None) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in NAMING_VARIABLES}
     environment |= {variable: str(company.certificate)} if variable else {}

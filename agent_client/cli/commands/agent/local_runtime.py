@@ -71,5 +71,7 @@ def _program() -> str:
     beside = Path(sys.executable).parent
     program = shutil.which("agent-runtime", path=f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if program is None:
-        raise CliError("agent-runtime is not installed on this machine", "it comes with the package agent-runtime")
+        raise CliError(
+            "agent-runtime is not installed on this machine", "install the wheel again (docs/how-to/install.md)"
+        )
     return program

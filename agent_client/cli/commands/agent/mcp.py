@@ -16,8 +16,6 @@ from ...run import Invocation, command
 from .local_runtime import find_data_dir, run_runtime
 
 app = typer.Typer(help="Name MCP servers, list and try them.", rich_markup_mode=None, no_args_is_help=True)
-LISTS = ("mcpServers", "servers", "mcp", "context_servers")
-"""Where the files of this product and of others list their servers."""
 FileOption = Annotated[
     Path | None, typer.Option("--file", help="The agent's mcp.json; without it that of the workspace, if it is here.")
 ]
@@ -79,12 +77,15 @@ async def add(
     entry |= {"headers": _headers(header)} if header else {}
     entry |= {"network": network} if network else {}
     entry |= {"read": read} if read else {}
+    _check(name, entry)
     path = await _file_of(call, file)
     _write(path, name, entry)
     if call.output.json:
         call.output.document({"file": str(path), "name": name, "server": entry})
     else:
         call.output.line(f"{name} is in {path}")
+    if variables := [*(env or ()), *(one.partition("=")[2] for one in header or ())]:
+        call.output.note(f"its next start needs {', '.join(variables)} in the environment of `agent up` or its host")
     call.output.note(
         "try it with `agent mcp test`; the agent has it from its next start on, as by `agent down` and `up`"
     )
@@ -102,15 +103,35 @@ def _headers(given: list[str]) -> dict[str, str]:
     return {head: _variables([variable])[variable] for head, _, variable in pairs}
 
 
+def _check(name: str, entry: dict[str, Any]) -> None:
+    """Raise UsageError with the faults for which the runtime would refuse to start."""
+    from pydantic import ValidationError
+
+    from agent_common.mcp_servers import ServerFields, fault_text
+
+    filled = {"name": name, **entry}  # what variables stand for is known at the start only
+    if entry.get("url", "").startswith("${"):
+        filled["url"] = "http://variable.example"
+    if "read" in entry:
+        filled["read"] = ["/variable" if folder.startswith("${") else folder for folder in entry["read"]]
+    try:
+        ServerFields.model_validate(filled)
+    except ValidationError as error:
+        faults = dict.fromkeys(fault_text(one) for one in error.errors(include_input=False))
+        raise UsageError("; ".join(faults)) from None
+
+
 def _write(path: Path, name: str, entry: dict[str, Any]) -> None:
     from agent_common.json_reader import JsonLimits, read_json
+    from agent_common.mcp_servers import SERVER_KEYS, object_with_servers
 
     try:
         document: Any = read_json(path.read_bytes(), JsonLimits(1 << 20)) if path.exists() else {}
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
-        key = next((one for one in LISTS if one in document), LISTS[0])
-        servers: Any = document.setdefault(key, {})  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        listing: Any = object_with_servers(document)  # pyright: ignore[reportUnknownArgumentType]
+        key = next((one for one in SERVER_KEYS if one in listing), SERVER_KEYS[0])
+        servers: Any = listing.setdefault(key, {})
         if name in servers:
             raise UsageError(f"{path} names a server {name!r} already", "choose another name, or change the file")
         servers[name] = entry

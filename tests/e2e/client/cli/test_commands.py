@@ -245,7 +245,9 @@ def test_mcp_servers_are_added_listed_and_tried(cli: Cli, tmp_path: Path) -> Non
     file = tmp_path / "mcp.json"
     cli.env["AGENT_DATA_DIR"] = str(tmp_path)
     cli("mcp", "add", "notes", "--env", "TOKEN", "--network", "a.example", "--", "/nowhere/notes", "-v")
-    cli("mcp", "add", "docs", "--server", "http://127.0.0.1:1/mcp", "--header", "X-Key=DOCS_KEY", "--file", str(file))
+    keyed = ("--header", "X-Key=DOCS_KEY")
+    added = cli("mcp", "add", "docs", "--server", "http://127.0.0.1:1/mcp", *keyed, "--file", str(file))
+    assert "needs DOCS_KEY in the environment" in added.err
     assert json.loads(file.read_text()) == {
         "mcpServers": {
             "notes": {

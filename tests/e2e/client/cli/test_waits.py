@@ -135,6 +135,35 @@ def test_a_wrong_answer_is_a_usage_error(cli: Cli, argv: tuple[str, ...], told: 
     assert told in cli("approve", *argv, code=2).err
 
 
+def test_a_chat_without_a_terminal_begins_with_what_is_open(world: World, cli: Cli) -> None:
+    name = fresh("garden")
+    asked = {"questions": [{"question": "Which colour?", "options": OPTIONS}]}
+    calls = [Call("question", asked, id=f"{name}-1"), Call("question", asked, id=f"{name}-2")]
+    world.provider.script.replace([*calls, Say("Painted.")], otherwise=Say("Once more."))
+    assert "it waits for an answer" in cli("chat", "-s", name, stdin="paint\n", code=3).out
+    assert "it waits for an answer" in cli("chat", "-s", name, stdin="2\n", code=3).out
+    out = cli("chat", "-s", name, stdin="1\nagain\n").out
+    assert "Painted." in out
+    assert out.endswith("Once more.\n"), "the first question, which is answered, has taken no line"
+
+
+def test_the_events_of_a_person_are_not_those_of_others(world: World, cli: Cli) -> None:
+    mine, other = fresh("mine"), fresh("other")
+    with cli.start("events", "--json", "--user", "ann") as lines:
+        assert lines.stdout is not None
+        reader = in_background(lines.stdout.readline)
+
+        def watches() -> bool:
+            cli("-p", "hello", "-s", other, "--user", "bob")
+            cli("-p", "hello", "-s", mine, "--user", "ann")
+            return bool(reader[1])
+
+        eventually(watches)
+        assert json.loads(reader[1][0])["data"]["session_id"] == mine
+        lines.send_signal(signal.SIGINT)
+        assert lines.wait(30) == 130
+
+
 def test_events_are_lines_and_lines_of_json(world: World, cli: Cli) -> None:
     name = fresh("watched")
     with cli.start("events") as plain, cli.start("events", "--json", "-w", "ada") as lines:

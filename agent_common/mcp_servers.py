@@ -1,15 +1,19 @@
-"""The fields of one server in the file: those that other products have as well, and our own permissions."""
+"""The form of the operator's file of MCP servers: the fields of a server, those that other products have as well, and
+our own permissions. The runtime reads the file, and the command `agent` writes it."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agent_common.net import HostPatterns
 
+SERVER_KEYS = ("mcpServers", "servers", "mcp", "context_servers")
+"""Names of the field with the servers: in most products, VS Code, OpenCode and Zed."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LINE = re.compile(r"[\x20-\x7e]*")
 _OWN_HEADERS = frozenset(
@@ -25,6 +29,8 @@ _FOREIGN = {
     "service": (*_OF_PROGRAMS, "oauth"),
 }
 """The field that makes a server local or remote, and those that do not go with it."""
+_TYPE_NAMES = ("str", "bool", "list[str]")
+"""Type names in the locations of pydantic's faults, which are left out of the messages."""
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -195,3 +201,23 @@ class ServerFields(BaseModel):
             raise ValueError(f"type: must be one of {', '.join(TYPES)}{older if kind == 'sse' else ''}")
         if getattr(self, TYPES[kind]) is None and not (TYPES[kind] == "url" and self.service is not None):
             raise ValueError(f"type: {kind} needs {TYPES[kind]}")
+
+
+def object_with_servers(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object that has one of SERVER_KEYS: the content of the file, or its `mcp`, as in the settings of VS
+    Code."""
+    inner: Any = content.get("mcp")
+    if isinstance(inner, dict) and "servers" in inner and "command" not in inner["servers"]:
+        return cast("dict[str, Any]", inner)
+    return content
+
+
+def fault_text(error: Any) -> str:
+    """Return one of the faults that pydantic found in a server as "field: what to do"."""
+    path = [part for part in error["loc"] if part not in _TYPE_NAMES]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    text = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = OAuthConfig.model_fields if str(error["loc"][0]) == "oauth" else ServerFields.model_fields
+        text = f"no such field; there are: {', '.join(one for one in known if one != 'name')}"
+    return f"{where}: {text}" if where else text
