@@ -21,13 +21,12 @@ from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
 from ..tools.listing import LeftOut
 from ..tools.schemas import plain_text
+from ..tools.tool_adapter import MAX_TOOLS
 from ..transport.connection_state import Streams
 from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
 from .dispatcher import MendingDispatcher
 
 MAX_PAGES = 250
-MAX_TOOLS = 1000
-"""Most tools of one server."""
 MAX_ENTRIES = 10 * MAX_TOOLS
 """Most entries of a server's list, usable or not, after which no further page is requested."""
 MAX_LISTED_BYTES = 8 * 1024 * 1024
@@ -69,6 +68,8 @@ class ToolListing:
     faults: list[str]
     more_faults: int = 0
     """Faults that have no line."""
+    broken: bool = False
+    """Whether a later page could not be had, so that tools are missing."""
 
 
 class McpSession:
@@ -144,7 +145,7 @@ class McpSession:
             faults.append(f"the rest of its list is left out: at most {MAX_TOOLS} tools on {MAX_PAGES} pages are read")
         elif len(found) > MAX_TOOLS:
             faults.append(f"{len(found) - MAX_TOOLS} of its tools are left out: at most {MAX_TOOLS} are read")
-        return ToolListing(found[:MAX_TOOLS], faults, left_out.count - len(left_out.lines))
+        return ToolListing(found[:MAX_TOOLS], faults, left_out.count - len(left_out.lines), bool(broken))
 
     async def _list_page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page. A server that does not say that it has tools is asked as well: many forget to say it."""

@@ -11,12 +11,13 @@ import pytest
 
 from agent_runtime.connectors import Timeouts
 
-from .conftest import Grow
+from .conftest import Grow, until
 from .odd_http import INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
 from .test_hostile import hostile
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 SCHEMA: dict[str, Any] = {"type": "object"}
+CHANGED = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
 
 
 def tool(name: str = "odd", **fields: Any) -> dict[str, Any]:
@@ -357,6 +358,34 @@ async def test_an_error_on_a_later_page_takes_no_tools_away(grow: Grow) -> None:
         assert len(plant.names) == 20
         assert plant.state("it").faults == ["the rest of its list is left out: no such page"]
         assert await plant.value("it_t1") == "fine"
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize(("failing", "meanwhile"), [(1, 10), (2, 30)], ids=["of the first list", "of a later list"])
+async def test_a_page_that_fails_once_takes_no_tools_away(grow: Grow, failing: int, meanwhile: int) -> None:
+    pages, lists = _pages(30, 10), 0
+    known: list[int] = []
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal lists
+        reply = await pages(sent)
+        cursor = sent.message.get("params", {}).get("cursor")
+        if sent.asks == "tools/list" and cursor is None:
+            lists += 1
+            known.append(len(plant.names))
+        if sent.asks == "tools/list" and cursor == "10" and lists == failing:
+            return Reply(503, b"busy")
+        if sent.asks == "tools/call":
+            return Reply(200, CHANGED + b"data: " + reply.body + b"\n\n", {"content-type": "text/event-stream"})
+        return reply
+
+    async with odd_server(answers) as url:
+        plant = grow(Timeouts(first_wait=10, backoff=(30.0,), relist=0.05), it={"url": url})
+        await plant.prepare()
+        if failing > 1:
+            assert await plant.value("it_t1") == "fine"
+        await until(lambda: lists > failing and len(plant.names) == 30 and not plant.state("it").faults, 60)
+        assert known[failing] == meanwhile
         await plant.connectors.close()
 
 

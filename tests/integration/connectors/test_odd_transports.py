@@ -18,6 +18,7 @@ from agent_runtime.tools import ToolGate
 from .conftest import Grow, until
 from .odd_http import FINE, INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
 from .test_hostile import hostile
+from .test_odd_tools import CHANGED
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 
@@ -305,11 +306,6 @@ for number in range(REPORTS):
 time.sleep(PAUSE if REPORTS else 60)
 '''
 """
-CHANGED = Reply(
-    200,
-    b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n',
-    {"content-type": "text/event-stream"},
-)
 
 
 async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> None:
@@ -320,7 +316,7 @@ async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> Non
         nonlocal lists
         if sent.method == "GET" and not calling.is_set():
             await calling.wait()
-            return CHANGED
+            return Reply(200, CHANGED, {"content-type": "text/event-stream"})
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         if sent.asks == "tools/call":
@@ -355,7 +351,7 @@ async def test_a_server_that_lists_nothing_during_a_call_keeps_it(grow: Grow) ->
         nonlocal lists
         if sent.method == "GET" and not calling.is_set():
             await calling.wait()
-            return CHANGED
+            return Reply(200, CHANGED, {"content-type": "text/event-stream"})
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         if sent.asks == "tools/call":
