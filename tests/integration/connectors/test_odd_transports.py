@@ -190,6 +190,10 @@ async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(gr
 PASSED_OVER = {
     "a byte order mark": "sys.stdout.buffer.write(bytes((0xef, 0xbb, 0xbf)))",
     "a log that quotes messages": """EVERY = 'send("DEBUG " + line.strip()); send("[DEBUG] " + line[:20])'""",
+    "words before an answer": """AT_CALL = 'sys.stdout.write("Loading {100%} ... ")'""",
+    "a log of its answers": """
+EVERY = 'send("DEBUG " + json.dumps({"id": asked["id"], "jsonrpc": "2.0", "result": answer}))'
+""",
     "a length in a log": """AT_CALL = 'send("Content-Length: 40")'""",
 }
 
@@ -198,7 +202,7 @@ PASSED_OVER = {
 async def test_what_a_program_prints_beside_its_messages_is_passed_over(grow: Grow, code: str) -> None:
     plant = grow(ONCE, it=hostile(code))
     await plant.prepare()
-    assert await plant.value("it_ok") == "fine"
+    assert [await plant.value("it_ok") for _ in range(2)] == ["fine", "fine"]
     assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
 
 
