@@ -9,7 +9,7 @@ import re
 
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
-from agent_common.json_reader import JsonRefused, read_json
+from agent_common.json_reader import JsonRefused, check_cost, read_json
 
 from ..rate_limit import JSON_LIMITS
 from .mended_messages import mend_message
@@ -30,14 +30,16 @@ def read_message(line: bytes) -> JSONRPCMessage:
 
 
 def _find_answer(data: bytes) -> JSONRPCResponse | JSONRPCError | None:
-    """Return the answer in a line that cannot be read as a whole: behind words that the program has printed without the
-    end of a line. A log that quotes a request of ours is none."""
+    """Return the answer in a line that is refused: behind words that were printed without the end of a line, or with
+    NaN or a key twice, which the package reads over HTTP too. A log that quotes a request of ours is none. Raises
+    JsonRefused if it exceeds a limit."""
     begin = _ANSWER_BEGIN.search(data)
     if begin is None:
         return None
+    data = mend_message(data[begin.start() :])
+    check_cost(data, JSON_LIMITS)
     try:
-        found = read_json(mend_message(data[begin.start() :]), JSON_LIMITS)
-        message = jsonrpc_message_adapter.validate_python(found, by_name=False)
+        message = jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValueError:
         return None
     return message if isinstance(message, JSONRPCResponse | JSONRPCError) else None

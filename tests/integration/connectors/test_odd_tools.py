@@ -40,6 +40,9 @@ MENDED = {
     "properties null": tool(inputSchema={"type": "object", "properties": None}),
     "properties of PHP": tool(inputSchema={"type": "object", "properties": []}),
     "a property null": tool(inputSchema={"type": "object", "properties": {"a": None}}),
+    "numbers that are none": tool(
+        inputSchema={"type": "object", "properties": {"a": {"default": math.nan, "maximum": math.inf}}}
+    ),
     "required true": tool(inputSchema={"type": "object", "required": True}),
     "dialect a number": tool(inputSchema={"type": "object", "$schema": 7}),
     "output without type": tool(outputSchema={"properties": {"a": {"type": "string"}}}),
@@ -84,6 +87,7 @@ async def test_an_odd_tool_is_mended_and_takes_no_other_away(grow: Grow, odd: di
         await plant.prepare()
         assert plant.names == ["it_last", "it_odd", "it_ok"], plant.state("it").error
         assert plant.state("it").faults == []
+        json.dumps([tool.spec.parameters for tool in plant.connectors.tools()], allow_nan=False)
         assert [await plant.value(name) for name in plant.names] == ["fine"] * 3
         await plant.connectors.close()
 

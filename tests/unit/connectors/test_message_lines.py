@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -20,6 +21,13 @@ BEHIND_WORDS = [
 NO_MESSAGES = [f"DEBUG {REQUEST}", f"DEBUG {ANSWER[:20]}", f"DEBUG {ANSWER} sent", 'INFO {"id": 3}', "Loading...", ""]
 
 
+ODD = {
+    '{"a": NaN}': {"a": math.nan},
+    '{"a": [-Infinity, 1e400]}': {"a": [-math.inf, math.inf]},
+    '{"a": 1, "a": 2}': {"a": 2},
+}
+
+
 def read(line: str) -> dict[str, Any]:
     return read_message(line.encode()).model_dump(by_alias=True)
 
@@ -27,6 +35,19 @@ def read(line: str) -> dict[str, Any]:
 @pytest.mark.parametrize("line", [ANSWER, *BEHIND_WORDS])
 def test_an_answer_is_read_behind_words_too(line: str) -> None:
     assert read(line) == json.loads(ANSWER)
+
+
+@pytest.mark.parametrize("before", ["", "Loading... "])
+@pytest.mark.parametrize(("result", "found"), ODD.items())
+def test_an_answer_with_an_odd_number_or_a_key_twice_is_read(before: str, result: str, found: dict[str, Any]) -> None:
+    answer = read(f'{before}{{"id": 3, "jsonrpc": "2.0", "result": {result}}}')
+    assert (answer["id"], repr(answer["result"])) == (3, repr(found))
+
+
+@pytest.mark.parametrize("line", [REQUEST.replace("3", "NaN"), REQUEST.replace("}", ', "id": 4}')])
+def test_a_request_that_may_be_understood_in_two_ways_is_refused(line: str) -> None:
+    with pytest.raises(JsonRefused):
+        read(line)
 
 
 @pytest.mark.parametrize("line", NO_MESSAGES)
