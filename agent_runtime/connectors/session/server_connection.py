@@ -233,7 +233,7 @@ class ServerConnection:
                 self._access = self._deps.access_token(self.server)
             async with (
                 self._deps.open_streams(self.server, connection_state, self._access) as streams,
-                open_session(streams, self._note_change) as session,
+                open_session(streams, connection_state, self._note_change) as session,
             ):
                 with anyio.fail_after(self._timeouts.connect):
                     await session.handshake(probe=self._probe)

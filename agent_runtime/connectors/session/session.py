@@ -22,8 +22,8 @@ from ...errors import ToolFailure, ToolFailureKind
 from ..tools.listing import LeftOut
 from ..tools.schemas import plain_text
 from ..tools.tool_adapter import MAX_TOOLS
-from ..transport.connection_state import Streams
-from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
+from ..transport.connection_state import ConnectionState, Streams
+from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION, UNKNOWN_SESSION_CODE, is_session_error
 from .dispatcher import MendingDispatcher
 
 MAX_PAGES = 250
@@ -75,8 +75,8 @@ class ToolListing:
 class McpSession:
     """A session with one server. Any task may call its methods during the block of `open_session`."""
 
-    def __init__(self, client: Any, dispatcher: MendingDispatcher) -> None:
-        self._client, self._dispatcher = client, dispatcher
+    def __init__(self, client: Any, dispatcher: MendingDispatcher, connection_state: ConnectionState) -> None:
+        self._client, self._dispatcher, self._connection_state = client, dispatcher, connection_state
 
     async def handshake(self, *, probe: bool = True) -> None:
         """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
@@ -202,6 +202,9 @@ class McpSession:
                 raise ConnectionLost from None
             if error.code == UNKNOWN_SESSION_CODE:
                 raise SessionUnknown(error.message) from None
+            if self._connection_state.session_shown and is_session_error(error.code, error.message):
+                self._connection_state.end_session(UNKNOWN_SESSION)
+                raise SessionUnknown(UNKNOWN_SESSION) from None
             kind = _KINDS.get(error.code, "backend")
             raise ToolFailure(_describe_error(error), kind=kind) from None
         except ValidationError:
@@ -229,9 +232,11 @@ def _is_closed(error: Any) -> bool:
 
 
 @asynccontextmanager
-async def open_session(streams: Streams, on_change: Callable[[], object]) -> AsyncGenerator[McpSession]:
+async def open_session(
+    streams: Streams, connection_state: ConnectionState, on_change: Callable[[], object]
+) -> AsyncGenerator[McpSession]:
     """Open a session over the streams, without its handshake. `on_change` is called when the server reports new
-    tools."""
+    tools, and `connection_state` receives the end of a session that the server does not know any more."""
     from mcp import ClientSession
 
     async def hear(message: object) -> None:
@@ -242,4 +247,4 @@ async def open_session(streams: Streams, on_change: Callable[[], object]) -> Asy
     about = types.Implementation(name="agent-runtime", version=__version__)
     dispatcher = MendingDispatcher(*streams)
     async with ClientSession(dispatcher=dispatcher, message_handler=hear, client_info=about) as client:
-        yield McpSession(client, dispatcher)
+        yield McpSession(client, dispatcher, connection_state)

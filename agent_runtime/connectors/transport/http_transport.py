@@ -65,6 +65,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if request.method == "GET":
             await self._limiter.throttle_stream()
         request.headers["accept-encoding"] = "identity"
+        if SESSION_HEADER in request.headers and self._connection_state is not None:
+            self._connection_state.session_shown = True
         answer = await self._send(request)
         if answer.status_code >= 400 and request.method == "POST" and self._connection_state is not None:
             return await self._explained(request, answer, self._connection_state)

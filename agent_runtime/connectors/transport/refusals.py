@@ -27,6 +27,7 @@ INTERNAL_ERROR = -32603
 _METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
 _SAYS_LITTLE = (None, -32000, -32600)
 """Codes with which servers refuse a request for any reason."""
+_SESSION_CODES = frozenset({-32000, -32001, -32002, -32600})
 _SESSION = r"(?:\b|_)session(?:[ _-]?id)?\b[^.;,]{0,60}"
 _SESSION_LOST = re.compile(
     rf"{_SESSION}(?:not found|not valid|not exist|unknown|invalid)"
@@ -97,6 +98,12 @@ def is_session_unknown(status: int, body: bytes) -> bool:
         return True
     says_nothing = code in _SAYS_LITTLE and _SAYS_NOTHING.fullmatch(words)
     return status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSION.search(words) or says_nothing)
+
+
+def is_session_error(code: int, message: str) -> bool:
+    """Return whether an error that came with 200 to a request with our session says that the server does not know it:
+    by a code of the server's own, as a tool that has failed has another, and by words that say nothing else."""
+    return code in _SESSION_CODES and is_session_unknown(HTTPStatus.OK, error_body(message, code))
 
 
 def _is_about_our_session(words: str) -> bool:

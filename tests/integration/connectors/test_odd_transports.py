@@ -71,6 +71,10 @@ STALE = {
     "502 of a header": Reply(502, b"cannot forward to the backend: unknown Mcp-Session-Id"),
     "503 of a gateway": Reply(503, b"unknown session"),
     "503 in detail": Reply(503, b'{"detail":"Session not found"}'),
+    "200 told": Reply(200, told("Session not found")),
+    "200 as an event": Reply(
+        200, b"data: " + told("Invalid session ID", -32600) + b"\n\n", {"content-type": "text/event-stream"}
+    ),
     "404": Reply(404),
     "404 told": Reply(404, told("Session not found", -32600)),
 }
@@ -129,6 +133,8 @@ REFUSED = {
     "by its tracker": (Reply(403, told("Jira session expired")), "it answered 403 Forbidden"),
     "by its shop": (Reply(409, told("Your shopping session has expired")), "Your shopping session has expired"),
     "of a number": (Reply(422, told("no such session: 7")), "no such session: 7"),
+    "with 200": (Reply(200, told("Session not found", -32603)), "Session not found"),
+    "with 200, by its tracker": (Reply(200, told("Jira session expired")), "Jira session expired"),
     "as unauthorized": (Reply(401, b"Unauthorized"), "it wants credentials"),
     "with a challenge": (Reply(401, b"Session expired", {"www-authenticate": "Bearer"}), "it wants credentials"),
     "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
