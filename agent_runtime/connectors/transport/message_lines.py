@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic_core import from_json  # noqa: TID251  the cost is checked before
 
 from agent_common.json_reader import JsonRefused, check_cost, read_json
 
@@ -39,7 +40,7 @@ def _find_answer(data: bytes) -> JSONRPCResponse | JSONRPCError | None:
     data = mend_message(data[begin.start() :])
     check_cost(data, JSON_LIMITS)
     try:
-        message = jsonrpc_message_adapter.validate_json(data, by_name=False)
+        message = jsonrpc_message_adapter.validate_python(from_json(data), by_name=False)
     except ValueError:
         return None
     return message if isinstance(message, JSONRPCResponse | JSONRPCError) else None
