@@ -20,7 +20,7 @@ from ...errors import ToolFailure
 from ...tools import Tool
 from ..config.config import LocalServer, ServerConfig
 from ..tools.results import result_data
-from ..tools.tool_adapter import build_tools
+from ..tools.tool_adapter import add_former, build_tools
 from ..transport.connection_state import ConnectionState
 from ..transport.transports import ConnectorDeps, load_packages
 from .timeouts import MAX_PROMPT_RELISTS, Timeouts
@@ -233,7 +233,7 @@ class ServerConnection:
                 self._access = self._deps.access_token(self.server)
             async with (
                 self._deps.open_streams(self.server, connection_state, self._access) as streams,
-                open_session(streams, self._note_change) as session,
+                open_session(streams, connection_state, self._note_change) as session,
             ):
                 with anyio.fail_after(self._timeouts.connect):
                     await session.handshake(probe=self._probe)
@@ -287,13 +287,19 @@ class ServerConnection:
         self._changed, self._listed_at = True, self._now()
 
     async def _list_tools(self, session: McpSession) -> None:
-        """Replace the tools with the server's current list. Turns that have started keep the tools that they had."""
+        """Replace the tools with the server's current list. Turns that have started keep the tools that they had.
+
+        Where the list breaks off, the tools that were there before stay, and it is requested again later."""
         self._changed = False
         listing = await session.tools()
         about = self._redactor.redact(session.instructions)
-        self.tools, faults = await asyncio.to_thread(
+        tools, faults = await asyncio.to_thread(
             build_tools, self.server, listing.tools, self._servers, self.call, about
         )
+        if listing.broken:
+            tools = await asyncio.to_thread(add_former, tools, self.tools)
+            self._changed = True
+        self.tools = tools
         found = [self._hide_secrets(line) for line in (*listing.faults, *faults)]
         if not self.tools:
             found.append("it lists no tools" if not found else "none of the tools that it lists can be used")

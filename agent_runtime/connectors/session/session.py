@@ -21,13 +21,12 @@ from ... import __version__
 from ...errors import ToolFailure, ToolFailureKind
 from ..tools.listing import LeftOut
 from ..tools.schemas import plain_text
-from ..transport.connection_state import Streams
-from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION_CODE
+from ..tools.tool_adapter import MAX_TOOLS
+from ..transport.connection_state import ConnectionState, Streams
+from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION, UNKNOWN_SESSION_CODE, is_session_error
 from .dispatcher import MendingDispatcher
 
 MAX_PAGES = 250
-MAX_TOOLS = 1000
-"""Most tools of one server."""
 MAX_ENTRIES = 10 * MAX_TOOLS
 """Most entries of a server's list, usable or not, after which no further page is requested."""
 MAX_LISTED_BYTES = 8 * 1024 * 1024
@@ -69,13 +68,15 @@ class ToolListing:
     faults: list[str]
     more_faults: int = 0
     """Faults that have no line."""
+    broken: bool = False
+    """Whether a later page could not be had, so that tools are missing."""
 
 
 class McpSession:
     """A session with one server. Any task may call its methods during the block of `open_session`."""
 
-    def __init__(self, client: Any, dispatcher: MendingDispatcher) -> None:
-        self._client, self._dispatcher = client, dispatcher
+    def __init__(self, client: Any, dispatcher: MendingDispatcher, connection_state: ConnectionState) -> None:
+        self._client, self._dispatcher, self._connection_state = client, dispatcher, connection_state
 
     async def handshake(self, *, probe: bool = True) -> None:
         """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
@@ -144,7 +145,7 @@ class McpSession:
             faults.append(f"the rest of its list is left out: at most {MAX_TOOLS} tools on {MAX_PAGES} pages are read")
         elif len(found) > MAX_TOOLS:
             faults.append(f"{len(found) - MAX_TOOLS} of its tools are left out: at most {MAX_TOOLS} are read")
-        return ToolListing(found[:MAX_TOOLS], faults, left_out.count - len(left_out.lines))
+        return ToolListing(found[:MAX_TOOLS], faults, left_out.count - len(left_out.lines), bool(broken))
 
     async def _list_page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page. A server that does not say that it has tools is asked as well: many forget to say it."""
@@ -201,6 +202,9 @@ class McpSession:
                 raise ConnectionLost from None
             if error.code == UNKNOWN_SESSION_CODE:
                 raise SessionUnknown(error.message) from None
+            if self._connection_state.session_shown and is_session_error(error.code, error.message):
+                self._connection_state.end_session(UNKNOWN_SESSION)
+                raise SessionUnknown(UNKNOWN_SESSION) from None
             kind = _KINDS.get(error.code, "backend")
             raise ToolFailure(_describe_error(error), kind=kind) from None
         except ValidationError:
@@ -228,9 +232,11 @@ def _is_closed(error: Any) -> bool:
 
 
 @asynccontextmanager
-async def open_session(streams: Streams, on_change: Callable[[], object]) -> AsyncGenerator[McpSession]:
+async def open_session(
+    streams: Streams, connection_state: ConnectionState, on_change: Callable[[], object]
+) -> AsyncGenerator[McpSession]:
     """Open a session over the streams, without its handshake. `on_change` is called when the server reports new
-    tools."""
+    tools, and `connection_state` receives the end of a session that the server does not know any more."""
     from mcp import ClientSession
 
     async def hear(message: object) -> None:
@@ -241,4 +247,4 @@ async def open_session(streams: Streams, on_change: Callable[[], object]) -> Asy
     about = types.Implementation(name="agent-runtime", version=__version__)
     dispatcher = MendingDispatcher(*streams)
     async with ClientSession(dispatcher=dispatcher, message_handler=hear, client_info=about) as client:
-        yield McpSession(client, dispatcher)
+        yield McpSession(client, dispatcher, connection_state)

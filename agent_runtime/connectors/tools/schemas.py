@@ -135,7 +135,7 @@ class _Reduction:
     def _is_valid(self, word: str, value: Any) -> bool:
         size = self._sizes.get(id(value))
         if size is None:
-            size = self._sizes[id(value)] = len(json.dumps(value))
+            size = self._sizes[id(value)] = _length(value)
         if size > MAX_VALUE_LENGTH or not KEPT_KEYWORDS[word](value):
             return False
         self._charge(size)
@@ -232,6 +232,14 @@ def _or_null(schema: Schema) -> Schema:
 
 def _objects(branches: Any) -> list[Schema]:
     return [cast("Schema", one) for one in cast("list[Any]", branches or []) if isinstance(one, dict)]
+
+
+def _length(value: Any) -> int:
+    """Return the characters of a value as JSON: without end if it has NaN or an infinite number, which is no JSON."""
+    try:
+        return len(json.dumps(value, allow_nan=False))
+    except ValueError:
+        return MAX_SCHEMA_LENGTH
 
 
 def _text(value: Any) -> str:

@@ -20,6 +20,8 @@ from .schemas import Schema, plain_text, simplify_schema
 if TYPE_CHECKING:
     from mcp_types import Tool as Listed
 
+MAX_TOOLS = 1000
+"""Most tools of one server."""
 MAX_NAME_LENGTH = 128
 MAX_SCHEMAS_LENGTH = 2 * 1024 * 1024
 """Most characters of the schemas of all tools of a server: in memory a schema takes up to ten times its length."""
@@ -61,6 +63,24 @@ def build_tools(
         if tools.setdefault(tool.spec.name, tool) is not tool:
             faults.append(f"{plain_text(one.name)}: its name is taken by another tool of this server")
     return tuple(tools.values()), faults
+
+
+def add_former(tools: Sequence[Tool], former: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Return the tools of a list that breaks off, and those of a former list that it lacks, within the limits of one
+    list, however often a server breaks off and names other tools."""
+    names = {tool.spec.name for tool in tools}
+    left = MAX_SCHEMAS_LENGTH - sum(_schema_length(tool) for tool in tools)
+    kept = list(tools)
+    for tool in former:
+        if tool.spec.name in names or len(kept) >= MAX_TOOLS or (size := _schema_length(tool)) > left:
+            continue
+        kept.append(tool)
+        left -= size
+    return tuple(sorted(kept, key=lambda tool: tool.spec.name))
+
+
+def _schema_length(tool: Tool) -> int:
+    return len(json.dumps(tool.spec.parameters))
 
 
 def _tool(

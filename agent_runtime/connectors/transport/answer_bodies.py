@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -16,14 +17,52 @@ from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check
 from .event_limits import EventCheck
 from .mended_messages import LineBuffer, RequestId, mend_events, mend_message
 
+JSON_DOCUMENT = "application/json"
+EVENT_STREAM = "text/event-stream"
+MAX_BLANKS = 4096
+"""Most bytes that are read until the first that is not blank."""
+_JSON_SIGNS = (b"{", b"[")
+_EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_FIELD_LENGTH = max(map(len, _EVENT_FIELDS))
+
 
 class Decoded:
     """The decompressed body of an answer, in small pieces, so that whoever reads it can stop at a limit."""
 
     def __init__(self, answer: httpcore2.Response, inflater: Inflater) -> None:
         self._answer, self._inflater = answer, inflater
+        self._pieces = self._decompress()
+        self._begin = b""
+        self._fault: Exception | None = None
+
+    async def content_type(self, label: str) -> str:
+        """Return what the body is by its first bytes, or else by its label. Blanks and a byte order mark before them
+        are dropped. What fails meanwhile fails when the body is read."""
+        size = 0
+        try:
+            async for piece in self._pieces:
+                size += len(piece)
+                self._begin = (self._begin + piece).removeprefix(BOM_UTF8).lstrip()
+                if self._begin.startswith(_JSON_SIGNS) or len(self._begin) >= _FIELD_LENGTH or size > MAX_BLANKS:
+                    break
+        except Exception as fault:  # noqa: BLE001  any error is raised again by the iteration
+            self._fault = fault
+        except BaseException:
+            await self.aclose()
+            raise
+        if self._begin.startswith(_JSON_SIGNS):
+            return JSON_DOCUMENT
+        return EVENT_STREAM if self._begin.startswith(_EVENT_FIELDS) else label
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._begin:
+            yield self._begin
+        if self._fault is not None:
+            raise self._fault
+        async for piece in self._pieces:
+            yield piece
+
+    async def _decompress(self) -> AsyncIterator[bytes]:
         try:
             async for piece in self._answer.aiter_stream():
                 for part in self._inflater.pieces(piece):

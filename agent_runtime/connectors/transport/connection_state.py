@@ -17,6 +17,8 @@ class ConnectionState:
         self.reason: str | None = None
         self.refused = False
         """Whether the server has answered a message with a status that is an error."""
+        self.session_shown = False
+        """Whether a message of ours has named a session that the server had given."""
         self.session_unknown = False
         """Whether the connection ended because the server does not know our session, so that a new one may help."""
 

@@ -18,11 +18,10 @@ from agent_common.net import Inflater, public_tls
 
 from ...errors import ToolFailure
 from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter
-from .answer_bodies import Decoded, StreamedBody, WholeBody
+from .answer_bodies import EVENT_STREAM, JSON_DOCUMENT, Decoded, StreamedBody, WholeBody
 from .incoming import count_requests
 from .mended_messages import find_request_id
 from .refusals import (
-    INTERNAL_ERROR,
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
     UNKNOWN_SESSION_CODE,
@@ -43,7 +42,6 @@ CLOSE_SECONDS = 2.0
 MAX_CONNECTIONS = 20
 SESSION_HEADER = "mcp-session-id"
 CHALLENGE_HEADER = "www-authenticate"
-EVENT_STREAM = "text/event-stream"
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
@@ -67,13 +65,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if request.method == "GET":
             await self._limiter.throttle_stream()
         request.headers["accept-encoding"] = "identity"
+        if SESSION_HEADER in request.headers and self._connection_state is not None:
+            self._connection_state.session_shown = True
         answer = await self._send(request)
         if answer.status_code >= 400 and request.method == "POST" and self._connection_state is not None:
             return await self._explained(request, answer, self._connection_state)
         if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
             return await self._with_reason(answer)
-        if answer.status_code == 200 and request.method == "POST" and self._connection_state is not None:
-            return await _with_content_type(answer)
         return answer
 
     async def _explained(
@@ -83,7 +81,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         about the session: some servers know no notifications."""
         status = answer.status_code
         refused = status in REFUSAL_STATUSES
-        if not _wants_answer(request.content):
+        if not _wants_answer(request):
             if refused:
                 return await self._with_reason(answer)
             await answer.aclose()
@@ -99,16 +97,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         else:
             connection_state.refused = True
             body = explain_status(status, sent)
-        return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
+        return httpx2.Response(status, headers={"content-type": JSON_DOCUMENT}, content=body)
 
     async def _with_reason(self, answer: httpx2.Response) -> httpx2.Response:
         """Return a refusal with its reason as its body."""
         await answer.aclose()
         headers = {name: value for name in (CHALLENGE_HEADER,) if (value := answer.headers.get(name))}
         body = error_body(refusal_reason(answer.status_code, answer.headers, credentials=bool(self._credentials)))
-        return httpx2.Response(
-            answer.status_code, headers={**headers, "content-type": "application/json"}, content=body
-        )
+        return httpx2.Response(answer.status_code, headers={**headers, "content-type": JSON_DOCUMENT}, content=body)
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101
@@ -129,44 +125,31 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         except ToolFailure as failure:
             await answer.aclose()
             raise httpx2.ReadError(failure.message) from None
-        streamed = headers.get("content-type", "").lower().startswith(EVENT_STREAM)
-        body_type = StreamedBody if streamed else WholeBody
         # With an error status it may be of a gateway, which knows nothing of requests.
         request_id = find_request_id(request.content) if request.method == "POST" and answer.status < 400 else None
-        body = body_type(Decoded(answer, inflater), self._limiter, request_id)
+        decoded = Decoded(answer, inflater)
+        label = headers.get("content-type", "")
+        if answer.status == 200 and self._connection_state is not None and _wants_answer(request):
+            label = headers["content-type"] = await decoded.content_type(label)
+        streamed = label.lower().startswith(EVENT_STREAM)
+        body_type = StreamedBody if streamed else WholeBody
         if streamed:
             headers["content-type"] = EVENT_STREAM  # with another charset it would be parsed differently from the check
-        return httpx2.Response(answer.status, headers=headers, stream=body)
+        return httpx2.Response(answer.status, headers=headers, stream=body_type(decoded, self._limiter, request_id))
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
 
-def _wants_answer(message: bytes) -> bool:
-    """Return whether a message of ours is a request, neither a notification nor an answer."""
+def _wants_answer(request: httpx2.Request) -> bool:
+    """Return whether it posts a request of ours, neither a notification nor an answer."""
+    if request.method != "POST":
+        return False
     try:
-        sent: Any = read_json(message, JSON_LIMITS)
+        sent: Any = read_json(request.content, JSON_LIMITS)
     except JsonRefused:  # only the arguments of a call are that large
         return True
     return isinstance(sent, dict) and {"method", "id"} <= cast("dict[str, Any]", sent).keys()
-
-
-async def _with_content_type(answer: httpx2.Response) -> httpx2.Response:
-    """Return the answer to a message as JSON if it is JSON under another content type, as some servers send it."""
-    if answer.headers.get("content-type", "").lower().startswith(("application/json", EVENT_STREAM)):
-        return answer
-    try:
-        body = await answer.aread()
-    except httpx2.StreamError as overrun:
-        body = error_body(str(overrun), INTERNAL_ERROR)
-        return httpx2.Response(500, headers={"content-type": "application/json"}, content=body)
-    finally:
-        await answer.aclose()
-    headers = answer.headers.copy()
-    headers.pop("content-length", None)  # of the body as it was sent
-    if body.lstrip().startswith(b"{"):
-        headers["content-type"] = "application/json"
-    return httpx2.Response(200, headers=headers, content=body)
 
 
 async def _read_refusal(answer: httpx2.Response) -> bytes:

@@ -10,7 +10,8 @@ import httpx2
 
 from ..config.config import RemoteServer
 from ..rate_limit import LimitExceeded
-from .http_transport import EVENT_STREAM, http_client
+from .answer_bodies import EVENT_STREAM
+from .http_transport import http_client
 from .routes import Route
 
 PROBE_SECONDS = 5.0

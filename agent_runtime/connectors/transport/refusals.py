@@ -27,6 +27,7 @@ INTERNAL_ERROR = -32603
 _METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
 _SAYS_LITTLE = (None, -32000, -32600)
 """Codes with which servers refuse a request for any reason."""
+_SESSION_CODES = frozenset({-32000, -32001, -32002, -32600})
 _SESSION = r"(?:\b|_)session(?:[ _-]?id)?\b[^.;,]{0,60}"
 _SESSION_LOST = re.compile(
     rf"{_SESSION}(?:not found|not valid|not exist|unknown|invalid)"
@@ -36,6 +37,18 @@ _SESSION_LOST = re.compile(
 _SESSION_OVER = re.compile(
     rf"{_SESSION}(?:expired|terminated)|(?:expired|terminated) (?:mcp[ _-]?)?session", re.IGNORECASE
 )
+_SESSION_STATUSES = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
+"""Those with which servers refuse a session before they look at the request."""
+_MCP_SESSION = re.compile(r"\bmcp[ _-]?session", re.IGNORECASE)
+_BETWEEN_WORDS = re.compile(r"""[\s"'`(){}\[\],;!]+""")
+_LOSS_WORD = re.compile(
+    r"|mcp|session|(?:session[_-]?)?id|header|http|status|code|detail|message|the|a|is|was|has|been|does|or"
+    r"|no|not|such|valid|invalid|unknown|missing|found|exist|expired|terminated|provided|given|please|(?:re-?)?initialize"
+    r"|bad|request|gateway|unauthorized|forbidden|gone|internal|server|error|4\d\d|(?=.*\d)[\w.:~+/=-]{5,100}",
+    re.IGNORECASE,
+)
+"""A word of a text that says only that a session is lost; the last is its identity, or the code of an error."""
+_LOSS_TEXT_LIMIT = 300
 _ABOUT_SESSION = re.compile(
     r"\bsession(?:[ -]?id)?\b|\bmcp[ _-]session|not (?:yet |been )?initiali[sz]ed", re.IGNORECASE
 )
@@ -68,12 +81,15 @@ def is_session_unknown(status: int, body: bytes) -> bool:
     """Return whether a server that was shown our session answers so because it does not know it.
 
     The protocol asks for 404. Many servers answer 400, with words about the session or without words, and others any
-    status, with words that say it plainly. Other words are about the request.
+    status, with words that say only this, or name the session of MCP. Other words are about the request: a tool may
+    speak so of its own session elsewhere, after it has run.
     """
     error = _rpc_error(body)
     code, words = (None, _excerpt(body)) if error is None else (error.get("code"), str(error.get("message")))
+    if status not in _SESSION_STATUSES and not _is_about_our_session(words):
+        return False
     lost, over = _SESSION_LOST.search(words), _SESSION_OVER.search(words)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # a tool may speak so of its own session elsewhere, after it has run
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return bool(lost and not over)
     lost = lost or over
     if code in (_METHOD_NOT_FOUND, _INVALID_PARAMS):
@@ -82,6 +98,20 @@ def is_session_unknown(status: int, body: bytes) -> bool:
         return True
     says_nothing = code in _SAYS_LITTLE and _SAYS_NOTHING.fullmatch(words)
     return status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSION.search(words) or says_nothing)
+
+
+def is_session_error(code: int, message: str) -> bool:
+    """Return whether an error that came with 200 to a request with our session says that the server does not know it:
+    by a code of the server's own, as a tool that has failed has another, and by words that say nothing else."""
+    return code in _SESSION_CODES and is_session_unknown(HTTPStatus.OK, error_body(message, code))
+
+
+def _is_about_our_session(words: str) -> bool:
+    """Return whether a text names the session of MCP, or says no more than that a session is lost."""
+    if _MCP_SESSION.search(words):
+        return True
+    parts = _BETWEEN_WORDS.split(words[:_LOSS_TEXT_LIMIT])
+    return len(words) <= _LOSS_TEXT_LIMIT and all(_LOSS_WORD.fullmatch(part.rstrip(":.")) for part in parts)
 
 
 def explain_status(status: int, body: bytes) -> bytes:

@@ -9,16 +9,17 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
-from agent_common.json_reader import JsonRefused, read_json, run_by_size
+from agent_common.json_reader import JsonRefused, run_by_size
 
 from ...sandbox import SandboxProcess
-from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter, refusal_error
+from ..rate_limit import LimitExceeded, MessageRateLimiter, refusal_error
 from .incoming import count_requests
-from .mended_messages import mend_message
+from .message_lines import read_message
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -96,15 +97,10 @@ class _StdioPipes:
 
     async def _handle_line(self, line: bytes, session: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
-
-        def understood() -> JSONRPCMessage:
-            found = read_json(mend_message(line), JSON_LIMITS)
-            return jsonrpc_message_adapter.validate_python(found, by_name=False)
 
         await self._limiter.throttle(len(line))
         try:
-            message = await run_by_size(len(line), understood)
+            message = await run_by_size(len(line), partial(read_message, line))
         except JsonRefused as refusal:
             if refusal.code in ("too_many_values", "too_deep") or _DAMAGED_MESSAGE.match(line):
                 raise refusal_error(refusal) from None  # the waiting call fails with this error

@@ -138,9 +138,8 @@ async def test_a_line_of_quotes_does_not_make_us_deaf(grow: Grow) -> None:
     assert await call == "fine"
 
 
-@pytest.mark.parametrize("result", ['{"a":1,"a":2}', '{"a":NaN}', '{"a":1e400}', "[" * 300 + "]" * 300])
-async def test_a_refused_answer_ends_the_connection_with_the_reason(grow: Grow, result: str) -> None:
-    text = '{"jsonrpc":"2.0","id":1,"result":' + result + "}"
+async def test_a_refused_answer_ends_the_connection_with_the_reason(grow: Grow) -> None:
+    text = '{"jsonrpc":"2.0","id":1,"result":' + "[" * 300 + "]" * 300 + "}"
     plant = grow(SHORT, it=hostile(f"AT_CALL = {f'send({text!r})'!r}"))
     await plant.prepare()
     assert "it sent a message that is refused" in await plant.error("it_ok")

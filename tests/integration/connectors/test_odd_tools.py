@@ -11,12 +11,13 @@ import pytest
 
 from agent_runtime.connectors import Timeouts
 
-from .conftest import Grow
+from .conftest import Grow, until
 from .odd_http import INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
 from .test_hostile import hostile
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 SCHEMA: dict[str, Any] = {"type": "object"}
+CHANGED = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
 
 
 def tool(name: str = "odd", **fields: Any) -> dict[str, Any]:
@@ -39,6 +40,9 @@ MENDED = {
     "properties null": tool(inputSchema={"type": "object", "properties": None}),
     "properties of PHP": tool(inputSchema={"type": "object", "properties": []}),
     "a property null": tool(inputSchema={"type": "object", "properties": {"a": None}}),
+    "numbers that are none": tool(
+        inputSchema={"type": "object", "properties": {"a": {"default": math.nan, "maximum": math.inf}}}
+    ),
     "required true": tool(inputSchema={"type": "object", "required": True}),
     "dialect a number": tool(inputSchema={"type": "object", "$schema": 7}),
     "output without type": tool(outputSchema={"properties": {"a": {"type": "string"}}}),
@@ -83,6 +87,7 @@ async def test_an_odd_tool_is_mended_and_takes_no_other_away(grow: Grow, odd: di
         await plant.prepare()
         assert plant.names == ["it_last", "it_odd", "it_ok"], plant.state("it").error
         assert plant.state("it").faults == []
+        json.dumps([tool.spec.parameters for tool in plant.connectors.tools()], allow_nan=False)
         assert [await plant.value(name) for name in plant.names] == ["fine"] * 3
         await plant.connectors.close()
 
@@ -263,9 +268,14 @@ REPLIES: dict[str, tuple[str, str, str]] = {
     "in a list": (JSON, "[%s]", "fine"),
     "without version and identity": (JSON, '{"result": {"content": "fine"}}', "fine"),
     "in an event without identity": ("text/event-stream", 'data: {"result": {"content": "fine"}}\n\n', "fine"),
+    "events as text": ("text/plain", "event: message\ndata: %s\n\n", "fine"),
+    "events of no type": ("", "\ufeff\nid: 7\ndata: %s\n\n", "fine"),
+    "events as JSON": (JSON, ": hello\n\ndata: %s\n\n", "fine"),
+    "JSON as events": ("text/event-stream", "\r\n%s", "fine"),
+    "no words at all": ("text/plain", " " * 9000, "Unexpected content type: text/plain"),
     "an error for nobody": (JSON, '{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "boom"}}', "boom"),
     "a page": ("text/html", "<p>Sign in", "Unexpected content type: text/html"),
-    "too much text": ("text/plain", f"{'x' * (4 * 1024 * 1024)}%s", "larger than the limit of 4 MiB"),
+    "too much text": ("text/plain", f'["{"x" * (4 * 1024 * 1024)}", %s]', "larger than the limit of 4 MiB"),
 }
 
 
@@ -283,7 +293,7 @@ async def test_an_answer_over_http_is_understood_whatever_it_is_called(
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
         found = await plant.call("it_ok")
-        assert words in (found.error_text or str(found.data)), found
+        assert words in str(found.data if words == "fine" else found.error_text), found
         await plant.connectors.close()
 
 
@@ -357,6 +367,34 @@ async def test_an_error_on_a_later_page_takes_no_tools_away(grow: Grow) -> None:
         assert len(plant.names) == 20
         assert plant.state("it").faults == ["the rest of its list is left out: no such page"]
         assert await plant.value("it_t1") == "fine"
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize(("failing", "meanwhile"), [(1, 10), (2, 30)], ids=["of the first list", "of a later list"])
+async def test_a_page_that_fails_once_takes_no_tools_away(grow: Grow, failing: int, meanwhile: int) -> None:
+    pages, lists = _pages(30, 10), 0
+    known: list[int] = []
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal lists
+        reply = await pages(sent)
+        cursor = sent.message.get("params", {}).get("cursor")
+        if sent.asks == "tools/list" and cursor is None:
+            lists += 1
+            known.append(len(plant.names))
+        if sent.asks == "tools/list" and cursor == "10" and lists == failing:
+            return Reply(503, b"busy")
+        if sent.asks == "tools/call":
+            return Reply(200, CHANGED + b"data: " + reply.body + b"\n\n", {"content-type": "text/event-stream"})
+        return reply
+
+    async with odd_server(answers) as url:
+        plant = grow(Timeouts(first_wait=10, backoff=(30.0,), relist=0.05), it={"url": url})
+        await plant.prepare()
+        if failing > 1:
+            assert await plant.value("it_t1") == "fine"
+        await until(lambda: lists > failing and len(plant.names) == 30 and not plant.state("it").faults, 60)
+        assert known[failing] == meanwhile
         await plant.connectors.close()
 
 

@@ -18,6 +18,7 @@ from agent_runtime.tools import ToolGate
 from .conftest import Grow, until
 from .odd_http import FINE, INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
 from .test_hostile import hostile
+from .test_odd_tools import CHANGED
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 
@@ -66,7 +67,14 @@ STALE = {
     "404 of parameters": Reply(404, told("Session not found", -32602)),
     "410": Reply(410, b"gone"),
     "500 of a wrapper": Reply(500, told("Internal error: Bad Request: No valid session ID provided", -32603)),
+    "500 of a package": Reply(500, told("MCP error -32001: Session not found", -32603)),
+    "502 of a header": Reply(502, b"cannot forward to the backend: unknown Mcp-Session-Id"),
     "503 of a gateway": Reply(503, b"unknown session"),
+    "503 in detail": Reply(503, b'{"detail":"Session not found"}'),
+    "200 told": Reply(200, told("Session not found")),
+    "200 as an event": Reply(
+        200, b"data: " + told("Invalid session ID", -32600) + b"\n\n", {"content-type": "text/event-stream"}
+    ),
     "404": Reply(404),
     "404 told": Reply(404, told("Session not found", -32600)),
 }
@@ -116,6 +124,17 @@ REFUSED = {
     "of an argument for a session": (Reply(400, told("session_id: not found", -32602)), "session_id: not found"),
     "by a session elsewhere": (Reply(500, told("the session at the shop has expired")), "at the shop has expired"),
     "by a session that is over": (Reply(500, b"shop: Session expired or invalid"), "Session expired or invalid"),
+    "by what it sells": (Reply(500, told("checkout session cs_1 not found", -32603)), "checkout session cs_1"),
+    "by its browser": (Reply(502, b"invalid session for browser"), "invalid session for browser"),
+    "by its browser's package": (
+        Reply(500, told("MCP error -32603: unknown session of the browser")),
+        "of the browser",
+    ),
+    "by its tracker": (Reply(403, told("Jira session expired")), "it answered 403 Forbidden"),
+    "by its shop": (Reply(409, told("Your shopping session has expired")), "Your shopping session has expired"),
+    "of a number": (Reply(422, told("no such session: 7")), "no such session: 7"),
+    "with 200": (Reply(200, told("Session not found", -32603)), "Session not found"),
+    "with 200, by its tracker": (Reply(200, told("Jira session expired")), "Jira session expired"),
     "as unauthorized": (Reply(401, b"Unauthorized"), "it wants credentials"),
     "with a challenge": (Reply(401, b"Session expired", {"www-authenticate": "Bearer"}), "it wants credentials"),
     "by the server's fault": (Reply(500, b"<html>"), "it answered 500 Internal Server Error"),
@@ -177,6 +196,10 @@ async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(gr
 PASSED_OVER = {
     "a byte order mark": "sys.stdout.buffer.write(bytes((0xef, 0xbb, 0xbf)))",
     "a log that quotes messages": """EVERY = 'send("DEBUG " + line.strip()); send("[DEBUG] " + line[:20])'""",
+    "words before an answer": """AT_CALL = 'sys.stdout.write("Loading {100%} ... ")'""",
+    "a log of its answers": """
+EVERY = 'send("DEBUG " + json.dumps({"id": asked["id"], "jsonrpc": "2.0", "result": answer}))'
+""",
     "a length in a log": """AT_CALL = 'send("Content-Length: 40")'""",
 }
 
@@ -185,7 +208,7 @@ PASSED_OVER = {
 async def test_what_a_program_prints_beside_its_messages_is_passed_over(grow: Grow, code: str) -> None:
     plant = grow(ONCE, it=hostile(code))
     await plant.prepare()
-    assert await plant.value("it_ok") == "fine"
+    assert [await plant.value("it_ok") for _ in range(2)] == ["fine", "fine"]
     assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
 
 
@@ -293,11 +316,6 @@ for number in range(REPORTS):
 time.sleep(PAUSE if REPORTS else 60)
 '''
 """
-CHANGED = Reply(
-    200,
-    b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n',
-    {"content-type": "text/event-stream"},
-)
 
 
 async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> None:
@@ -308,7 +326,7 @@ async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> Non
         nonlocal lists
         if sent.method == "GET" and not calling.is_set():
             await calling.wait()
-            return CHANGED
+            return Reply(200, CHANGED, {"content-type": "text/event-stream"})
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         if sent.asks == "tools/call":
@@ -343,7 +361,7 @@ async def test_a_server_that_lists_nothing_during_a_call_keeps_it(grow: Grow) ->
         nonlocal lists
         if sent.method == "GET" and not calling.is_set():
             await calling.wait()
-            return CHANGED
+            return Reply(200, CHANGED, {"content-type": "text/event-stream"})
         if sent.asks == "initialize":
             return Reply.result(sent, INITIALIZED, **{"mcp-session-id": "s"})
         if sent.asks == "tools/call":

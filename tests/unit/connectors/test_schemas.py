@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import tracemalloc
 from typing import Any
@@ -34,6 +35,8 @@ def of(schema: dict[str, Any]) -> Any:
         ({"oneOf": [{"type": "string"}, {"const": 1}]}, {"anyOf": [{"type": "string"}, {"const": 1}]}),
         ({"not": {"type": "string"}}, {}),
         ({"minimum": "1", "maxLength": -1, "type": "banana", "enum": []}, {}),
+        ({"minimum": math.nan, "maximum": math.inf, "const": -math.inf, "type": "number"}, {"type": "number"}),
+        ({"default": {"a": [math.nan]}, "enum": [{}, math.inf], "minimum": 1}, {"minimum": 1}),
         ({"type": "array", "items": [{"type": "string"}]}, {"type": "array"}),
         ({"type": "array", "prefixItems": [{}], "items": False}, {"type": "array"}),
         ({"type": "object", "patternProperties": {"^x": {}}, "additionalProperties": False}, {"type": "object"}),
