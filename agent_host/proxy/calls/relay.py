@@ -257,11 +257,11 @@ class Relay:
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
-        self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
         meant = from_response(answer.status, answer.headers, content)
         self._classify(meant, answer.status)
         if not _is_openai_error(content):
             content = _as_openai_error(answer.status, content, meant)
+        self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
         return self._reply(answer.status, content, answer, meant.retry_after)
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
@@ -334,15 +334,15 @@ def _error_text(body: bytes) -> str:
 
 
 def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
-    """Return the error in OpenAI's shape, with the provider's message where its body has one."""
-    error = ProviderFailed(f"the provider answered {status}: {_quote(body)}")
-    error.status = status
+    """Return the error in OpenAI's shape, with the provider's words where its body has some. The body itself stands
+    beside it: what an agent does about the error, and learns of the model, depends on all its codes and places."""
     report = read_error_body(body)
-    if any(isinstance(one.get("message"), str) for one in report.details):
-        code = _OPENAI_CODES.get(meant.code) or next(iter(sorted(report.codes - {str(status)})), error.code)
-        error = ProviderFailed(report.message, code=code)
-        error.status = status
-    return to_json(openai_error(error))
+    text = report.message if report.details and report.words else f"the provider answered {status}: {_quote(body)}"
+    own_codes = (one["code"] for one in report.details if isinstance(one.get("code"), str))
+    error = ProviderFailed(text, code=_OPENAI_CODES.get(meant.code) or next(own_codes, ProviderFailed.code))
+    error.status, error.extra = status, {"param": report.param or None}
+    given = {"details": report.details[0]} if report.details else {}
+    return to_json(openai_error(error) | given)
 
 
 def _quote(body: bytes) -> str:
