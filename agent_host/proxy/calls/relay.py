@@ -29,6 +29,7 @@ from ...http import openai_error
 from ..json_access import as_object, object_list
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
+from ..providers.http import OPENAI_CODES
 from .answer_body import AnswerBody
 from .answer_memory import HeldAnswers
 from .fallbacks import Attempt
@@ -38,14 +39,6 @@ from .usage_filter import TOKEN, UsageFilter
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
 _ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
-_OPENAI_CODES = {
-    "context_overflow": "context_length_exceeded",
-    "content_refused": "content_filter",
-    "model_quota": "insufficient_quota",
-    "model_rate_limited": "rate_limit_exceeded",
-    "unknown_model": "model_not_found",
-}
-"""What an error means -> OpenAI's code for it."""
 _LASTING = frozenset((
     *("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"),
     "too_many_bytes",  # of the agent's own answers
@@ -339,7 +332,7 @@ def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
     report = read_error_body(body)
     text = report.message if report.details and report.words else f"the provider answered {status}: {_quote(body)}"
     own_codes = (one["code"] for one in report.details if isinstance(one.get("code"), str))
-    error = ProviderFailed(text, code=_OPENAI_CODES.get(meant.code) or next(own_codes, ProviderFailed.code))
+    error = ProviderFailed(text, code=OPENAI_CODES.get(meant.code) or next(own_codes, ProviderFailed.code))
     error.status, error.extra = status, {"param": report.param or None}
     given = {"details": report.details[0]} if report.details else {}
     return to_json(openai_error(error) | given)

@@ -18,6 +18,14 @@ from ..json_access import as_object
 
 ALIVE = b": alive\n\n"
 """Stands in a stream for an event that says nothing to the agent, which would else take the provider for silent."""
+OPENAI_CODES = {
+    "context_overflow": "context_length_exceeded",
+    "content_refused": "content_filter",
+    "model_quota": "insufficient_quota",
+    "model_rate_limited": "rate_limit_exceeded",
+    "unknown_model": "model_not_found",
+}
+"""What an error means -> OpenAI's code for it."""
 _ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
 _EVENT_FIELDS = (b"data:", b"event:", b":")
 _QUOTED = 200  # bytes of an answer that our error quotes

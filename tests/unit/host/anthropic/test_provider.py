@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from pydantic_core import to_json
 
+from agent_common.completions import from_response
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import Provider, ProviderCall
@@ -309,9 +310,15 @@ async def test_stop_reasons(api: FakeAnthropic, provider: AnthropicProvider, sto
         (Fail(400, "prompt is too long: 214315 tokens > 200000 maximum"), "context_length_exceeded"),
         (Fail(413), "context_length_exceeded"),
         (Fail(402), "insufficient_quota"),
-        (Fail(429, retry_after=7), "rate_limit_error"),
+        (Fail(400, "You have reached your specified API usage limits."), "insufficient_quota"),
+        (Fail(429, retry_after=7), "rate_limit_exceeded"),
         (Fail(529), "overloaded_error"),
-        (Fail(403, "The input was flagged by moderation."), "permission_error"),
+        (Fail(403, "The input was flagged by moderation."), "content_filter"),
+        (Fail(429, body='{"error": {"code": "1113", "message": "no"}}'), "insufficient_quota"),
+        (Fail(400, body='{"error": {"code": "1301", "message": "no"}}'), "content_filter"),
+        (Fail(400, body='{"error": {"code": "context_length_exceeded", "message": "x"}}'), "context_length_exceeded"),
+        (Fail(400, body='{"error": {"type": "a", "code": "tool_use_failed", "message": "x"}}'), "tool_use_failed"),
+        (Fail(400, body='{"code": "1261", "msg": "no"}'), "context_length_exceeded"),
         (Raw(("\x8b\x02\x80",), 400, BROTLI, "latin-1"), "api_error"),
         (Fail(502, body="<html>bad gateway</html>"), "api_error"),
     ],
@@ -324,6 +331,9 @@ async def test_errors_have_openais_shape(
     assert status == step.status
     assert reply["error"]["code"] == code
     assert reply["error"]["message"].isascii()
+    if isinstance(step, Fail) and step.body is not None:
+        direct, passed = (from_response(status, {}, body) for body in (step.body.encode(), to_json(reply)))
+        assert (passed.code, passed.transient) == (direct.code, direct.transient)
     if isinstance(step, Raw):
         assert "compresses its answer as br" in reply["error"]["message"]
 
@@ -334,6 +344,7 @@ FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_err
 @pytest.mark.parametrize(
     ("step", "code"),
     [(Drop(after=0), "provider_unreachable"), (Drop(after=4), "provider_dropped"), (Garbage(FAULT), "overloaded_error"),
+     (Garbage('data: {"type": "error", "error": {"code": "1113", "message": "no"}}\n\n'), "1113"),
      (Drop(after=4, clean=True), "provider_dropped"), (Garbage("data: {nonsense\n\n"), "provider_error"),
      (Fail(401), "provider_auth"), (Fail(403), "provider_auth")],
 )  # fmt: skip
