@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import from_json, to_json  # noqa: TID251  reads at most INLINE_BYTES
+from pydantic_core import to_json
 from starlette.types import Message, Send
 
 from agent_common.completions import (
@@ -19,6 +19,7 @@ from agent_common.completions import (
     from_event,
     from_response,
     read_error_body,
+    read_event,
     stop_reason,
 )
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
@@ -192,16 +193,16 @@ class Relay:
         splitter = EventSplitter()
         texts = [*splitter.feed(body), *splitter.finish()]
         try:
-            reply: Any = from_json(texts[0] if texts else b"")
-        except ValueError as error:
+            reply = read_event(texts[0] if texts else b"") or {}
+        except ModelError as error:
             raise _not_json(status, body) from error
-        error = error_in(as_object(reply))
+        error = error_in(reply)
         self._note(from_event(error) if error is not None else None)
-        reported = find_report(as_object(reply))
+        reported = find_report(reply)
         if reported:
             self.outcome.usage = priced_usage(reported, self._pricing)
         if self._replaceable:
-            for choice in object_list(as_object(reply).get("choices")):
+            for choice in object_list(reply.get("choices")):
                 _check_end(choice.get("finish_reason"))
         if reported and self.outcome.usage and set_cost(reported, self.outcome.usage.cost_usd):
             return to_json(reply)

@@ -209,6 +209,13 @@ def test_an_answer_that_is_no_json(agent: httpx.Client, provider: ScriptedProvid
     assert host.recent(limit=1)[0]["status"] == "failed"
 
 
+def test_half_an_emoji_in_a_whole_answer_costs_nothing_of_it(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    body = '{"choices": [{"message": {"content": "Hello\\ud83d"}}]}'
+    provider.script.replace([Garbage(body, content_type="application/json")])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.text) == (200, body)
+
+
 def test_an_answer_that_is_shorter_than_it_claims(agent: httpx.Client, provider: ScriptedProvider) -> None:
     provider.script.replace([Garbage("{}", content_type="application/json", length=500)])
     assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_dropped")

@@ -420,6 +420,19 @@ async def test_pings_are_passed_on_as_comments(api: FakeAnthropic, provider: Ant
     assert await alive_before_the_text(provider, b"Hello.") == 3
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_half_an_emoji_costs_nothing_of_the_answer(
+    api: FakeAnthropic, provider: AnthropicProvider, stream: bool
+) -> None:
+    odd = ("event: ping\ndata: ping\n\n", 'data: {"type": "ping", "of": NaN}\n\n')
+    whole = json.dumps({"content": [{"type": "text", "text": "Hello\ud83d"}], "stop_reason": "end_turn"})
+    halved = tuple(piece.replace("Hello.", "Hello\\ud83d") for piece in ANSWERED)
+    start = sse({"type": "message_start", "message": {}})
+    api.script.append(Raw((*start, *odd, *halved)) if stream else Raw((whole,), headers=JSON))
+    _, message, _ = await ask(provider, USER, stream=stream)
+    assert message["content"] == "Hello\ufffd"
+
+
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider: AnthropicProvider) -> None:
     api.script.append(Raw((*sse({"type": "message_start", "message": {}}), *ANSWERED), headers=JSON))
     _, message, last = await ask(provider, USER, stream=True)
