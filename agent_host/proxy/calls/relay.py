@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,8 @@ _LASTING = frozenset((
 ))  # fmt: skip
 _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
 _MOST_HELD_BACK = 256 * 1024
+LONGEST_HELD_BACK = 100.0
+"""Seconds. An agent gives up an answer of which no byte has come in 300, and what it thought about is paid for."""
 _REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
 
@@ -82,8 +85,11 @@ class Relay:
     """Relays one call: `begin` and `forward` for each model that is asked. `forward` returns the last messages unsent,
     so that the call's row is recorded before them."""
 
-    def __init__(self, send: Send, request_id: str, held: HeldAnswers) -> None:
+    def __init__(
+        self, send: Send, request_id: str, held: HeldAnswers, longest_held_back: float = LONGEST_HELD_BACK
+    ) -> None:
         self._send, self._held = send, held
+        self._longest_held_back = longest_held_back
         self._request_id = request_id
         self.client_gone = False
         """Set once the client has disconnected. The rest of the answer is then read only for its usage."""
@@ -91,7 +97,8 @@ class Relay:
 
     def begin(self, attempt: Attempt, reason: str | None, *, replaceable: bool) -> None:
         """Prepare for a model's answer. `reason`: why it is asked in place of another. An answer that is `replaceable`
-        is held back until its first token, so that another model can be asked before the client has seen anything."""
+        is held back until its first token, so that another model can be asked before the client has seen anything, but
+        no longer than LONGEST_HELD_BACK."""
         self._pricing = attempt.model.pricing
         self._usage_filter = UsageFilter(self._pricing, hidden=attempt.hide_usage)
         self._replaceable = replaceable
@@ -138,12 +145,14 @@ class Relay:
         start, held_back = self._start(answer.status, headers, answer), b""
         if not self._replaceable:
             await self._open(start)
-        seen = self._usage_filter
+        seen, until = self._usage_filter, asyncio.get_running_loop().time() + self._longest_held_back
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
-            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not TOKEN.search(passed)):
-                held_back = passed
-                continue
+            if not self._streaming and (seen.error or not TOKEN.search(passed)):
+                late = not seen.error and not seen.complete and asyncio.get_running_loop().time() >= until
+                if len(passed) <= _MOST_HELD_BACK and not late:
+                    held_back = passed
+                    continue
             await self._open(start)
             held_back = b""
             if passed:
