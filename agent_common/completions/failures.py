@@ -57,7 +57,7 @@ _QUOTA_WORDS = (
     *("credit balance", "insufficient balance", "insufficient credits", "insufficient credit", "more credits"),
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
-    *("any credits", "used all available credits", "spending limit"),
+    *("any credits", "used all available credits", "spending limit", "api usage limits"),
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
 _DAILY = re.compile(r"per[ _-]?day|daily (?:limit|quota)|perday", re.IGNORECASE)

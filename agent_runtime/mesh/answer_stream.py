@@ -36,13 +36,13 @@ async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIte
     body = _AnswerBody(reply, reader)
     while data := await body.read():
         for text in body.texts(data):
-            event = read_event(text) if len(text) <= INLINE_BYTES else await _read_large(text)
+            event = body.event(text) if len(text) <= INLINE_BYTES else await _read_large(body, text)
             for piece in reader.feed(event, body.splitter.name):
                 yield piece
         if reader.done:
             break
     for text in body.splitter.finish():
-        for piece in reader.feed(await _read_large(text), body.splitter.name):
+        for piece in reader.feed(await _read_large(body, text), body.splitter.name):
             yield piece
     _require_answer(reader, body.splitter)
     for piece in reader.finish():
@@ -100,6 +100,15 @@ class _AnswerBody:
         for plain in self._decompressor.feed(data):
             yield from self.splitter.feed(plain)
 
+    def event(self, text: bytes) -> dict[str, Any] | None:
+        """Read an event. What cannot be read behind the end of the answer says nothing, unless it is named an error."""
+        try:
+            return read_event(text)
+        except ModelError:
+            if not self._reader.complete or self.splitter.name == "error":
+                raise
+            return {}
+
     async def drain(self) -> None:
         """Read the rest for a short time, so that the connection can be reused."""
         with contextlib.suppress(TimeoutError, TransportFault):
@@ -108,9 +117,9 @@ class _AnswerBody:
                     pass
 
 
-async def _read_large(text: bytes) -> dict[str, Any] | None:
+async def _read_large(body: _AnswerBody, text: bytes) -> dict[str, Any] | None:
     """Read an event, in a thread if it is large."""
-    return await run_by_size(len(text), partial(read_event, text))
+    return await run_by_size(len(text), partial(body.event, text))
 
 
 def _require_answer(reader: CompletionReader, splitter: EventSplitter) -> None:

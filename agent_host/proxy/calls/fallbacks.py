@@ -38,7 +38,7 @@ class Attempt:
         payload: dict[str, Any] = from_json(self.call.content)
         payload["model"] = model.upstream
         if self.call.operation == "chat":
-            adapt_to_other(payload, model.profile)
+            adapt_to_other(payload, model)
         hide_usage = self.call.streamed and request_usage(payload, stream_usage=stream_usage, hidden=self.hide_usage)
         call = for_model(replace(self.call, content=to_json(payload)), model)
         return Attempt(model, call, hide_usage, self.prefix)

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json  # noqa: TID251  a call that the pr
 from agent_common.profiles import accepted_messages, accepted_tools
 from agent_common.protocol import Profile
 
+from ..catalog.catalog import CatalogModel
 from ..json_access import as_object, object_list
 
 _MESSAGE = frozenset(("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "function_call"))
@@ -21,25 +22,40 @@ _FIRST = ("role", "tool_call_id", "content")
 """Members that a message begins with, in this order, when the profile's rules are applied."""
 
 
-def adapt_to_other(payload: dict[str, Any], profile: Profile) -> None:
+def adapt_to_other(payload: dict[str, Any], model: CatalogModel) -> None:
     """Take from the messages what the first model gave with them, such as its reasoning and signatures, which no other
     may see; give the limit of the answer the name that the other takes, and rewrite or leave out what it refuses."""
     for message in object_list(payload.get("messages")):
-        _keep(message, _MESSAGE)
-        for call in object_list(message.get("tool_calls")):
-            _keep(call, _CALL)
-            _keep(as_object(call.get("function")), _FUNCTION)
-        if message.get("role") == "assistant" and isinstance(message.get("content"), list):
-            _leave_out_thoughts(message)
+        _leave_out_given(message)
+    _adapt_parameters(payload, model)
+    if model.caching != "breakpoints":
+        _leave_out_cache_marks(payload)
+    with suppress(AttributeError, KeyError, TypeError):  # not well formed: its provider says what is wrong with it
+        payload |= _accepted(payload, model.profile)
+    if model.profile.reasoning_required and model.profile.reasoning in (None, "always"):
+        for message in object_list(payload.get("messages")):
+            if message.get("role") == "assistant":
+                message["reasoning_content"] = model.profile.reasoning_blank or ""
+
+
+def _leave_out_given(message: dict[str, Any]) -> None:
+    _keep(message, _MESSAGE)
+    for call in object_list(message.get("tool_calls")):
+        _keep(call, _CALL)
+        _keep(as_object(call.get("function")), _FUNCTION)
+    if message.get("role") == "assistant" and isinstance(message.get("content"), list):
+        _leave_out_thoughts(message)
+
+
+def _adapt_parameters(payload: dict[str, Any], model: CatalogModel) -> None:
+    profile = model.profile
     limits = [payload.pop(name) for name in _LIMITS if name in payload]
     if limits and profile.output_limit != "none":
         payload[profile.output_limit or "max_tokens"] = limits[0]
     if profile.temperature is False:
         payload.pop("temperature", None)
-    if profile.prompt_cache_key is False:
+    if profile.prompt_cache_key is False or model.caching != "key":
         payload.pop("prompt_cache_key", None)
-    with suppress(AttributeError, KeyError, TypeError):  # not well formed: its provider says what is wrong with it
-        payload |= _accepted(payload, profile)
 
 
 def _accepted(payload: dict[str, Any], profile: Profile) -> dict[str, Any]:
@@ -67,3 +83,14 @@ def _leave_out_thoughts(message: dict[str, Any]) -> None:
     message["content"] = [part for part in object_list(message["content"]) if part.get("type") not in _THOUGHT] or (
         None if message.get("tool_calls") else ""
     )
+
+
+def _leave_out_cache_marks(payload: dict[str, Any]) -> None:
+    """Leave out the marks of a provider's cache. A text that is a part only to bear one is a text again."""
+    for tool in object_list(payload.get("tools")):
+        tool.pop("cache_control", None)
+    for message in object_list(payload.get("messages")):
+        parts = object_list(message.get("content"))
+        marks = [part.pop("cache_control") for part in parts if "cache_control" in part]
+        if marks and len(message["content"]) == 1 and parts[0].keys() == {"type", "text"}:
+            message["content"] = parts[0]["text"]

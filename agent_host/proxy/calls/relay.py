@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import from_json, to_json  # noqa: TID251  reads at most INLINE_BYTES
+from pydantic_core import to_json
 from starlette.types import Message, Send
 
 from agent_common.completions import (
@@ -19,6 +20,7 @@ from agent_common.completions import (
     from_event,
     from_response,
     read_error_body,
+    read_event,
     stop_reason,
 )
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
@@ -29,6 +31,7 @@ from ...http import openai_error
 from ..json_access import as_object, object_list
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
+from ..providers.http import OPENAI_CODES
 from .answer_body import AnswerBody
 from .answer_memory import HeldAnswers
 from .fallbacks import Attempt
@@ -38,20 +41,14 @@ from .usage_filter import TOKEN, UsageFilter
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
 _MOST_ANSWERED = 64 * 1024 * 1024
 _ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
-_OPENAI_CODES = {
-    "context_overflow": "context_length_exceeded",
-    "content_refused": "content_filter",
-    "model_quota": "insufficient_quota",
-    "model_rate_limited": "rate_limit_exceeded",
-    "unknown_model": "model_not_found",
-}
-"""What an error means -> OpenAI's code for it."""
 _LASTING = frozenset((
     *("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"),
     "too_many_bytes",  # of the agent's own answers
 ))  # fmt: skip
 _OUTAGES = frozenset(("provider_unreachable", "provider_dropped", "provider_timeout", "overloaded_error", "api_error"))
 _MOST_HELD_BACK = 256 * 1024
+LONGEST_HELD_BACK = 100.0
+"""Seconds. An agent gives up an answer of which no byte has come in 300, and what it thought about is paid for."""
 _REFUSED = (400, 422)
 _QUOTED = 500  # characters of the provider's message that our error quotes
 
@@ -88,8 +85,11 @@ class Relay:
     """Relays one call: `begin` and `forward` for each model that is asked. `forward` returns the last messages unsent,
     so that the call's row is recorded before them."""
 
-    def __init__(self, send: Send, request_id: str, held: HeldAnswers) -> None:
+    def __init__(
+        self, send: Send, request_id: str, held: HeldAnswers, longest_held_back: float = LONGEST_HELD_BACK
+    ) -> None:
         self._send, self._held = send, held
+        self._longest_held_back = longest_held_back
         self._request_id = request_id
         self.client_gone = False
         """Set once the client has disconnected. The rest of the answer is then read only for its usage."""
@@ -97,7 +97,8 @@ class Relay:
 
     def begin(self, attempt: Attempt, reason: str | None, *, replaceable: bool) -> None:
         """Prepare for a model's answer. `reason`: why it is asked in place of another. An answer that is `replaceable`
-        is held back until its first token, so that another model can be asked before the client has seen anything."""
+        is held back until its first token, so that another model can be asked before the client has seen anything, but
+        no longer than LONGEST_HELD_BACK."""
         self._pricing = attempt.model.pricing
         self._usage_filter = UsageFilter(self._pricing, hidden=attempt.hide_usage)
         self._replaceable = replaceable
@@ -144,12 +145,14 @@ class Relay:
         start, held_back = self._start(answer.status, headers, answer), b""
         if not self._replaceable:
             await self._open(start)
-        seen = self._usage_filter
+        seen, until = self._usage_filter, asyncio.get_running_loop().time() + self._longest_held_back
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
-            if not self._streaming and len(passed) <= _MOST_HELD_BACK and (seen.error or not TOKEN.search(passed)):
-                held_back = passed
-                continue
+            if not self._streaming and (seen.error or not TOKEN.search(passed)):
+                late = not seen.error and not seen.complete and asyncio.get_running_loop().time() >= until
+                if len(passed) <= _MOST_HELD_BACK and not late:
+                    held_back = passed
+                    continue
             await self._open(start)
             held_back = b""
             if passed:
@@ -199,16 +202,16 @@ class Relay:
         splitter = EventSplitter()
         texts = [*splitter.feed(body), *splitter.finish()]
         try:
-            reply: Any = from_json(texts[0] if texts else b"")
-        except ValueError as error:
+            reply = read_event(texts[0] if texts else b"") or {}
+        except ModelError as error:
             raise _not_json(status, body) from error
-        error = error_in(as_object(reply))
+        error = error_in(reply)
         self._note(from_event(error) if error is not None else None)
-        reported = find_report(as_object(reply))
+        reported = find_report(reply)
         if reported:
             self.outcome.usage = priced_usage(reported, self._pricing)
         if self._replaceable:
-            for choice in object_list(as_object(reply).get("choices")):
+            for choice in object_list(reply.get("choices")):
                 _check_end(choice.get("finish_reason"))
         if reported and self.outcome.usage and set_cost(reported, self.outcome.usage.cost_usd):
             return to_json(reply)
@@ -257,11 +260,11 @@ class Relay:
         self.outcome.status = "failed"
         if answer.status < 400:
             return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
-        self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
         meant = from_response(answer.status, answer.headers, content)
         self._classify(meant, answer.status)
         if not _is_openai_error(content):
             content = _as_openai_error(answer.status, content, meant)
+        self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
         return self._reply(answer.status, content, answer, meant.retry_after)
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
@@ -334,15 +337,15 @@ def _error_text(body: bytes) -> str:
 
 
 def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
-    """Return the error in OpenAI's shape, with the provider's message where its body has one."""
-    error = ProviderFailed(f"the provider answered {status}: {_quote(body)}")
-    error.status = status
+    """Return the error in OpenAI's shape, with the provider's words where its body has some. The body itself stands
+    beside it: what an agent does about the error, and learns of the model, depends on all its codes and places."""
     report = read_error_body(body)
-    if any(isinstance(one.get("message"), str) for one in report.details):
-        code = _OPENAI_CODES.get(meant.code) or next(iter(sorted(report.codes - {str(status)})), error.code)
-        error = ProviderFailed(report.message, code=code)
-        error.status = status
-    return to_json(openai_error(error))
+    text = report.message if report.details and report.words else f"the provider answered {status}: {_quote(body)}"
+    own_codes = (one["code"] for one in report.details if isinstance(one.get("code"), str))
+    error = ProviderFailed(text, code=OPENAI_CODES.get(meant.code) or next(own_codes, ProviderFailed.code))
+    error.status, error.extra = status, {"param": report.param or None}
+    given = {"details": report.details[0]} if report.details else {}
+    return to_json(openai_error(error) | given)
 
 
 def _quote(body: bytes) -> str:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import httpx2
 
-from agent_common.completions import from_response, read_error_body
-from agent_common.json_reader import JsonLimits, read_json_async
+from agent_common.completions import from_response, read_error_body, read_event
+from agent_common.json_reader import run_by_size
 from agent_common.net import trusting_tls
 
-from ...errors import ProviderFailed
+from ...errors import ModelError, ProviderFailed
 from ..catalog.catalog import ProviderSpec
 from ..json_access import as_object
 
 ALIVE = b": alive\n\n"
 """Stands in a stream for an event that says nothing to the agent, which would else take the provider for silent."""
-_ANSWER_LIMITS = JsonLimits(max_bytes=64 * 1024 * 1024)
+OPENAI_CODES = {
+    "context_overflow": "context_length_exceeded",
+    "content_refused": "content_filter",
+    "model_quota": "insufficient_quota",
+    "model_rate_limited": "rate_limit_exceeded",
+    "unknown_model": "model_not_found",
+}
+"""What an error means -> OpenAI's code for it."""
 _EVENT_FIELDS = (b"data:", b"event:", b":")
 _QUOTED = 200  # bytes of an answer that our error quotes
 
@@ -58,6 +66,14 @@ async def is_stream(response: httpx2.Response) -> bool:
     return (await response.aread()).lstrip().startswith(_EVENT_FIELDS)
 
 
+def read_stream_event(text: bytes) -> dict[str, Any] | None:
+    """Return an event of a stream, mended as the agent mends it; None for the mark of an end. Raises ProviderFailed."""
+    try:
+        return read_event(text)
+    except ModelError as error:
+        raise ProviderFailed(f"the provider's stream is not JSON: {text[:_QUOTED]!r}") from error
+
+
 async def read_answer(
     response: httpx2.Response, member: str, failure: Callable[[dict[str, Any]], ProviderFailed]
 ) -> dict[str, Any]:
@@ -68,8 +84,8 @@ async def read_answer(
     content = await response.aread()
     quoted = f"{content[:_QUOTED].decode('utf-8', 'replace')!r}"
     try:
-        answer = as_object(await read_json_async(content, _ANSWER_LIMITS))
-    except ValueError as error:
+        answer = await run_by_size(len(content), partial(read_event, content)) or {}
+    except ModelError as error:
         raise ProviderFailed(f"the provider answered {response.status_code} without JSON: {quoted}") from error
     if as_object(answer.get("error")):
         raise failure(answer)

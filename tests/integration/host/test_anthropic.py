@@ -95,7 +95,7 @@ def test_errors_pass_with_their_wait(agent: httpx.Client, api: FakeAnthropic) ->
     api.script.append(Fail(429, retry_after=7), Fail(401))
     limited = agent.post(CHAT, json=said("hi"))
     assert (limited.status_code, limited.headers["retry-after"]) == (429, "7")
-    assert limited.json()["error"]["code"] == "rate_limit_error"
+    assert limited.json()["error"]["code"] == "rate_limit_exceeded"
     refused = agent.post(CHAT, json=said("hi"))
     assert (refused.status_code, refused.json()["error"]["code"]) == (502, "provider_auth")
     assert "ANTHROPIC_API_KEY" in refused.json()["error"]["message"]

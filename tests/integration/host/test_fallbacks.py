@@ -35,7 +35,13 @@ models:
   priced: {{provider: gone, fallbacks: [unpriced], pricing: {{input: 1, output: 1}}}}
   unpriced: {{provider: second, model: of-nobody-1}}
   careful: {{provider: absent, fallbacks: [picky]}}
-  picky: {{provider: second, model: mistral-9, profile: {{two_users: false, description_limit: 12}}}}
+  picky:
+    {{provider: second, model: mistral-9,
+     profile: {{two_users: false, description_limit: 12, reasoning_required: true}}}}
+  for-marks: {{provider: absent, fallbacks: [marked]}}
+  marked: {{provider: second, caching: breakpoints}}
+  for-keys: {{provider: absent, fallbacks: [keyed]}}
+  keyed: {{provider: second, caching: key}}
 """
 FAULT = 'data: {"error": {"message": "the model is overloaded", "code": 503}}\n\ndata: [DONE]\n\n'
 OPENED = 'data: {"id": "1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
@@ -197,33 +203,39 @@ def test_another_dialect_stands_in(agent: httpx.Client, models: Any) -> None:
     assert reply.headers["x-model"] == "third"
 
 
-TOOLS = [
-    {"type": "function", "function": {"name": "read", "description": "Read a file.  All of it.", "parameters": {}}}
-]
+MARK = {"cache_control": {"type": "ephemeral"}}
+READ = {"name": "read", "description": "Read a file.  All of it.", "parameters": {}}
+TOOLS = [{"type": "function", "function": READ, **MARK}]
 CALL = {"id": "call_of_another_model", "type": "function", "function": {"name": "read", "arguments": "{}"}, "mark": "S"}
 HISTORY: list[Any] = [
-    {"role": "user", "content": [{"type": "text", "text": "one"}]},
+    {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "and", **MARK}]},
     {"content": "two", "role": "user"},
     {"tool_calls": [CALL], "content": None, "role": "assistant", "reasoning_content": "a thought"},
     {"content": "its text", "role": "tool", "tool_call_id": "call_of_another_model"},
-    {"role": "user", "content": "three"},
+    {"role": "user", "content": [{"type": "text", "text": "three", **MARK}]},
 ]
 
 
 def test_a_fallback_is_sent_what_it_takes(agent: httpx.Client, models: Any) -> None:
-    models[1].script.replace([Say("Read.")])
-    body = said("", model="careful") | {"messages": HISTORY, "tools": TOOLS, "max_tokens": 9}
-    assert agent.post(CHAT, json=body).status_code == 200
+    models[1].script.replace(otherwise=Say("Read."))
+    more = {"messages": HISTORY, "tools": TOOLS, "max_tokens": 9, "prompt_cache_key": "of the first"}
+    assert agent.post(CHAT, json=said("", model="careful") | more).status_code == 200
     (request,) = models[1].wait_for(1)
     joined, call, result, between, last = request.json["messages"]
-    assert joined["content"] == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
-    assert call.keys() == {"role", "content", "tool_calls"}
-    assert call["content"] is None
+    assert joined["content"] == [{"type": "text", "text": text} for text in ("one", "and", "two")]
+    assert call.keys() == {"role", "content", "tool_calls", "reasoning_content"}
+    assert (call["content"], call["reasoning_content"], between["reasoning_content"]) == (None, "", "")
     (made,) = call["tool_calls"]
     assert re.fullmatch(r"[A-Za-z0-9]{9}", made["id"])
     assert (made.keys(), result["tool_call_id"]) == ({"id", "type", "function"}, made["id"])
-    assert (between["role"], last) == ("assistant", HISTORY[-1])
-    assert request.json["tools"][0]["function"]["description"] == "Read a fi..."
+    assert (between["role"], last) == ("assistant", {"role": "user", "content": "three"})
+    (tool,) = request.json["tools"]
+    assert (tool.keys(), tool["function"]["description"]) == ({"type", "function"}, "Read a fi...")
+    assert "prompt_cache_key" not in request.json
+    for model, keyed, marks in (("for-marks", False, 3), ("for-keys", True, 0)):
+        assert agent.post(CHAT, json=said("", model=model) | more).status_code == 200
+        sent = models[1].completions[-1].json
+        assert ("prompt_cache_key" in sent, json.dumps(sent).count("cache_control")) == (keyed, marks)
 
 
 @pytest.mark.parametrize("odd", [[1], ["text"], [{"role": "user"}, {"role": "assistant", "tool_calls": [{"id": 5}]}]])

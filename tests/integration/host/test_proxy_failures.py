@@ -13,6 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from agent_common.completions import from_response, read_error_body
+from agent_common.profiles import lesson_of
+from agent_common.protocol import Profile
 from agent_testing import Drop, Fail, Garbage, Hang, Raw, Say, ScriptedProvider
 from tests.e2e.live import eventually
 
@@ -97,13 +100,53 @@ def test_a_providers_error_passes_with_its_words(
     assert (row["status"], row["http_status"], row["usage"]) == ("failed", status, None)
 
 
-@pytest.mark.parametrize("body", ["<html>Bad Gateway</html>", '{"detail": "odd"}', '{"error": "text"}', "[]"])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [*((body, f"the provider answered 503: {body!r}") for body in ("<html>Bad Gateway</html>", "[]")),
+     ('{"detail": "odd"}', "odd"), ('{"error": "text"}', "text")],
+)  # fmt: skip
 def test_a_providers_error_in_another_shape_is_given_ours(
-    agent: httpx.Client, provider: ScriptedProvider, body: str
+    agent: httpx.Client, provider: ScriptedProvider, host: Host, body: str, words: str
 ) -> None:
     provider.script.replace([Fail(503, body=body)])
-    message = assert_openai_error(agent.post(CHAT, json=said("hi")), 503, "provider_error")
-    assert f"the provider answered 503: {body!r}" == message
+    assert assert_openai_error(agent.post(CHAT, json=said("hi")), 503, "provider_error") == words
+
+
+def fault(*place: str | int, **more: str) -> dict[str, Any]:
+    """One fault of a validating server."""
+    return {**more, "loc": ["body", *place], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (422, {"detail": [fault("messages", 2, "assistant", "annotations")]}),
+        (422, {"detail": [fault("prompt_cache_key", input="x" * 600)]}),
+        (422, {"detail": [fault("user", input="x" * 600), fault("prompt_cache_key")]}),
+        (400, {"code": "1261", "msg": "p"}),
+        (429, {"code": "1113", "msg": "no"}),
+        (400, {"code": "1301", "msg": "no"}),
+        (400, {"base_resp": {"status_code": 1008, "status_msg": "no"}}),
+        (400, {"code": "tool_use_failed", "detail": "x"}),
+        (400, {"message": "x", "code": "tool_use_failed", "type": "a"}),
+        (400, [{"error": {"code": "tool_use_failed", "status": "INVALID"}}]),
+        (400, {"error": '{"message": "x", "code": "tool_use_failed"}'}),
+        (429, {"error": {"code": "1113"}}),
+        (400, {"message": ["no"], "metadata": {"reasons": ["moderation"]}}),
+    ],
+)
+def test_an_error_in_another_shape_keeps_its_meaning(
+    agent: httpx.Client, provider: ScriptedProvider, status: int, body: Any
+) -> None:
+    provider.script.replace([Fail(status, body=json.dumps(body))])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert reply.status_code == status
+    assert reply.json()["error"].keys() == {"message", "type", "param", "code"}
+    direct, passed = (from_response(status, {}, content) for content in (json.dumps(body).encode(), reply.content))
+    assert (passed.code, passed.transient, passed.retry_after) == (direct.code, direct.transient, direct.retry_after)
+    learned = [lesson_of(status, read_error_body(one), Profile()) for one in (json.dumps(body).encode(), reply.content)]
+    assert learned[0] == learned[1]
+    assert status != 422 or learned[1] is not None
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -164,6 +207,13 @@ def test_an_answer_that_is_no_json(agent: httpx.Client, provider: ScriptedProvid
     message = assert_openai_error(agent.post(CHAT, json=said("hi")), 502, "provider_error")
     assert "answered 200 without JSON" in message
     assert host.recent(limit=1)[0]["status"] == "failed"
+
+
+def test_half_an_emoji_in_a_whole_answer_costs_nothing_of_it(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    body = '{"choices": [{"message": {"content": "Hello\\ud83d"}}]}'
+    provider.script.replace([Garbage(body, content_type="application/json")])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.text) == (200, body)
 
 
 def test_an_answer_that_is_shorter_than_it_claims(agent: httpx.Client, provider: ScriptedProvider) -> None:

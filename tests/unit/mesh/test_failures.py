@@ -33,6 +33,7 @@ from tests.unit.context.tokens.test_overflow import SAID
         (429, b'{"error": {"code": "insufficient_quota"}}', "model_quota", False),
         (402, b"", "model_quota", False),
         (400, b'{"error": {"type": "billing_error", "message": "pay"}}', "model_quota", False),
+        (400, b'{"error": {"message": "You have reached your specified API usage limits."}}', "model_quota", False),
         (404, b'{"error": {"message": "The model `x` does not exist.", "code": 404}}', "unknown_model", False),
         (400, b'{"error": {"message": "x is not a valid model ID"}}', "unknown_model", False),
         (404, b'{"error": {"message": "no such route"}}', "model_config", False),

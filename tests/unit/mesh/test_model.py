@@ -259,6 +259,21 @@ async def test_what_is_no_completion_is_a_failure_of_the_model(payload: str) -> 
     assert caught.value.transient
 
 
+@pytest.mark.parametrize("behind", ["[END]", "DONE", "[done]", '{"trunc', "[1]"])
+async def test_what_cannot_be_read_behind_a_whole_answer_costs_nothing_of_it(behind: str) -> None:
+    report = '{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}'
+    found = await events(Garbage(stream(delta(content="whole"), STOP, behind, report)))
+    assert (found[0], completion(found).usage) == (TextPiece("whole"), Usage(input=3, output=2))
+    assert (await events(Garbage(stream(delta(content="whole"), STOP, end=f"data: {behind}"))))[0] == found[0]
+    with pytest.raises(ModelError):
+        await events(Garbage(stream(delta(content="whole"), behind)))
+
+
+async def test_a_late_error_is_one_whatever_it_holds() -> None:
+    with pytest.raises(ModelError, match="engine dead"):
+        await events(Garbage(stream(delta(content="whole"), STOP, end="event: error\ndata: engine dead\n\n")))
+
+
 async def test_what_cannot_be_read_costs_one_attempt_and_is_told() -> None:
     for odd in (stream("[1, 2]"), "<html>captive portal</html>"):
         with ScriptedProvider(otherwise=Garbage(odd)) as provider:

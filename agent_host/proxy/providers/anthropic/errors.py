@@ -7,10 +7,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.completions import from_response
 from agent_common.json_reader import JsonLimits, read_json
 
 from ....errors import ProviderFailed
 from ...json_access import as_object
+from ..http import OPENAI_CODES
 
 _OVERFLOW = re.compile(r"prompt is too long|exceed context limit|input is too long", re.IGNORECASE)
 _QUOTA = re.compile(r"credit balance is too low|spend limit|usage limits?\b", re.IGNORECASE)
@@ -30,16 +32,17 @@ _BODY_LIMITS = JsonLimits(max_bytes=256 * 1024, max_values=2000, refuse_ambiguou
 
 
 def openai_error_body(status: int, body: bytes) -> bytes:
-    """Return the error in OpenAI's shape: the provider's words, and a code for an overflow or an empty account."""
+    """Return the error in OpenAI's shape: the provider's words, and a code for what it means. Other providers that
+    speak Anthropic's API have codes of their own."""
     try:
         error = as_object(as_object(read_json(body, _BODY_LIMITS)).get("error"))
     except ValueError:
         error = {}
     message = str(error.get("message") or body[:_MOST_WORDS].decode("utf-8", "replace") or f"HTTP {status}")
     kind = str(error.get("type") or "api_error")
-    return to_json(
-        {"error": {"message": message, "type": kind, "param": _param(message), "code": _code(kind, message)}}
-    )
+    meant = OPENAI_CODES.get(from_response(status, {}, body).code)
+    code = _code(kind, message) or meant or str(error.get("code") or kind)
+    return to_json({"error": {"message": message, "type": kind, "param": _param(message), "code": code}})
 
 
 def failure(event: dict[str, Any]) -> ProviderFailed:
@@ -47,18 +50,19 @@ def failure(event: dict[str, Any]) -> ProviderFailed:
     given: Any = event.get("error")
     about = as_object(given)
     message = str(about.get("message") or given or "the provider ended its answer with an error")
-    kind = str(about.get("type") or "provider_error")
-    error = ProviderFailed(message, code="provider_auth" if kind in _OF_THE_KEY else _code(kind, message))
+    kind = str(about.get("type") or about.get("code") or "provider_error")
+    error = ProviderFailed(message, code="provider_auth" if kind in _OF_THE_KEY else _code(kind, message) or kind)
     error.status = _STATUSES.get(kind, error.status)
     return error
 
 
-def _code(kind: str, message: str) -> str:
+def _code(kind: str, message: str) -> str | None:
+    """Return the code for an overflow or an empty account, by the words of Anthropic itself."""
     if kind == "request_too_large" or _OVERFLOW.search(message):
         return "context_length_exceeded"
     if kind == "billing_error" or _QUOTA.search(message):
         return "insufficient_quota"
-    return kind
+    return None
 
 
 def _param(message: str) -> Any:

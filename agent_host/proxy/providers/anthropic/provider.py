@@ -18,13 +18,21 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 from pydantic_core import to_json
 
-from agent_common.json_reader import JsonLimits, read_json, run_by_size
+from agent_common.json_reader import run_by_size
 
 from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
-from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import is_stream, key_refused, open_client, read_answer, read_refusal, refuses_key, transport_failed
+from ..http import (
+    is_stream,
+    key_refused,
+    open_client,
+    read_answer,
+    read_refusal,
+    read_stream_event,
+    refuses_key,
+    transport_failed,
+)
 from .chunks import ChunkWriter
 from .completion import to_completion
 from .errors import failure, openai_error_body
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 _PATH = "/v1/messages"
-_EVENT_LIMITS = JsonLimits(max_bytes=8 * 1024 * 1024, max_values=100_000, refuse_ambiguous=False)
 _NO_KEY = "none"
 """Sent where the catalog names no key, because the package would else take one from the environment."""
 
@@ -113,7 +120,7 @@ class AnthropicProvider:
         writer = ChunkWriter(_now())
         try:
             async for event in AsyncStream.raw_events(response):
-                if event.data and (chunk := writer.feed(_read_event(event.data))):
+                if event.data and (chunk := writer.feed(_read_event(event.event, event.data))):
                     yield chunk
             if not writer.stopped:
                 raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
@@ -124,13 +131,11 @@ class AnthropicProvider:
         yield writer.finish()
 
 
-def _read_event(data: str) -> dict[str, Any]:
-    if data == "[DONE]":  # the end of a stream of OpenAI's, which some gateways write
-        return {"type": "message_stop"}
-    try:
-        return as_object(read_json(data.encode(), _EVENT_LIMITS))
-    except ValueError as error:
-        raise ProviderFailed(f"the provider's stream is not JSON: {data[:100]!r}") from error
+def _read_event(name: str | None, data: str) -> dict[str, Any]:
+    if name == "ping":  # some write no JSON into it
+        return {"type": name}
+    event = read_stream_event(data.encode())
+    return {"type": "message_stop"} if event is None else event  # the end of a stream of OpenAI's
 
 
 def _passed(response: httpx2.Response) -> dict[str, str]:

@@ -19,14 +19,22 @@ import httpx2
 import structlog
 from pydantic_core import to_json
 
-from agent_common.completions import DONE, EventSplitter, read_error_body
-from agent_common.json_reader import JsonLimits, read_json, run_by_size
+from agent_common.completions import EventSplitter, read_error_body
+from agent_common.json_reader import run_by_size
 
 from ....errors import ModelError, ProviderFailed
 from ...catalog.catalog import ProviderSpec
-from ...json_access import as_object
 from ..base import ProviderAnswer, ProviderCall
-from ..http import is_stream, key_refused, open_client, read_answer, read_refusal, refuses_key, transport_failed
+from ..http import (
+    is_stream,
+    key_refused,
+    open_client,
+    read_answer,
+    read_refusal,
+    read_stream_event,
+    refuses_key,
+    transport_failed,
+)
 from .chunks import ChunkWriter
 from .completion import to_completion
 from .errors import failure, refused_member
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _PATH = "/responses"
-_EVENT_LIMITS = JsonLimits(max_bytes=8 * 1024 * 1024, max_values=100_000, refuse_ambiguous=False)
 _NO_KEY = "none"
 """Sent where the catalog names no key, because the package would else take one from the environment."""
 _MOST_MODELS = 256
@@ -144,12 +151,12 @@ class ResponsesProvider:
         try:
             async for data in response.aiter_bytes():
                 for text in splitter.feed(data):
-                    if text != DONE and (chunk := writer.feed(_read_event(text))):
+                    if chunk := writer.feed(read_stream_event(text) or {}):
                         yield chunk
-                if writer.complete:
-                    return
+                    if writer.complete:
+                        return
             for text in splitter.finish():
-                if text != DONE and (chunk := writer.feed(_read_event(text))):
+                if chunk := writer.feed(read_stream_event(text) or {}):
                     yield chunk
         except ModelError as error:
             raise ProviderFailed(error.message, code="provider_unreadable") from error
@@ -162,13 +169,6 @@ _PASSED = ("retry-after", "retry-after-ms", "content-type")
 
 def _is_limit(name: str) -> bool:
     return name.startswith("x-ratelimit-")
-
-
-def _read_event(text: bytes) -> dict[str, Any]:
-    try:
-        return as_object(read_json(text, _EVENT_LIMITS))
-    except ValueError as error:
-        raise ProviderFailed(f"the provider's stream is not JSON: {text[:100]!r}") from error
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

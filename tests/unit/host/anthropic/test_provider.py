@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from pydantic_core import to_json
 
+from agent_common.completions import from_response
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import Provider, ProviderCall
@@ -309,9 +310,15 @@ async def test_stop_reasons(api: FakeAnthropic, provider: AnthropicProvider, sto
         (Fail(400, "prompt is too long: 214315 tokens > 200000 maximum"), "context_length_exceeded"),
         (Fail(413), "context_length_exceeded"),
         (Fail(402), "insufficient_quota"),
-        (Fail(429, retry_after=7), "rate_limit_error"),
+        (Fail(400, "You have reached your specified API usage limits."), "insufficient_quota"),
+        (Fail(429, retry_after=7), "rate_limit_exceeded"),
         (Fail(529), "overloaded_error"),
-        (Fail(403, "The input was flagged by moderation."), "permission_error"),
+        (Fail(403, "The input was flagged by moderation."), "content_filter"),
+        (Fail(429, body='{"error": {"code": "1113", "message": "no"}}'), "insufficient_quota"),
+        (Fail(400, body='{"error": {"code": "1301", "message": "no"}}'), "content_filter"),
+        (Fail(400, body='{"error": {"code": "context_length_exceeded", "message": "x"}}'), "context_length_exceeded"),
+        (Fail(400, body='{"error": {"type": "a", "code": "tool_use_failed", "message": "x"}}'), "tool_use_failed"),
+        (Fail(400, body='{"code": "1261", "msg": "no"}'), "context_length_exceeded"),
         (Raw(("\x8b\x02\x80",), 400, BROTLI, "latin-1"), "api_error"),
         (Fail(502, body="<html>bad gateway</html>"), "api_error"),
     ],
@@ -324,6 +331,9 @@ async def test_errors_have_openais_shape(
     assert status == step.status
     assert reply["error"]["code"] == code
     assert reply["error"]["message"].isascii()
+    if isinstance(step, Fail) and step.body is not None:
+        direct, passed = (from_response(status, {}, body) for body in (step.body.encode(), to_json(reply)))
+        assert (passed.code, passed.transient) == (direct.code, direct.transient)
     if isinstance(step, Raw):
         assert "compresses its answer as br" in reply["error"]["message"]
 
@@ -334,6 +344,7 @@ FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_err
 @pytest.mark.parametrize(
     ("step", "code"),
     [(Drop(after=0), "provider_unreachable"), (Drop(after=4), "provider_dropped"), (Garbage(FAULT), "overloaded_error"),
+     (Garbage('data: {"type": "error", "error": {"code": "1113", "message": "no"}}\n\n'), "1113"),
      (Drop(after=4, clean=True), "provider_dropped"), (Garbage("data: {nonsense\n\n"), "provider_error"),
      (Fail(401), "provider_auth"), (Fail(403), "provider_auth")],
 )  # fmt: skip
@@ -407,6 +418,19 @@ async def test_pings_are_passed_on_as_comments(api: FakeAnthropic, provider: Ant
     opened = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}
     api.script.append(Raw((*sse({"type": "message_start", "message": {}}, opened, *[{"type": "ping"}] * 3), *ANSWERED)))
     assert await alive_before_the_text(provider, b"Hello.") == 3
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_half_an_emoji_costs_nothing_of_the_answer(
+    api: FakeAnthropic, provider: AnthropicProvider, stream: bool
+) -> None:
+    odd = ("event: ping\ndata: ping\n\n", 'data: {"type": "ping", "of": NaN}\n\n')
+    whole = json.dumps({"content": [{"type": "text", "text": "Hello\ud83d"}], "stop_reason": "end_turn"})
+    halved = tuple(piece.replace("Hello.", "Hello\\ud83d") for piece in ANSWERED)
+    start = sse({"type": "message_start", "message": {}})
+    api.script.append(Raw((*start, *odd, *halved)) if stream else Raw((whole,), headers=JSON))
+    _, message, _ = await ask(provider, USER, stream=stream)
+    assert message["content"] == "Hello\ufffd"
 
 
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider: AnthropicProvider) -> None:

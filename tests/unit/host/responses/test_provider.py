@@ -320,6 +320,14 @@ async def test_events_that_say_nothing_are_passed_on_as_comments(
     assert await alive_before_the_text(provider, b"Hello.", model=MODEL) == 2
 
 
+async def test_odd_events_cost_nothing_of_the_answer(api: FakeResponses, provider: ResponsesProvider) -> None:
+    odd = ("event: ping\ndata: ping\n\n", 'data: {"type": "keepalive", "of": NaN}\n\n')
+    halved = sse({**TEXT, "delta": "Hello\ud83d"})
+    api.script.append(Raw(("".join((*sse(CREATED), *odd, *halved, *sse(COMPLETED), "data: [END]\n\n")),)))
+    _, message, last = await ask(provider, USER, stream=True)
+    assert (message["content"], last["finish_reason"]) == ("Hello\ufffd", "stop")
+
+
 async def test_a_stream_under_a_wrong_label_is_read(api: FakeResponses, provider: ResponsesProvider) -> None:
     api.script.append(Raw(sse(CREATED, TEXT, COMPLETED), headers=JSON))
     _, message, last = await ask(provider, USER, stream=True)

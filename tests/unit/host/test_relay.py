@@ -1,0 +1,59 @@
+"""What the relay holds back of a stream while another model may still be asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from starlette.types import Message
+
+from agent_common.net import ShareCounter
+from agent_host.proxy.calls.answer_memory import HeldAnswers
+from agent_host.proxy.calls.fallbacks import Attempt
+from agent_host.proxy.calls.relay import Relay
+from agent_host.proxy.catalog.catalog import CatalogModel
+from agent_host.proxy.providers import ProviderAnswer, ProviderCall
+from agent_host.proxy.providers.http import ALIVE
+
+TEXT = b'data: {"choices": [{"delta": {"content": "Hello"}, "finish_reason": "stop"}]}\n\n'
+CALL = ProviderCall("chat", b"{}", streamed=True)
+
+
+class Thinking:
+    """A provider that shows only that it is alive, until its client has got something."""
+
+    def __init__(self, got: anyio.Event) -> None:
+        self._got = got
+
+    @asynccontextmanager
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
+        yield ProviderAnswer(200, {"content-type": "text/event-stream"}, self._body())
+
+    async def close(self) -> None:
+        pass
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        while not self._got.is_set():
+            yield ALIVE
+            await anyio.sleep(0.05)
+        yield TEXT
+
+
+@pytest.mark.parametrize("longest", [0.0, 0.2])
+async def test_a_model_that_is_alive_but_says_nothing_is_not_held_back_for_ever(longest: float) -> None:
+    sent, got = list[Message](), anyio.Event()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        got.set()
+
+    relay = Relay(send, "1", HeldAnswers(ShareCounter(1024), "writer"), longest)
+    relay.begin(Attempt(CatalogModel("quiet", "one", "quiet"), CALL, hide_usage=False), None, replaceable=True)
+    with anyio.fail_after(60):
+        last = await relay.forward(Thinking(got), CALL, lambda refusal: None)
+    begun, *pieces = (*sent, *last)
+    assert begun["status"] == 200
+    assert b"".join(piece["body"] for piece in pieces).endswith(ALIVE + TEXT)
+    assert (relay.outcome.status, relay.may_be_replaced) == ("complete", False)
