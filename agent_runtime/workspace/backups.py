@@ -130,11 +130,11 @@ class FileBackups:
         versions = sorted(_versions(folder), key=lambda version: version.stamp)
         if versions and versions[-1].inode == (found.st_dev, found.st_ino):  # a crash came before it was replaced
             return BackupCopy(versions[-1].safe_path.shown)
-        in_place = not safe_path.is_replaceable(found)
-        if in_place and versions and _same_content(safe_path, versions[-1].safe_path):  # it could not be written then
+        overwritten = not safe_path.is_replaceable(found)
+        if overwritten and versions and _same_content(safe_path, versions[-1].safe_path):  # writing it failed then
             return BackupCopy(versions[-1].safe_path.shown)
         at = self._unused_version(folder)
-        if in_place:
+        if overwritten:
             _copy(safe_path, at)
         else:
             _link_or_copy(safe_path, at, found.st_nlink)

@@ -116,8 +116,9 @@ class SessionService:
                 for field, text in (("after", query.after), ("before", query.before))
                 if text is not None
             }
-            limit, hidden = query.limit, query.hidden
-            return listing.messages(connection, session.id, limit=limit, hidden=hidden, without=unfinished, **at)
+            return listing.messages(
+                connection, session.id, limit=query.limit, hidden=query.hidden, without=unfinished, **at
+            )
 
         page = await self._services.database.read(unit)
         backwards = query.before is not None

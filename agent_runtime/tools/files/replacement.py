@@ -49,8 +49,8 @@ _CLASSES = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
 _LINE_END = r"(?:\r\n|\n|\r)"
 _BLANKS = r"\s{0,80}"
 _WIDTH = ord("\uff01") - ord("!")
-_OTHER_WIDTH = {sign: sign + _WIDTH for sign in range(ord("!"), ord("~") + 1)}
-_OTHER_WIDTH |= {wide: sign for sign, wide in _OTHER_WIDTH.items()}
+_WIDE = {sign: sign + _WIDTH for sign in range(ord("!"), ord("~") + 1)}
+_OTHER_WIDTH = {**_WIDE, **{wide: sign for sign, wide in _WIDE.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def _difference(data: bytes, old: str) -> str:
 def _difference_from(clusters: Sequence[str], text: str, length: int) -> str:
     """Return how the text differs after its first characters, or before some that follow them, of which `length` are in
     the file; nothing if they are not."""
-    at_begin = _places(clusters[: _indented(clusters) + length], text)
+    at_begin = _occurrences(clusters[: _indented(clusters) + length], text)
     if at_begin and (length == MIN_PREFIX or len(at_begin) <= MAX_CANDIDATES):
         agreed, end = max(_agreement(clusters, text, start) for start in at_begin[:MAX_CANDIDATES])
         return _difference_after(clusters, text, agreed, end) if length <= agreed < len(clusters) else ""
@@ -241,13 +241,13 @@ def _difference_from(clusters: Sequence[str], text: str, length: int) -> str:
         return ""
     for skipped in range(1, min(MAX_SKIPPED, len(clusters) - length) + 1):
         piece = clusters[skipped : skipped + length]
-        later = [] if _indented(piece) == length else _places(piece, text)
+        later = [] if _indented(piece) == length else _occurrences(piece, text)
         if later and (length == MIN_PREFIX or len(later) <= MAX_CANDIDATES):
             return _difference_before(clusters, text, skipped, later[0])
     return ""
 
 
-def _places(clusters: Sequence[str], text: str) -> list[int]:
+def _occurrences(clusters: Sequence[str], text: str) -> list[int]:
     """Return where the characters are in the file; one more than MAX_CANDIDATES at most."""
     return [one.start() for one in islice(re.finditer(_pattern(clusters), text), MAX_CANDIDATES + 1)]
 
