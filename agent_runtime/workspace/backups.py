@@ -3,9 +3,9 @@
     .backups/notes/plan.md/20261105T093012417Z
 
 Publishing a new file leaves the old one without a name but intact. A backup is a hard link made beforehand, and so
-needs no copy. It is in the workspace, where the agent can read it and the quota counts it, and where commands can spoil
-it as they can spoil the file itself. A crash between backup and publishing leaves one file with two names, which the
-next backup detects.
+needs no copy; a file that will be written in place is copied. Backups are in the workspace, where the agent can read
+them and the quota counts them, and where commands can spoil them as they can spoil the file itself. A crash between
+backup and publishing leaves one file with two names, which the next backup detects.
 """
 
 from __future__ import annotations
@@ -130,29 +130,26 @@ class FileBackups:
         versions = sorted(_versions(folder), key=lambda version: version.stamp)
         if versions and versions[-1].inode == (found.st_dev, found.st_ino):  # a crash came before it was replaced
             return BackupCopy(versions[-1].safe_path.shown)
-        at = self._link_or_copy(safe_path, found.st_nlink, folder)
+        overwritten = not safe_path.is_replaceable(found)
+        if overwritten and versions and _same_content(safe_path, versions[-1].safe_path):  # writing it failed then
+            return BackupCopy(versions[-1].safe_path.shown)
+        at = self._unused_version(folder)
+        if overwritten:
+            _copy(safe_path, at)
+        else:
+            _link_or_copy(safe_path, at, found.st_nlink)
         for version in versions[: max(0, len(versions) + 1 - self._each)]:
             self._count(folder.root, -_drop(version), -1)
         self._count(folder.root, found.st_size, 1)
         self._prune(at)
         return BackupCopy(at.shown)
 
-    def _link_or_copy(self, safe_path: SafePath, names: int, folder: SafePath) -> SafePath:
-        """Link the file into the backups, or copy it where that is not possible. Raises ToolFailure."""
+    def _unused_version(self, folder: SafePath) -> SafePath:
         for later in range(_TRIES):
             stamp = _stamp(self._clock.now_ms() + later)
             at = SafePath(folder.root, folder.path / stamp, f"{folder.shown}/{stamp}")
-            try:
-                safe_path.link(at)
-            except ToolFailure as failure:
-                number = failure.__cause__.errno if isinstance(failure.__cause__, OSError) else None
-                if number == errno.EEXIST:
-                    continue
-                if number not in _UNLINKABLE or names != 1:
-                    raise
-                with safe_path.open() as file:
-                    at.write_atomically(file.read(MAX_FILE_BYTES), durable=False)
-            return at
+            if at.lstat() is None:
+                return at
         raise ToolFailure(f"no unused time was found for a new version in {folder.shown}")
 
     # -- limits
@@ -203,6 +200,27 @@ def _same(safe_path: SafePath, found: Any, new: bytes | None) -> bool:
         return False
     with safe_path.open() as file:
         return file.read(len(new) + 1) == new
+
+
+def _same_content(one: SafePath, other: SafePath) -> bool:
+    with one.open() as first, other.open() as second:
+        return first.read(MAX_FILE_BYTES + 1) == second.read(MAX_FILE_BYTES + 1)
+
+
+def _link_or_copy(safe_path: SafePath, at: SafePath, names: int) -> None:
+    """Link the file into the backups, or copy it where that is not possible. Raises ToolFailure."""
+    try:
+        safe_path.link(at)
+    except ToolFailure as failure:
+        number = failure.__cause__.errno if isinstance(failure.__cause__, OSError) else None
+        if number not in _UNLINKABLE or names != 1:
+            raise
+        _copy(safe_path, at)
+
+
+def _copy(safe_path: SafePath, at: SafePath) -> None:
+    with safe_path.open() as file:
+        at.write_atomically(file.read(MAX_FILE_BYTES), durable=False)
 
 
 def _versions(folder: SafePath) -> list[_Version]:

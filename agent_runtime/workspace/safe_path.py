@@ -93,6 +93,14 @@ class SafePath:
                 return None
             raise
 
+    def is_replaceable(self, found: os.stat_result) -> bool:
+        """Return whether the modes allow to replace this file, whose stat result is `found`, by a new one. Otherwise it
+        is written in place."""
+        with self._os_errors_explained(), self._open_parent() as folder:
+            above, user = os.fstat(folder), os.geteuid()
+            own = user in (0, found.st_uid, above.st_uid) or not above.st_mode & stat.S_ISVTX
+            return own and os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True)
+
     def write_atomically(self, data: bytes, *, mode: int | None = None, durable: bool = True) -> bool:
         """Replace the whole file atomically, creating folders above it. Returns True if it did not exist before.
 
@@ -109,6 +117,9 @@ class SafePath:
                 # A mount point cannot be replaced, nor a file whose folder takes no new ones.
                 if old is None or error.errno not in NOT_REPLACEABLE:
                     raise
+                if old.st_nlink > 1 and error.errno in (errno.EACCES, errno.EPERM):  # another link may be a backup
+                    text = f"{self.shown} has more than one hard link; make its folder writable, to replace it"
+                    raise ToolFailure(text, kind="invalid") from error
                 self._overwrite(folder, data, durable=durable)
             if durable:
                 _fsync_folder(folder)

@@ -29,8 +29,11 @@ MADE_WHILE_RUNNING = {
     "agent_host/services/redaction.py b'|'.join((form.source() for form in self._forms))": "the operator's own secrets",
     "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
+    "agent_runtime/tools/files/replacement.py _form(clusters[skipped - 1])": "one literal character, in its forms",
+    "agent_runtime/tools/files/replacement.py _pattern(clusters)": "a few literal characters, without a repeat",
     "agent_runtime/tools/files/replacement.py begins": "a few literal characters, without a repeat",
     "agent_runtime/tools/files/replacement.py found": "literal characters without a repeat, at most MAX_WORK in all",
+    "agent_runtime/tools/files/replacement.py starts": "literals with 80 blanks between, MAX_LOOSE in all",
     "agent_runtime/tools/files/replacement.py match": "one literal character, in its forms",
     "agent_runtime/tools/files/search_worker.py '|'.join(map(fnmatch.translate, patterns))": (
         "the model's own glob, in a process with a deadline"
@@ -39,7 +42,7 @@ MADE_WHILE_RUNNING = {
     "agent_runtime/tools/shell/deny_reader.py found": "the literal end of a here-document",
     "agent_runtime/tools/watchdog/policy_file.py pattern": "the operator's own policy",
     "agent_runtime/tools/watchdog/policy_file.py text": "the operator's own policy",
-    "agent_runtime/tools/watchdog/watchdog.py translate(one)": "the operator's own policy",
+    "agent_runtime/tools/watchdog/watchdog.py f'{translate(one)}|{translate(literal)}'": "the operator's own policy",
     "frontends/discord/updates.py text": "a literal mention of one person",
     "frontends/settings/bots_file.py compiled": "the operator's own settings",
 }

@@ -32,7 +32,7 @@ from agent_common.telemetry import logger
 
 from ...context import read_view, tool_definition
 from ...errors import Conflict, StoreError
-from ...sessions import Branch, Message, StoredSession, branches, listing, rows, transfer, unknown_session
+from ...sessions import Branch, StoredSession, branches, listing, rows, transfer, unknown_session
 from ..compaction.service import CompactionService
 from ..core.live_sessions import LiveSession
 from ..services import LoopServices
@@ -108,7 +108,7 @@ class SessionService:
         turn = self._services.admission.queues.active_turn(session)
         unfinished = turn.request.reply_id if turn and turn.state != "waiting" and not query.running else None
 
-        def unit(connection: sqlite3.Connection) -> list[Message]:
+        def unit(connection: sqlite3.Connection) -> listing.MessagePage:
             at = {
                 field: listing.END
                 if (field, text) == ("before", "end")
@@ -116,15 +116,15 @@ class SessionService:
                 for field, text in (("after", query.after), ("before", query.before))
                 if text is not None
             }
-            return listing.messages(connection, session.id, limit=query.limit + 1, hidden=query.hidden, **at)
+            return listing.messages(
+                connection, session.id, limit=query.limit, hidden=query.hidden, without=unfinished, **at
+            )
 
-        found = await self._services.database.read(unit)
+        page = await self._services.database.read(unit)
         backwards = query.before is not None
-        page = found[-query.limit :] if backwards else found[: query.limit]
-        edge = page[0 if backwards else -1] if len(found) > len(page) else None
-        more = listing.format_cursor(edge.created_at, edge.id) if edge is not None else None
+        more = listing.format_cursor(*page.edge) if page.edge is not None else None
         return MessageList(
-            messages=[serializers.message(one) for one in page if one.id != unfinished],
+            messages=[serializers.message(one) for one in page.messages],
             next=None if backwards else more,
             previous=more if backwards else None,
         )

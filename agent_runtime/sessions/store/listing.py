@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,8 @@ from .fallbacks import apportioned, read_fallbacks
 from .history import Message
 from .rows import dump, load
 
+MAX_PAGE_BYTES = 8 * 1024 * 1024
+"""Stored bytes of the messages on one page; a single message may have more."""
 CUSTOM = "custom"
 """The key of metadata_json for the caller's own keys, which keeps them apart from the product's."""
 _CURSOR = re.compile(r"(\d{1,18})\.((?:ses|msg)_\w{26})", re.ASCII)
@@ -45,6 +47,7 @@ SELECT * FROM chat_messages
 WHERE session_id = :session AND (created_at, id) > (:at, :id)
   AND json_extract(metadata_json, '$.queued_at') IS NULL
   AND (:hidden OR json_extract(metadata_json, '$.hidden_at') IS NULL)
+  AND id IS NOT :without
 ORDER BY created_at, id LIMIT :limit
 """
 _MESSAGES_BEFORE = _MESSAGES.replace("> (:at, :id)", "< (:at, :id)").replace(
@@ -145,6 +148,15 @@ class SessionPage:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagePage:
+    """One page of a session's messages, oldest first."""
+
+    messages: list[Message]
+    edge: Cursor | None
+    """The position at which the next page begins, or ends if pages are read backwards; None if this is the last."""
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingMessage:
     """A message in the queue."""
 
@@ -217,20 +229,28 @@ def messages(
     after: Cursor | None = None,
     before: Cursor | None = None,
     hidden: bool = False,
-) -> list[Message]:
-    """Return a page of a session's messages, oldest first, without queued ones: the first ones after a position, or the
-    last ones before one."""
+    without: str | None = None,
+) -> MessagePage:
+    """Return a page of a session's messages without queued ones and the one with the id `without`: the first ones after
+    a position, or the last ones before one. It has at most `limit` messages and MAX_PAGE_BYTES, and always one."""
     at, row_id = before or after or START
-    wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit, "hidden": hidden}
-    with read_transaction(connection):
-        found = connection.execute(_MESSAGES_BEFORE if before else _MESSAGES, wanted).fetchall()
-        if before:
-            found.reverse()
-        parts = _parts(connection, [row["id"] for row in found])
-    return [
-        Message(row["id"], row["role"], load(row["metadata_json"]), parts[row["id"]], row["created_at"])
-        for row in found
-    ]
+    wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit + 1, "hidden": hidden, "without": without}
+    query = _MESSAGES_BEFORE if before else _MESSAGES
+    found: list[tuple[sqlite3.Row, list[str]]] = []
+    left = MAX_PAGE_BYTES
+    edge: Cursor | None = None
+    with read_transaction(connection), closing(connection.execute(query, wanted)) as listed:
+        for row in listed:
+            parts = _stored_parts(connection, row["id"])
+            left -= sum(len(text.encode(errors="replace")) for text in (row["metadata_json"], *parts))
+            if found and (left < 0 or len(found) == limit):
+                last = found[-1][0]
+                edge = last["created_at"], last["id"]
+                break
+            found.append((row, parts))
+    if before:
+        found.reverse()
+    return MessagePage([_message(row, parts) for row, parts in found], edge)
 
 
 def message_cursor(connection: sqlite3.Connection, message_id: str) -> Cursor:
@@ -273,6 +293,16 @@ def _parts(connection: sqlite3.Connection, message_ids: list[str]) -> dict[str, 
     ):
         parts[row["message_id"]].append(load(row["data_json"]))
     return parts
+
+
+def _stored_parts(connection: sqlite3.Connection, message_id: str) -> list[str]:
+    query = 'SELECT data_json FROM chat_parts WHERE message_id = ? ORDER BY "index"'
+    return [row["data_json"] for row in connection.execute(query, (message_id,))]
+
+
+def _message(row: sqlite3.Row, parts: list[str]) -> Message:
+    metadata = load(row["metadata_json"])
+    return Message(row["id"], row["role"], metadata, [load(one) for one in parts], row["created_at"])
 
 
 def _session(row: sqlite3.Row) -> StoredSession:

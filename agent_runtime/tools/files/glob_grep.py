@@ -19,7 +19,7 @@ from ...sandbox import Confinement, SandboxLimits, SandboxSpec
 from ..core.contract import READ_REQUIREMENTS, Output, Tool
 from ..core.envelope import HEAD_LENGTH, spill_text
 from .paths import Kind, authorize_path, describe_path_access, path_aliases
-from .search_worker import MAX_FILE_BYTES, MAX_LINE_LENGTH
+from .search_worker import MAX_FILE_BYTES, MAX_LINE_LENGTH, MORE_LEFT_OUT
 
 GLOB_LIMIT = 1000
 GREP_LIMIT = 200
@@ -171,7 +171,7 @@ async def _grep(finder: FileSearch, request: dict[str, Any], root: Path, context
 def _filter_left_out(tool: str, found: dict[str, Any], root: Path, context: ToolContext) -> None:
     """Keep of `left_out`, each a name with the reason in brackets, the names that may be shown."""
     names = {one: _display_name(root, one.rpartition(" (")[0], context) for one in found.pop("left_out")}
-    if kept := [one for one, name in names.items() if _may_see(tool, name, context)]:
+    if kept := [one for one, name in names.items() if one == MORE_LEFT_OUT or _may_see(tool, name, context)]:
         found["left_out"] = kept
 
 

@@ -24,6 +24,8 @@ MAX_WORK = 30_000_000
 MAX_REPEATED = 3_000_000
 """Characters of the text times the places of the file where one like it may begin: of blanks alone, that is everywhere,
 and nothing else runs meanwhile."""
+MAX_LOOSE = 300_000
+"""The same where there may be other blanks between all of them."""
 MAX_CLUSTER = 32
 """Signs of a character with its marks, which are sorted in the square of their number."""
 MAX_CANDIDATES = 10
@@ -32,7 +34,11 @@ MAX_COMPARED = 4_000
 """Characters of old and new text that are compared one by one, which takes the square of their number."""
 MAX_LINES_NAMED = 8
 MIN_PREFIX = 8
-"""Characters that must agree before a difference is named."""
+"""Characters that must agree before a difference is named, wherever they are."""
+SHORT_PREFIXES = (6, 4)
+"""Fewer of them must not be in more than MAX_CANDIDATES places."""
+MAX_SKIPPED = 12
+"""Characters before those that agree."""
 _ALIKE = (
     "'\u2018\u2019\u201a\u201b\u2032",
     '"\u201c\u201d\u201e\u201f\u2033',
@@ -41,6 +47,10 @@ _ALIKE = (
 )
 _CLASSES = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
 _LINE_END = r"(?:\r\n|\n|\r)"
+_BLANKS = r"\s{0,80}"
+_WIDTH = ord("\uff01") - ord("!")
+_WIDE = {sign: sign + _WIDTH for sign in range(ord("!"), ord("~") + 1)}
+_OTHER_WIDTH = {**_WIDE, **{wide: sign for sign, wide in _WIDE.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,31 +222,82 @@ def _difference(data: bytes, old: str) -> str:
     """Return what to do about a text that is not in the file: the place where it begins to differ, if there is one."""
     advice = "read it and copy the exact text"
     clusters, text = _clusters(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
-    begins = islice(re.finditer(_pattern(clusters[:MIN_PREFIX]), text), MAX_CANDIDATES)
-    agreed, end = max((_agreement(clusters, text, one.start()) for one in begins), default=(0, 0))
-    if not agreed and (earlier := _difference_at_begin(clusters, text)):
-        return f"{earlier}; {advice}"
-    if not MIN_PREFIX <= agreed < len(clusters):
-        return advice
-    line = len(re.findall(_LINE_END, text[:end])) + 1
-    theirs = text[end : end + 1]
-    there = _named(theirs) if theirs else "its end"
-    where = f"its first {agreed} characters are, up to line {line}"
-    return f"{where}: there the file has {there}, and old_string {_named(clusters[agreed])}; {advice}"
+    found = (
+        _difference_from(clusters, text, MIN_PREFIX)
+        or _difference_in_blanks(clusters, text)
+        or next(filter(None, (_difference_from(clusters, text, length) for length in SHORT_PREFIXES)), "")
+    )
+    return f"{found}; {advice}" if found else advice
 
 
-def _difference_at_begin(clusters: Sequence[str], text: str) -> str:
-    """Return how the text differs before its first characters that are in the file; nothing if they are not."""
-    if len(text) * MIN_PREFIX**2 > MAX_WORK:
+def _difference_from(clusters: Sequence[str], text: str, length: int) -> str:
+    """Return how the text differs after its first characters, or before some that follow them, of which `length` are in
+    the file; nothing if they are not."""
+    at_begin = _occurrences(clusters[: _indented(clusters) + length], text)
+    if at_begin and (length == MIN_PREFIX or len(at_begin) <= MAX_CANDIDATES):
+        agreed, end = max(_agreement(clusters, text, start) for start in at_begin[:MAX_CANDIDATES])
+        return _difference_after(clusters, text, agreed, end) if length <= agreed < len(clusters) else ""
+    if len(text) * length * MAX_SKIPPED > MAX_WORK:
         return ""
-    for skipped in range(1, min(MIN_PREFIX, len(clusters) - MIN_PREFIX) + 1):
-        found = re.search(_pattern(clusters[skipped : skipped + MIN_PREFIX]), text)
-        if found is not None:
-            line = len(re.findall(_LINE_END, text[: found.start()])) + 1
-            there = _named(text[found.start() - 1]) if found.start() else "its beginning"
-            where = f"it is from its character {skipped + 1} on, on line {line}"
-            return f"{where}: before that the file has {there}, and old_string {_named(clusters[skipped - 1])}"
+    for skipped in range(1, min(MAX_SKIPPED, len(clusters) - length) + 1):
+        piece = clusters[skipped : skipped + length]
+        later = [] if _indented(piece) == length else _occurrences(piece, text)
+        if later and (length == MIN_PREFIX or len(later) <= MAX_CANDIDATES):
+            return _difference_before(clusters, text, skipped, later[0])
     return ""
+
+
+def _occurrences(clusters: Sequence[str], text: str) -> list[int]:
+    """Return where the characters are in the file; one more than MAX_CANDIDATES at most."""
+    return [one.start() for one in islice(re.finditer(_pattern(clusters), text), MAX_CANDIDATES + 1)]
+
+
+def _indented(clusters: Sequence[str]) -> int:
+    """Return the number of blanks before the first character."""
+    return next((number for number, cluster in enumerate(clusters) if not cluster.isspace()), len(clusters))
+
+
+def _difference_in_blanks(clusters: Sequence[str], text: str) -> str:
+    """Return how the text differs from one with other blanks, or characters of another width, that is in the file."""
+    indented = _indented(clusters)
+    signs = [_form_of_any_width(cluster) for cluster in clusters[:MAX_COMPARED] if not cluster.isspace()]
+    if not signs or len(text) * MIN_PREFIX > MAX_WORK:
+        return ""
+    begins = re.finditer(f"(?={_BLANKS.join(signs[:MIN_PREFIX])})", text)
+    if next(islice(begins, MAX_LOOSE // len(signs), None), None) is not None:
+        return ""
+    starts = [one.start() for one in islice(re.finditer(_BLANKS.join(signs), text), MAX_CANDIDATES)]
+    found = [(*_agreement(clusters, text, max(0, start - indented)), start) for start in starts]
+    agreed, end, start = max(found, default=(0, 0, 0))
+    if not found or agreed == len(clusters):  # the text has more, which is not compared
+        return ""
+    if agreed >= indented:
+        return _difference_after(clusters, text, agreed, end)
+    return _difference_before(clusters, text, indented, start)
+
+
+def _form_of_any_width(cluster: str) -> str:
+    other = cluster.translate(_OTHER_WIDTH)
+    return _form(cluster) if other == cluster else f"(?:{_form(cluster)}|{re.escape(other)})"
+
+
+def _difference_after(clusters: Sequence[str], text: str, agreed: int, end: int) -> str:
+    """Return how the text differs after its first `agreed` characters, which end at `end` in the file."""
+    line = len(re.findall(_LINE_END, text[:end])) + 1
+    there = _named(text[end]) if end < len(text) else "its end"
+    where = f"its first {agreed} characters are, up to line {line}"
+    return f"{where}: there the file has {there}, and old_string {_named(clusters[agreed])}"
+
+
+def _difference_before(clusters: Sequence[str], text: str, skipped: int, start: int) -> str:
+    """Return how the text differs before its character number `skipped`, which is at `start` in the file."""
+    line = len(re.findall(_LINE_END, text[:start])) + 1
+    while start and skipped > 1 and re.fullmatch(_form(clusters[skipped - 1]), text[start - 1]):
+        start -= 1
+        skipped -= 1
+    there = _named(text[start - 1]) if start else "its beginning"
+    where = f"it is from its character {skipped + 1} on, on line {line}"
+    return f"{where}: before that the file has {there}, and old_string {_named(clusters[skipped - 1])}"
 
 
 def _agreement(clusters: Sequence[str], text: str, start: int) -> tuple[int, int]:

@@ -35,6 +35,8 @@ MAX_CHARACTERS = 500_000
 FILES_PER_RUN = 500
 MAX_EXPANSIONS = 64
 MAX_LEFT_OUT = 20
+MORE_LEFT_OUT = "... and more"
+"""In place of the names after these."""
 SAMPLE_BYTES = 8192
 """In which a null byte gives a binary file away, unless a byte order mark says that it is text."""
 TEXT_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -187,6 +189,8 @@ class Walk:
     def add_left_out(self, relative: str, reason: str | None) -> None:
         if len(self.left_out) < MAX_LEFT_OUT:
             self.left_out.append(f"{relative} ({reason or 'unreadable'})")
+        elif len(self.left_out) == MAX_LEFT_OUT:
+            self.left_out.append(MORE_LEFT_OUT)
 
     def files(self) -> Iterator[str]:
         """Yield paths relative to the root. Links to files are named, links to folders are not followed."""
@@ -218,15 +222,18 @@ class Walk:
             if not _is_folder(entry):
                 if any(test(name) for test in tests):
                     yield relative, None
-            elif not entry.is_symlink():
-                below = [pattern.descend(where, name) for pattern, where in zip(self.patterns, at, strict=True)]
-                if name not in self.skipped and any(below):
-                    yield relative, below
-                elif any(below):
-                    self.add_left_out(relative, "skipped")
+                continue
+            below = [pattern.descend(where, name) for pattern, where in zip(self.patterns, at, strict=True)]
+            if not any(below):
+                continue
+            if entry.is_symlink() or name in self.skipped:
+                self.add_left_out(relative, "a link" if entry.is_symlink() else "skipped")
+            else:
+                yield relative, below
 
-    def searchable_files(self) -> Iterator[str]:
-        """Yield regular files that are readable and not too large; no links, pipes or devices."""
+    def searchable_files(self, *, ascii_only: bool) -> Iterator[str]:
+        """Yield regular files that are readable and not too large; no links, pipes or devices. Unless ASCII only is
+        looked for, those in which nothing else is found are noted, too."""
         for relative in self.files() if self.only is None else [self.only]:
             if relative in self.excluded:
                 continue
@@ -236,12 +243,14 @@ class Walk:
             except OSError:  # removed meanwhile
                 continue
             if not stat.S_ISREG(about.st_mode):
-                continue
-            if about.st_size > self.max_file_bytes:
+                self.add_left_out(relative, "a link" if stat.S_ISLNK(about.st_mode) else "no regular file")
+            elif about.st_size > self.max_file_bytes:
                 self.add_left_out(relative, f"over {self.max_file_bytes // 2**20} MiB")
             elif (reason := unsearchable(path)) is not None:
                 self.add_left_out(relative, reason)
             else:
+                if not ascii_only and has_other_encoding(path):
+                    self.add_left_out(relative, "not UTF-8, so only ASCII is found")
                 yield relative
 
 
@@ -254,6 +263,22 @@ def unsearchable(path: str) -> str | None:
         return "unreadable"
     marked = sample.startswith(TEXT_MARKS) and not sample.startswith(WIDE_MARK)
     return "binary" if b"\0" in sample and not marked else None
+
+
+def has_other_encoding(path: str) -> bool:
+    """Return whether a file is neither UTF-8 nor marked as UTF-16."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) in TEXT_MARKS:
+                return False
+        with open(path, encoding="utf-8", newline="") as text:
+            while text.read(SAMPLE_BYTES):
+                pass
+    except UnicodeDecodeError:
+        return True
+    except OSError:  # removed meanwhile
+        return False
+    return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -270,7 +295,7 @@ def matching_lines(walk: Walk, pattern: str, max_matches: int) -> Iterator[Match
     """Yield matches in the order of the walk, at most `max_matches` of a file. Raises SearchFault."""
     options = ("--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
     argv = ("rg", *options, "--regexp", pattern, "--")
-    files = walk.searchable_files()
+    files = walk.searchable_files(ascii_only=pattern.isascii())
     # With no file at all ripgrep still has to check the pattern.
     batch = list(itertools.islice(files, FILES_PER_RUN)) or [os.devnull]
     while batch:

@@ -25,6 +25,8 @@ from .policy_file import PolicyRule, load_policy
 REFERENCE_POLICY = Path(__file__).parent / "policies" / "shell.yaml"
 _PATH_ARGUMENTS = frozenset({"path", "workdir"})
 """Arguments that are also matched after resolving `..`, as relative to the workspace and as absolute paths."""
+_BRACKET = re.compile(r"(\[[*?[]\])|\[")
+"""A bracket, or the three signs of `[*]`, `[?]` and `[[]`, which already stand for one sign itself."""
 
 log = logger(__name__)
 
@@ -112,5 +114,7 @@ def _matches_any(globs: tuple[str, ...], texts: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=2048)
 def _compile_glob(one: str) -> re.Pattern[str]:
-    """Compile a glob; `translate` makes every star atomic, so it never backtracks."""
-    return re.compile(translate(one))
+    """Compile a glob; `translate` makes every star atomic, so it never backtracks. As a rule only narrows, brackets
+    stand for a choice and for themselves: `[id]` is a folder in many web frameworks."""
+    literal = _BRACKET.sub(lambda found: found[1] or "[[]", one)
+    return re.compile(f"{translate(one)}|{translate(literal)}")

@@ -86,7 +86,7 @@ class Log:
     def view(self, session: str) -> list[str]:
         """The texts that the session shows, in order; the paged list must agree."""
         shown = [one for one in history.messages(self.db, session) if one.shown]
-        assert [one.id for one in listing.messages(self.db, session, limit=1000)] == [one.id for one in shown]
+        assert [one.id for one in listing.messages(self.db, session, limit=1000).messages] == [one.id for one in shown]
         return [part["text"] for message in shown for part in message.parts]
 
     def users(self, session: str) -> list[str]:

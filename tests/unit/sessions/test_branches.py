@@ -76,7 +76,7 @@ def _play(log: Log, model: dict[str, Expected], session: str, operation: str, wh
                 log.unrewind(session)
             assert refused.value.code == "nothing_to_unrewind"
     elif operation == "fork":
-        shown = listing.messages(log.db, session, limit=1000)
+        shown = listing.messages(log.db, session, limit=1000).messages
         place = where % (len(shown) + 1)
         child = log.fork(session, shown[place - 1].id if place else None)
         taken = expected.shown[:place] if place else list(expected.shown)
@@ -136,7 +136,7 @@ def test_a_rewind_needs_a_user_message_that_is_shown() -> None:
         session, other = log.begin(), log.begin()
         log.send(session)
         log.send(other)
-        reply = listing.messages(db, session, limit=9)[1].id
+        reply = listing.messages(db, session, limit=9).messages[1].id
         with pytest.raises(InvalidRequest):
             log.rewind(session, reply)
         for name in ("msg_nope", *log.users(other)):

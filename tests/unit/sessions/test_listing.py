@@ -10,8 +10,19 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import Usage
-from agent_runtime.sessions import MessageRow, NewSession, NewTurn, SessionChoice, branches, listing, rows
+from agent_runtime.sessions import (
+    Message,
+    MessageRow,
+    NewSession,
+    NewTurn,
+    SessionChoice,
+    branches,
+    history,
+    listing,
+    rows,
+)
 from agent_runtime.sessions.store.listing import Cursor
+from agent_runtime.sessions.store.rows import dump
 from tests.unit.sessions.message_log import Log, memory
 from tests.unit.sessions.support import opened
 
@@ -68,7 +79,7 @@ def test_lists_are_found_by_index() -> None:
         plan = _plan(db, listing._SESSIONS, principal="ann", at=1, id="", limit=1, **SessionChoice().parameters())
         assert "USING INDEX chat_sessions_principal (<expr>=? AND (updated_at,id)<(?,?))" in plan
         assert "TEMP B-TREE" not in plan
-        plan = _plan(db, listing._MESSAGES, session="s", at=1, id="", hidden=False, limit=1)
+        plan = _plan(db, listing._MESSAGES, session="s", at=1, id="", hidden=False, without=None, limit=1)
         assert "USING INDEX chat_messages_session (session_id=? AND created_at>" in plan
         assert "SCAN" not in plan
         for query in (f"{listing._SESSION} WHERE s.id = ?", listing._WAITING):
@@ -117,13 +128,35 @@ def test_messages_come_in_pages_with_their_parts() -> None:
         log.rewind(session, "ask 4")
         found: list[str] = []
         after: Cursor | None = None
-        while page := listing.messages(db, session, limit=2, after=after):
+        while page := listing.messages(db, session, limit=2, after=after).messages:
             found += [part["text"] for message in page for part in message.parts]
             after = listing.message_cursor(db, page[-1].id)
         assert found == texts[:6]
-        shown = listing.messages(db, session, limit=99, hidden=True)
+        shown = listing.messages(db, session, limit=99, hidden=True).messages
         assert [part["text"] for message in shown for part in message.parts] == texts
         assert ["hidden_at" in message.metadata for message in shown] == [False] * 6 + [True] * 2
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("letter", "each"), [("x", 7), ("\u00e9", 3)])
+def test_a_page_of_large_messages_is_cut(letter: str, each: int, backwards: bool) -> None:
+    with memory() as db:
+        log = Log(db)
+        session = log.begin()
+        sent = [log.users(session)[-1] for _ in range(6) if log.send(session)]
+        db.execute("UPDATE chat_parts SET data_json = json_object('text', ?)", (letter * 2**20,))
+        db.execute("UPDATE chat_parts SET data_json = ? WHERE message_id = ?", (dump({"text": "x" * 2**24}), sent[1]))
+        pages: list[list[Message]] = []
+        at: Cursor | None = listing.END if backwards else listing.START
+        while at is not None:
+            direction: dict[str, Any] = {"before" if backwards else "after": at}
+            page = listing.messages(db, session, limit=200, without=sent[-1], **direction)
+            pages.append(page.messages)
+            at = page.edge
+        listed = [one.id for page in (reversed(pages) if backwards else pages) for one in page]
+        assert listed == [one.id for one in history.messages(db, session) if one.id != sent[-1]]
+        assert max(map(len, pages)) == each
+        assert [sent[1]] in [[one.id for one in page] for page in pages], "one is always listed"
 
 
 def test_the_queue_is_in_the_order_of_admission() -> None:
@@ -190,7 +223,7 @@ async def test_a_page_is_read_while_others_write(tmp_path: Path) -> None:
         await database.write(lambda db: rows.insert_turn(db, turn, 2))
         for _ in range(3):  # a snapshot that was not given back would keep the next one from being taken
             page = await database.read(lambda db: listing.messages(db, session_id(1), limit=5))
-            assert [message.parts for message in page] == [[{"type": "text", "text": "x"}]]
+            assert [message.parts for message in page.messages] == [[{"type": "text", "text": "x"}]]
 
 
 @pytest.mark.parametrize("name", ["ses_nope", ""])

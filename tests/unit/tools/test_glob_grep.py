@@ -89,7 +89,7 @@ def test_glob_is_sorted_and_says_what_it_left_out(tree: Path) -> None:
     answer = glob(tree, "**")
     assert answer["entries"][:4] == ["-dash.txt", ".hidden", "README.md", "a/b/latin.txt"]
     assert not answer["truncated"]
-    assert answer["left_out"] == [".git (skipped)", "node_modules (skipped)"]
+    assert answer["left_out"] == [".git (skipped)", "linked (a link)", "node_modules (skipped)"]
 
 
 @pytest.mark.parametrize(("limit", "truncated"), [(2, False), (1, True)])
@@ -208,10 +208,12 @@ def test_what_cannot_fit_is_not_walked_and_not_reported(tree: Path) -> None:
 
 def test_links_are_named_and_not_followed_into_folders(tree: Path) -> None:
     answer = glob(tree, "loop")  # leads nowhere, and is there
-    assert (answer["entries"], answer["left_out"]) == (["loop"], [".git (skipped)", "node_modules (skipped)"])
+    skipped = [".git (skipped)", "linked (a link)", "node_modules (skipped)"]
+    assert (answer["entries"], answer["left_out"]) == (["loop"], skipped)
     (tree / "a" / "b").rename(tree / "far")
     (tree / "a" / "b").symlink_to("../far")
-    assert glob(tree, "**/two.py")["entries"] == ["far/two.py"]
+    answer = glob(tree, "**/two.py")
+    assert (answer["entries"], answer["left_out"][1]) == (["far/two.py"], "a/b (a link)")
 
 
 def test_a_deep_tree_is_walked_to_its_bottom(tmp_path: Path) -> None:
@@ -274,7 +276,27 @@ def test_what_is_no_regular_expression_is_told(tree: Path) -> None:
 def test_what_is_not_looked_into_is_named(tree: Path) -> None:
     left_out = grep(tree, "hello", largest=50_000)["left_out"]
     assert "binary (over 0 MiB)" in left_out
-    assert ".git (skipped)" in left_out
+    for expected in (".git (skipped)", "link.txt (a link)", "linked (a link)", "pipe (no regular file)"):
+        assert expected in left_out
+
+
+@pytest.mark.parametrize("count", [20, 21])
+def test_a_list_of_what_is_left_out_that_is_not_complete_says_so(tmp_path: Path, count: int) -> None:
+    for number in range(count):
+        (tmp_path / f"{number:02}").symlink_to("gone")
+    left_out = grep(tmp_path, "x")["left_out"]
+    assert left_out[19:] == ["19 (a link)", *(["... and more"] if count > 20 else [])]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk", "utf-8", "utf-8-sig", "utf-16"])
+def test_files_in_which_only_ascii_is_found_are_named(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "it").write_bytes(("caf\u00e9 " if encoding == "latin-1" else "\u54c8 caf\u00e9 ").encode(encoding))
+    (tmp_path / "ascii").write_text("cafe")
+    reported = ["it (not UTF-8, so only ASCII is found)"] if encoding in ("latin-1", "gbk") else []
+    found = grep(tmp_path, "caf\u00e9|caf")
+    assert [match["path"] for match in found["matches"]] == ["ascii", "it"], "it is searched all the same"
+    assert found["left_out"] == reported
+    assert grep(tmp_path, "caf")["left_out"] == [], "nothing is missing"
 
 
 def test_names_that_are_not_utf8_are_found(tmp_path: Path) -> None:
@@ -300,7 +322,7 @@ def test_the_program_reads_a_request_and_writes_an_answer(tree: Path, monkeypatc
     argv = [sys.executable, "-I", "-S", search_worker.__file__]
     done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == {"entries": ["README.md"], "truncated": False, "left_out": [
-        ".git (skipped)", "node_modules (skipped)"
+        ".git (skipped)", "linked (a link)", "node_modules (skipped)"
     ]}  # fmt: skip
     assert io.StringIO(done.stderr).read() == ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent_runtime.errors import ToolFailure
@@ -106,6 +108,35 @@ DIFFERENCES = {
     ),
     "an unseen sign": ("im\u200bport os.path", "import os.path", ["3 on", "U+200B zero width space", "'m'"]),
     "a sign before the file": ("return value", "`return value`", ["2 on", "line 1", "its beginning", "U+0060"]),
+    "tabs for blanks on short lines": (
+        "a\n\tif x:\n\t\treturn 1",
+        "    if x:\n        return 1",
+        ["5 on", "line 2", "'\\t' (U+0009", "' ' (U"],
+    ),
+    "the same indentation in many places": (
+        "        first\n" * 20 + "        value = 1",
+        "        value = 2",
+        ["first 16 ", "line 21", "'1' (U+0031", "'2' (U"],
+    ),
+    "blanks inside that are in many places": (
+        "        first\n\tif x:\n\t\treturn 1",
+        "\tif x:\n        return 1",
+        ["first 7 ", "line 3", "'\\t' (U+0009", "' ' (U"],
+    ),
+    "the first character in another width": ("a\uff0c b", ", b", ["first 0 ", "U+FF0C fullwidth comma", "U+002C"]),
+    "tabs for blanks in a line": (
+        "x = 2\n" * 20 + "x\t=\t1",
+        "x = 1",
+        ["first 1 ", "line 21", "'\\t' (U+0009", "' ' (U"],
+    ),
+    "blanks at the end of a line": ("foo  \nbar", "foo\nbar", ["first 3 ", "line 1", "' ' (U", "'\\n' (U+000A"]),
+    "blanks that a formatter puts": ("if (x) {\n}", "if(x){\n}", ["first 2 ", "line 1", "' ' (U", "'(' (U"]),
+    "full width": ("if a\uff1ab", "if a:b", ["first 4 ", "line 1", "U+FF1A fullwidth colon", "':' (U+003A"]),
+    "another letter before a short end": ("a = f(b, 1)", "a = g(b, 1)", ["6 on", "line 1", "'f' (U+0066", "'g' (U"]),
+    "another letter after a short begin": ("a = f(b)", "a = g(c)", ["first 4 ", "line 1", "'f' (U+0066", "'g' (U"]),
+    "an unseen sign in a short text": ("im\u200bport os", "import os", ["3 on", "U+200B zero width space", "'m'"]),
+    "short beginnings in many places": ("a = f(b)\n" * 20, "a = g()", ["it.txt; read it and copy the exact text"]),
+    "blanks alone": ("a b", "\t\t\n", ["it.txt; read it and copy the exact text"]),
     "nothing alike": ("abc", "xyz and so on", ["read it and copy the exact text"]),
 }
 
@@ -115,6 +146,16 @@ def test_where_a_text_differs_is_named(data: str, old: str, words: list[str]) ->
     told = refusal(data, old)
     assert told.startswith("old_string: is not in it.txt; ")
     assert all(word in told for word in words), told
+
+
+def test_the_cost_of_naming_a_difference_is_bounded() -> None:
+    for data, old in (
+        ("a" * 500_000, "a" * 10_000 + "b"),
+        (("a" + "\t" * 80) * 40_000, "a" * 70 + "b"),  # each of them is compared with all blanks after it
+    ):
+        began = time.process_time()
+        assert "is not in" in refusal(data, old)
+        assert time.process_time() - began < 1.5
 
 
 def test_the_cost_of_a_long_text_is_bounded() -> None:

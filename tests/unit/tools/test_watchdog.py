@@ -86,6 +86,7 @@ ALLOWED = [
     "make -j2 2>&1 | tail",
     "find . -delete",
     "rm -rf *",
+    "rm -rf ~/[id]",
     "git commit -m 'rm -rf /'",
     "kill -1 1234",
     "ls /",
@@ -151,6 +152,19 @@ async def test_all_conditions_of_a_rule_hold_and_a_denial_goes_first(
     context: ToolContext, name: str, arguments: dict[str, Any], reason: str
 ) -> None:
     assert (await judge(BOTH, name, context, **arguments)).reason == reason
+
+
+@pytest.mark.parametrize("rule", ["src/[id]/*", "{workspace}/src/[id]/*"])
+@pytest.mark.parametrize("workspace", ["/work", "/x[1]"])
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [("src/[id]/page", "deny"), ("src/d/page", "deny"), ("src/x/page", "allow"), ("src/[[]id]/page", "allow")],
+)
+async def test_brackets_stand_for_a_choice_and_for_themselves(
+    context: ToolContext, rule: str, workspace: str, path: str, action: str
+) -> None:
+    policy = f"tool.before: [{{tool: read, argument: {{path: '{rule}'}}, action: deny, reason: r}}]"
+    assert (await judge(policy, "read", replace(context, workspace=Path(workspace)), path=path)).action == action
 
 
 async def test_a_rule_may_be_for_some_agents_only(context: ToolContext) -> None:

@@ -1,4 +1,5 @@
-"""A file that is a mount point, as `docker run -v ./notes.md:/work/notes.md` makes it, is written in place."""
+"""Files that are written in place: a mount point, as `docker run -v ./notes.md:/work/notes.md` makes it, and one whose
+folder takes no new files."""
 
 from __future__ import annotations
 
@@ -36,6 +37,25 @@ try:
 except RequestError as error:
     told["code"] = error.code
 told["left"] = sorted(os.listdir(root))
+print(json.dumps(told))
+"""
+BACKUPS_PROGRAM = """
+import json, sys
+from pathlib import Path
+from agent_runtime.errors import ToolFailure
+from agent_runtime.workspace import FileBackups, SafePath
+from agent_testing import ManualClock
+
+root, told, backups = Path(sys.argv[1]), {}, FileBackups(ManualClock())
+for name, text in ("notes.md", "two"), ("notes.md", "three"), ("linked", "two"), ("read-only", "2"), ("read-only", "3"):
+    data = text.encode()
+    file = SafePath(root, root / "folder" / name, name)
+    try:
+        with backups.backing_up(file, data) as kept:
+            file.write_atomically(data)
+        told.setdefault(name, []).append((root / kept.path).read_text())
+    except ToolFailure as failure:
+        told.setdefault(name, []).append(failure.message)
 print(json.dumps(told))
 """
 LAYOUTS = {
@@ -77,3 +97,26 @@ def test_it_is_written_in_place_or_told(tmp_path: Path, layout: str) -> None:
     assert (outside / "notes.md").read_text() == "short"
     assert "mount point" in told["remove"] or "Read-only" in told["remove"]
     assert told["code"] == ("mount_point" if "mount point" in told["remove"] else "forbidden")
+
+
+@pytest.mark.skipif(not works, reason="needs bubblewrap, to have no power over modes")
+def test_its_backup_stays_as_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "root" / "folder"
+    folder.mkdir(parents=True)
+    for name in ("notes.md", "linked", "read-only"):
+        (folder / name).write_text("one")
+    (tmp_path / "other").hardlink_to(folder / "linked")
+    (folder / "read-only").chmod(0o444)
+    folder.chmod(0o555)
+    argv = [str(bubblewrap), "--bind", "/", "/", "--cap-drop", "ALL", sys.executable, "-c", BACKUPS_PROGRAM]
+    done = subprocess.run([*argv, str(folder.parent)], capture_output=True, text=True, check=False, timeout=60)
+    folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, list[str]] = json.loads(done.stdout)
+    assert told["notes.md"] == ["one", "two"]
+    assert (folder / "notes.md").read_text() == "three"
+    assert "more than one hard link" in told["linked"][0]
+    assert (tmp_path / "other").read_text() == "one"
+    assert all("Permission denied" in text for text in told["read-only"])
+    kept = [path.parent.name for path in sorted((tmp_path / "root" / ".backups").rglob("*Z"))]
+    assert kept == ["linked", "notes.md", "notes.md", "read-only"], "what failed is kept once"
