@@ -131,8 +131,10 @@ class LiveProcess:
         return " ".join(self.argv)
 
     def _end(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._child.pid, signal.SIGKILL)
+        # The number of a child that is reaped may be another process's by now, but not while its own group has members.
+        if self._child.returncode is None or not Path(f"/proc/{self._child.pid}").exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait(_REAP_SECONDS)
         self._log.close()
 

@@ -28,6 +28,7 @@ from ..driver import (
     StartFailed,
     Status,
 )
+from ..process_group import signal_group
 from .mcp_variables import mcp_variables
 
 LOG_NAME = "runtime.log"
@@ -169,11 +170,11 @@ class ChildRuntime:
     async def stop(self, *, at_once: bool = False) -> None:
         try:
             if self.running and not at_once:
-                self._signal_group(signal.SIGTERM)
+                signal_group(self._process, signal.SIGTERM)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._process.wait(), self._stop_grace)
         finally:  # also when the caller has given up
-            self._signal_group(signal.SIGKILL)  # the child if it still runs, and processes that it left
+            signal_group(self._process, signal.SIGKILL)  # the child if it still runs, and processes that it left
         await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
         await self._log.close()
 
@@ -192,10 +193,6 @@ class ChildRuntime:
 
     async def quarantine(self) -> None:
         await self.stop(at_once=True)
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
 
 def inherited_env(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from ...driver import DIE_WITH_PARENT, StartFailed
+from ...process_group import signal_group
 from ..jail import Jail
 
 KILL_SECONDS = 5.0
@@ -90,8 +91,7 @@ class MonitorProcess:
 
     async def kill(self) -> None:
         """Kill the process and all processes that it has started. Idempotent."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        signal_group(self._process, signal.SIGKILL)
         async with asyncio.timeout(KILL_SECONDS):
             await asyncio.gather(self._process.wait(), self._drain_output())
 
