@@ -17,6 +17,8 @@ _FINISHED = re.compile(rb'"finish_reason"\s*+:\s*+"(?!(?i:null|none)")[^"]{1,40}
 """What a whole document has, and of several pieces the last."""
 _MOST_LOOKED_AT = 256 * 1024
 """Bytes of a document. The end of a longer one is the end of its body."""
+_MOST_TOKENS = 400_000
+"""Brackets and strings of a text. No reader takes one that has more, and to count them holds up all else."""
 _LOOKED_AT_AGAIN = 64
 """Bytes in front of a piece, as it may go on with such a member."""
 
@@ -24,7 +26,18 @@ _LOOKED_AT_AGAIN = 64
 class WholeObject:
     """Counts brackets outside of strings. Each piece is looked at once."""
 
-    __slots__ = ("_begun", "_broken", "_depth", "_escaped", "_fed", "_in_string", "_openings", "closed", "end_at")
+    __slots__ = (
+        "_begun",
+        "_broken",
+        "_depth",
+        "_escaped",
+        "_fed",
+        "_in_string",
+        "_openings",
+        "_tokens",
+        "closed",
+        "end_at",
+    )
 
     def __init__(self, openings: str = "{") -> None:
         """`openings`: what the text may begin with; with `[` it may be a list too."""
@@ -38,7 +51,7 @@ class WholeObject:
         self._begun = self._in_string = self._escaped = False
         self._broken = False
         """Whether it can be no object any more."""
-        self._depth = 0
+        self._depth = self._tokens = 0
 
     def feed(self, piece: str) -> None:
         """Go on with the next piece of the text."""
@@ -60,6 +73,8 @@ class WholeObject:
         found = _TOKEN.search(piece, at)
         if found is None:
             return len(piece)
+        self._tokens += 1
+        self._broken = self._tokens > _MOST_TOKENS
         if found[0] == '"':
             self._in_string = True
         else:
