@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
+from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
     EV_EXPECTATION_VIOLATED,
@@ -42,6 +43,8 @@ from .table import SessionTable
 
 _AGAIN_MS = 1000
 """After which what could not be written is tried again."""
+_UNREAD = Backoff(1.0, 60.0)
+"""After which a session that could not be read is tried again."""
 _ATTEMPTS = 5
 """How often what an agent or an operator wants is appended, while other hubs append to the same session."""
 
@@ -80,6 +83,8 @@ class Lifecycle:
         self._table, self._posting, self._audit = table, posting, audit
         self._invite_ms, self._most_opened = round(limits.invite_seconds * 1000), limits.opened_bytes
         self.deadlines = Deadlines(clock, self._on_due)
+        self._unread: dict[str, int] = {}
+        """Sessions that cannot be read now, each with the attempts so far."""
         self.is_shared = False
         """Whether other hubs act on the same sessions: then what is overdue is claimed, so that one of them does."""
         posting.on_appended = table.on_loaded = self._follow_up
@@ -264,7 +269,7 @@ class Lifecycle:
                 self._follow_up(live)
             elif one.has_tail:
                 if not await self._table.try_to_load(one.session_id):
-                    self.deadlines.schedule(one.session_id, self._clock.now_ms() + _AGAIN_MS)
+                    self._try_later(one.session_id)
             elif one.due_at is not None:
                 self.deadlines.schedule(one.session_id, one.due_at)
         return found
@@ -274,9 +279,14 @@ class Lifecycle:
 
     def _on_read(self, session_id: str, result: LiveSession | NetworkError) -> None:
         if isinstance(result, LiveSession):
+            self._unread.pop(session_id, None)
             self._check_due(result)
         elif isinstance(result, HubUnavailable):  # not now; any other is not there, or is of an unknown type
-            self.deadlines.schedule(session_id, self._clock.now_ms() + _AGAIN_MS)
+            self._try_later(session_id)
+
+    def _try_later(self, session_id: str) -> None:
+        attempts = self._unread[session_id] = self._unread.get(session_id, 0) + 1
+        self.deadlines.schedule(session_id, self._clock.now_ms() + round(_UNREAD.pause(attempts) * 1000))
 
     def _check_due(self, session: LiveSession) -> None:
         if session.folded.info.is_over:

@@ -41,6 +41,8 @@ from .sharing import Sharing
 from .writing import write_each
 
 T = TypeVar("T")
+_PIECES = {"yield_per": 16}
+"""Rows that may be large come a few at a time: a page that is full in bytes reads no more of them."""
 
 
 class SqlStore:
@@ -100,7 +102,9 @@ class SqlStore:
             .order_by(hub_envelopes.c.sequence)
             .limit(limit)
         )
-        page = await self._read(lambda connection: page_of(connection.execute(query).scalars()))
+        page = await self._read(
+            lambda connection: page_of(connection.execute(query, execution_options=_PIECES).scalars())
+        )
         self.envelopes_read += len(page)
         return page
 
@@ -114,7 +118,9 @@ class SqlStore:
     async def snapshots(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
         query = _of_agent(SessionRow, agent_id, after, limit)
         return await self._read(
-            lambda connection: page_of_snapshots(SessionRow(*row) for row in connection.execute(query))
+            lambda connection: page_of_snapshots(
+                SessionRow(*row) for row in connection.execute(query, execution_options=_PIECES)
+            )
         )
 
     async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:

@@ -199,6 +199,21 @@ async def test_a_session_that_cannot_be_read_is_read_later(why: str) -> None:
     await hub.close()
 
 
+async def test_a_session_that_can_never_be_read_is_tried_less_and_less_often() -> None:
+    store, clock = UnreadableStore(), ManualClock()
+    hub = await Hub.open_store(store, clock=clock)
+    alice, _ = await join(hub, "alice"), await join(hub, "bob")
+    session_id = await open_session(alice, "bob", ttl=60)
+    hub.table.live.pop(session_id)
+    store.is_broken = True
+    for _ in range(600):
+        clock.advance(1)
+        while hub.table._loading:
+            await asyncio.sleep(0)
+    assert 8 < store.failures < 20
+    await hub.close()
+
+
 def test_a_client_that_asks_and_never_reads_is_given_up() -> None:
     outbox = Outbox()
     envelope = Envelope(session_id="s", event_type="x", event_data={"text": TEXT})
