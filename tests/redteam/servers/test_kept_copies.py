@@ -17,7 +17,7 @@ AGENT = {
     "permissions": [
         {"permission": "*", "pattern": "*", "action": "allow"},
         {"permission": "fs.read", "pattern": "secrets/*", "action": "deny"},
-        {"permission": "fs.read", "pattern": "skills/hidden*", "action": "deny"},
+        {"permission": "fs.read", "pattern": "*/skills/hidden*", "action": "deny"},
         {"permission": "fs.read", "pattern": "**/*.key", "action": "deny"},
         {"permission": "fs.read", "pattern": ".agents/skills/inner/*", "action": "deny"},
     ],
@@ -28,9 +28,7 @@ SKILL = "from agent_runtime.skills import skill\n\n\n@skill\ndef {name}() -> str
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = tmp_path_factory.mktemp("copies")
-    skills = folder / "workspace" / "skills"
-    skills.mkdir(parents=True)
-    with ScriptedProvider() as provider, Runtime(provider, folder, AGENT_SKILLS_DIR=skills) as runtime:
+    with ScriptedProvider() as provider, Runtime(provider, folder) as runtime:
         (folder / "agents").mkdir(exist_ok=True)
         (folder / "agents" / "careful.json").write_text(json.dumps(AGENT))
         for name in ("secrets/key.md", "open/note.md"):
