@@ -69,7 +69,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {
             "user_after_tool": False,
         }),
-        (r"roles must alternate|alternate between user|consecutive user|multiple user messages in a row", {
+        (r"roles must alternate|should (?:be )?alternat|alternate between user|consecutive user"
+         r"|multiple user messages in a row", {
             "two_users": False, "user_after_tool": False,
         }),
         (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9"

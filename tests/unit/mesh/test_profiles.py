@@ -73,6 +73,9 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
+        (openai("After the (optional) system message(s), user or tool message(s) should alternate with assistant"
+                " message(s)."), {"user_after_tool": False, "two_users": False}),
+        (openai("user and assistant roles should be alternating."), {"user_after_tool": False, "two_users": False}),
         (openai("Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."), {"call_ids": "nine"}),
         (openai("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
                 "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
