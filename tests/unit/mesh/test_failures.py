@@ -35,7 +35,17 @@ from tests.unit.context.tokens.test_overflow import SAID
         (400, b'{"error": {"type": "billing_error", "message": "pay"}}', "model_quota", False),
         (404, b'{"error": {"message": "The model `x` does not exist.", "code": 404}}', "unknown_model", False),
         (400, b'{"error": {"message": "x is not a valid model ID"}}', "unknown_model", False),
+        *(
+            (404, b'{"error": {"message": "%s"}}' % said, "unknown_model", False)
+            for said in (
+                b"models/gemini-9 is not found for API version v1main, or is not supported for generateContent.",
+                b"Not found the model kimi-x or Permission denied",
+                b"Unable to access model x. Please visit https://a.example/models to see the models there are.",
+                b"model: claude-9",
+            )
+        ),
         (404, b'{"error": {"message": "no such route"}}', "model_config", False),
+        (404, b'{"error": {"message": "/v1/models/chat/completions is not found"}}', "model_config", False),
         (400, b'{"error": {"message": "this model does not support tools"}}', "model_config", False),
         (500, b"[1]", "model_unavailable", True),
         (500, b'{"error": null}', "model_unavailable", True),
@@ -309,7 +319,7 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"status": "PERMISSION_DENIED", "message": "no"}, "model_auth", False),
         ({"type": "invalid_authentication_error", "message": "Invalid Authentication"}, "model_auth", False),
         ({"code": "InvalidApiKey", "message": "Invalid API-key provided."}, "model_auth", False),
-        ({"type": "not_found_error", "message": "model: claude-9"}, "model_config", False),
+        ({"type": "not_found_error", "message": "model: claude-9"}, "unknown_model", False),
         ({"type": "not_found_error", "message": "The model `x` does not exist."}, "unknown_model", False),
         ({"message": "The model 'a/b' was not found"}, "unknown_model", False),
         ({"message": "no such model: x"}, "unknown_model", False),
