@@ -331,6 +331,8 @@ def test_what_is_kept_has_a_limit() -> None:
         ("ERROR_TOXIC", "content-filter"),
         ("IMAGE_SAFETY", "content-filter"),
         ("content_filter: PROHIBITED_CONTENT", "content-filter"),
+        ("content_policy", "content-filter"),
+        ("policy_violation", "content-filter"),
         ("FinishReason.MAX_TOKENS", "length"),
         ("token_limit", "length"),
         ("time_limit", "length"),
@@ -359,7 +361,8 @@ def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
         *("error", "network_error", "abort", "insufficient_system_resource"),
         *("MALFORMED_FUNCTION_CALL", "malformed_tool_use", "malformed_model_output"),
         *("function_call_filter: MALFORMED_FUNCTION_CALL", "error: banana", "MISSING_THOUGHT_SIGNATURE"),
-        *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled"),
+        *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled", "provider_error", "model_error"),
+        *("overloaded", "rate_limit", "service_unavailable"),
     ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])

@@ -17,7 +17,7 @@ from tests.unit.context.tokens.test_overflow import SAID
 @pytest.mark.parametrize(
     ("status", "body", "code", "transient"),
     [
-        *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 500, 502, 503, 504, 529)),
+        *((status, b"", "model_unavailable", True) for status in (408, 409, 424, 425, 498, 500, 502, 503, 504, 529)),
         (504, b'{"error": {"code": "provider_timeout", "message": "silent"}}', "model_unavailable", False),
         (504, b'{"error": {"code": "context_deadline_exceeded"}}', "model_unavailable", True),
         (500, b'{"error": {"type": "context deadline exceeded"}}', "model_unavailable", True),
@@ -211,6 +211,7 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (400, told("Prompt \u8d85\u957f"), "context_overflow", False),
         (400, told("no", code="model_max_prompt_tokens_exceeded"), "context_overflow", False),
         (400, told("no", type="ContextWindowExceededError"), "context_overflow", False),
+        (400, told("litellm.ContextWindowExceededError: the prompt does not fit"), "context_overflow", False),
         (400, told("no", code="prompt_too_long"), "context_overflow", False),
         (400, told("no", type="exceed_context_size_error"), "context_overflow", False),
         (400, told("Input tokens exceed the configured limit"), "context_overflow", False),
@@ -273,6 +274,8 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (403, told("The model is not available in your region.", type="permission_error"), "model_config", False),
         (400, told("User location is not supported for the API use."), "model_config", False),
         (403, told("Access denied due to Virtual Network/Firewall rules."), "model_config", False),
+        (403, told("You have exceeded your rate limit"), "model_rate_limited", True),
+        (403, told("This key may not be used. See https://a.example/rate-limits"), "model_auth", False),
         (403, told("no access to this model"), "model_auth", False),
         (403, told("Project `p` does not have access to model `m`", code="model_not_found"), "unknown_model", False),
         (403, {"code": "The caller does not have permission", "error": NO_CREDITS}, "model_quota", False),
