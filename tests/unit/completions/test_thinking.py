@@ -112,6 +112,14 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]',
         f'{DS[0]}{DS[1]}function{DS[2]}read\n```json\n{{"path": "a.txt"}}\n```{DS[3]}{DS[4]}',
         f'{DS[0]}{DS[1]}read{DS[2]}{{"path": "a.txt"}}{DS[3]}{DS[4]}',
+        '[TOOL_REQUEST]{"name": "read", "arguments": {"path": "a.txt"}}[END_TOOL_REQUEST]',
+        '[TOOL_CALL]\n{"tool": "read", "args": {"path": "a.txt"}}\n[/TOOL_CALL]',
+        'functools[{"name": "read", "arguments": {"path": "a.txt"}}]',
+        '<|FunctionCallBegin|>[{"name": "read", "parameters": {"path": "a.txt"}}]<|FunctionCallEnd|>',
+        '<|action_start|><|plugin|>\n{"name": "read", "parameters": {"path": "a.txt"}}<|action_end|>',
+        '<toolcall>{"name": "read", "arguments": {"path": "a.txt"}}</toolcall>',
+        '<|python_start|>{"name": "read", "parameters": {"path": "a.txt"}}<|python_end|>',
+        'assistantcommentary to=functions.read json{"path": "a.txt"}',
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
@@ -161,6 +169,9 @@ def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked:
         'Call it so: <tool_call>{"name": "read", "arguments": {}}</tool_call>',
         '`<tool_call>{"name": "read", "arguments": {}}</tool_call>`',
         "<toolbox> is a tag",
+        "functools has partial and cache",
+        "[TOOL] and [TOOLS] are words",
+        "assistants comment on it",
         '<tools>\n <tool id="1">hammer</tool>\n</tools>',
         "<tools>[hammer, saw]</tools>",
         "<function_call> is an element that holds the call of a function.",
@@ -181,6 +192,8 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
     [
         "<|tool_call>call:read{path:a}",
         "<|tool_call_start|>[read(path=1)]",
+        '<|python_start|>[read(path="a")]<|python_end|>',
+        '[TOOL_CALL]{tool => "read", args => { --path "a" }}[/TOOL_CALL]',
         '<xai:function_call name="read">a',
         '<tool_call>{"name": "rea',
         "<tool_call>what now?",
