@@ -50,6 +50,10 @@ class _Call:
     pieces: list[str] = field(default_factory=list[str])
     kept: KeptFields = field(default_factory=KeptFields)
     started: bool = False
+    given: str = ""
+    """The id of its last piece with a name."""
+    ids_vary: bool = False
+    """Whether its pieces with a name have come under more than one id."""
     _object: WholeObject = field(default_factory=WholeObject)
     """What the first `_looked_at` pieces say of the end of the arguments."""
     _looked_at: int = 0
@@ -108,6 +112,9 @@ class CallAssembler:
             self._by_id.setdefault(given, call)
         if name and not call.name:
             call.name = clean_name(name)
+        if name and given:
+            call.ids_vary |= given != (call.given or given)
+            call.given = given
         if len(delta) > len(_KNOWN & delta.keys()) or function.keys() - _KNOWN_OF_FUNCTION:
             _keep_fields(call, delta, function)
         if piece:
@@ -194,6 +201,8 @@ def _is_another(call: _Call, given: str, name: str, piece: str) -> bool:
         return False
     if given and given == call.id and same_name:
         return _is_other_object(call, piece)
+    if call.ids_vary and same_name and not piece:
+        return False  # another id is no sign, and nothing begins
     return bool(given and given != call.id) or bool(piece) or not same_name
 
 

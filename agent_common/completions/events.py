@@ -1,19 +1,23 @@
 """From the bytes of an answer to the JSON texts in it, whatever the answer is labelled as.
 
-The first bytes tell whether it is one JSON document or a stream of events. A stream is read as the specification of
-server-sent events has it: any line end, comments, further fields, empty data, and a last line without its end. An event
-is given as soon as its line is complete, because many providers leave out the blank line behind it.
+The first bytes behind comments tell whether it is one JSON document or a stream of events. A stream is read as the
+specification of server-sent events has it: any line end, comments, further fields, empty data, and a last line without
+its end. An event is given as soon as its line is complete, because many providers leave out the blank line behind it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from contextlib import suppress
+from typing import Any, Literal, cast
+
+from pydantic_core import to_json
 
 from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, read_json
-from .whole_object import DocumentEnd, WholeObject
+from ..protocol import is_object
+from .whole_object import DocumentEnd, WholeObject, without_comments
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""
@@ -87,7 +91,10 @@ class EventSplitter:
         """Decide by the first visible byte. Returns the bytes to read; none while there is no such byte."""
         self._rest += data
         held = bytes(self._rest)
-        begun = held.removeprefix(_BOM).lstrip()
+        begun = without_comments(held)
+        if begun.startswith(b":"):
+            self._rest = bytearray(b":")  # of a comment nothing is kept
+            return b""
         if not begun or held == _BOM[: len(held)]:
             self._rest = bytearray(held if begun else b"")
             return b""
@@ -147,19 +154,31 @@ def _documents(body: bytes, end: int) -> Iterator[bytes]:
     """Yield the documents in a body: mostly one, behind which some gateways write fields of a stream. `end`: where the
     first one ends; 0 if that is not known."""
     if end:
-        yield body[:end]
+        yield from _pieces(body[:end])
         body = body[end:]
     else:
         body = body.strip()
         if body.endswith(DONE):
             body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
         if _is_json(body) or b"\n" not in body:
-            yield body
+            yield from _pieces(body)
             return
     for each in body.splitlines():  # one document a line
         line = each.strip().removeprefix(b"data:").strip()
         if line.startswith((b"{", b"[")) and line != DONE:
             yield line
+
+
+def _pieces(document: bytes) -> Iterator[bytes]:
+    """Yield the elements of a document that is a list of the pieces of an answer; any other document as it is."""
+    elements: object = None
+    if document.startswith(b"["):
+        with suppress(JsonRefused):
+            elements = read_json(document, _DOCUMENT_LIMITS)
+    if isinstance(elements, list) and any(is_object(one) and "choices" in one for one in cast("list[Any]", elements)):
+        yield from map(to_json, cast("list[Any]", elements))
+    else:
+        yield document
 
 
 def _is_json(text: bytes) -> bool:

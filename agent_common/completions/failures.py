@@ -21,6 +21,7 @@ _TOO_MANY_TOKENS = "too many tokens"
 """Of a prompt, or in a time."""
 _OVERFLOW_WORDS = (
     *("context length", "context window", "maximum context", _TOO_MANY_TOKENS, "context_length_exceeded"),
+    "contextwindowexceeded",  # LiteLLM
     "context size",  # llama.cpp
     "context limit",  # Anthropic, with the room for the reply
     "prompt is too long",  # Anthropic
@@ -96,7 +97,8 @@ _SLIP_WORDS = (
 )
 _TIMEOUT_CODE = "provider_timeout"
 """The mesh's own, with the status 504: the provider has said nothing, and still works on the request."""
-_TRANSIENT = frozenset((408, 409, 425, 429, 499))
+_TRANSIENT = frozenset((408, 409, 424, 425, 429, 498, 499))
+"""424: the model failed. 498: Groq's, without capacity."""
 _FINAL_OUTAGES = frozenset((501, 505))
 _OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engine", "timeout", "529")
 _OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
@@ -111,7 +113,8 @@ _LOADING = re.compile(
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
-    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b",
+    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b"
+    r"|(?<!/)\bmodels/\S{1,200} is not found|not found the model\b|unable to access model\b|\Amodel: \S+\Z",
     re.IGNORECASE | re.DOTALL,
 )
 _PLAINLY_UNKNOWN = re.compile(
@@ -253,7 +256,7 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
         return True
     if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
         return True
-    return status in (413, 449, None) and _has(without_pointers(words), _RATE_WORDS)
+    return status in (403, 413, 449, None) and _has(without_pointers(words), _RATE_WORDS)
 
 
 def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limited: bool) -> bool:

@@ -24,6 +24,7 @@ _MEANINGS: dict[Meaning, tuple[str, ...]] = {
         *("content_filter", "content_filtered", "content-filter", "sensitive", "safety", "refusal", "recitation"),
         *("blocklist", "prohibited_content", "spii", "guardrail_intervened", "blocked", "flagged", "moderation"),
         *("error_toxic", "image_safety", "image_prohibited_content", "image_recitation"),
+        *("content_policy", "policy_violation"),
     ),
     "tool-calls": ("tool_calls", "tool_call", "tool_use", "tool-calls", "function_call"),
     FAILED: (
@@ -31,7 +32,8 @@ _MEANINGS: dict[Meaning, tuple[str, ...]] = {
         *("failed", "failure", "timeout", "internal_error", "server_error", "engine_error", "interrupted"),
         *("malformed_function_call", "malformed_response", "unexpected_tool_call", "invalid_tool_call"),
         *("malformed_tool_use", "malformed_model_output", "missing_thought_signature", "too_many_tool_calls"),
-        *("upstream_error", "server_cancelled"),
+        *("upstream_error", "server_cancelled", "provider_error", "model_error", "overloaded", "rate_limit"),
+        "service_unavailable",
     ),
     OVERFLOW: (
         *("model_context_window_exceeded", "context_window_exceeded", "context_length_exceeded"),

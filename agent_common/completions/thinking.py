@@ -30,8 +30,15 @@ TAGS = {
     "<|channel|>analysis<|message|>": "<|end|>",
     "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
 }
-ANSWER_HEADS = ("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>")
+ANSWER_HEADS = ("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>", "assistantfinal")
 """What only says that the answer follows."""
+_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary to=", "<|start|>assistant<|channel|>commentary")
+"""What ends reasoning in a channel, too, and is read after it."""
+_STRIPPED = "analysis"
+_IS_STRIPPED = re.compile(rf"{_STRIPPED}(?=[^\W\d_a-z])")
+"""How reasoning in a channel begins whose marks the server has removed. It may also be a name in a text."""
+_NEXT_STRIPPED = ("assistantfinal", "assistantcommentary to=functions.")
+"""What ends that, and is read after it."""
 UNOPENED_CLOSINGS = ("</think>", "</thinking>", "</seed:think>", "[/THINK]", "\u25c1/think\u25b7")
 """Ends that are believed without a beginning."""
 MAX_HELD = 256 * 1024
@@ -42,10 +49,10 @@ MAX_BLOCKS = 64
 """Most blocks of reasoning in one answer. Text after the last of them is read as text."""
 _UNOPENED_CLOSING = re.compile("|".join(map(re.escape, UNOPENED_CLOSINGS)))
 _OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
-_BEGINNINGS_OF_TEXT = (*TAGS, *ANSWER_HEADS)
+_BEGINNINGS_OF_TEXT = (*TAGS, *ANSWER_HEADS, _STRIPPED)
 _BEGINNINGS = (*_BEGINNINGS_OF_TEXT, *NOTATIONS)
 _LONGEST = max(map(len, _BEGINNINGS))
-_LONGEST_END = max(map(len, TAGS.values()))
+_LONGEST_END = max(map(len, (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED)))
 
 TextEvent = TextPiece | ReasoningPiece | TextWasReasoning
 Reading = Generator[TextEvent, None, str]
@@ -71,6 +78,8 @@ class TextChannel:
         """What the first `_quotes_read` pieces of `_spoken` say of quoting."""
         self._quotes_read = 0
         self._thought: list[str] = []
+        self._head = ""
+        """What the reasoning began with, where it may be text that was taken for reasoning."""
         self._blocks = 0
         """Blocks of reasoning that have ended."""
         self._may_close_unopened = not thinking
@@ -123,7 +132,7 @@ class TextChannel:
         elif self._state == "thinking":
             yield from self._reason(held)
             if not self._spoken and (text := "".join(self._thought).strip()):
-                yield from self._say(text)
+                yield from self._say(self._head + text)
         elif self._state == "start" and first_visible(held) is not None:
             yield from self._say(held)
 
@@ -142,8 +151,13 @@ class TextChannel:
             return ""
         for tag, end in TAGS.items():
             if begun.startswith(tag):
-                self._state, self._closings, self._may_close_unopened = "thinking", (end,), False
+                closings = (end, *(_NEXT_CHANNELS if "<|channel|>" in tag else ()))
+                self._state, self._closings, self._may_close_unopened = "thinking", closings, False
                 return begun[len(tag) :].lstrip("\n")
+        if not self._blocks and _IS_STRIPPED.match(begun):
+            self._state, self._closings, self._may_close_unopened = "thinking", _NEXT_STRIPPED, False
+            self._head = _STRIPPED
+            return begun[len(_STRIPPED) :]
         if self._calls and begun.startswith(NOTATIONS):
             self._state = "call"
             return begun
@@ -165,7 +179,7 @@ class TextChannel:
             self._blocks += 1
             self._state = "start" if self._blocks < MAX_BLOCKS else "text"
             self.thought_before_text, self._unopened = self.thought_before_text or self._unopened, False
-            return piece[at + len(end) :]
+            return piece[at if end in (*_NEXT_CHANNELS, *_NEXT_STRIPPED) else at + len(end) :]
         cut = _safe_length(piece, self._closings)
         self._held = piece[cut:]
         yield from self._reason(piece[:cut])

@@ -15,6 +15,8 @@ _STREAMED = b'"delta"'
 """The member of a piece. Some documents have an empty one beside the message, and some pieces an empty message."""
 _FINISHED = re.compile(rb'"finish_reason"\s*+:\s*+"(?!(?i:null|none)")[^"]{1,40}"')
 """What a whole document has, and of several pieces the last."""
+_COMMENTS = re.compile(rb"(?::[^\r\n]*+[\r\n]\s*+)++")
+_BOM = b"\xef\xbb\xbf"
 _MOST_LOOKED_AT = 256 * 1024
 """Bytes of a document. The end of a longer one is the end of its body."""
 _MOST_TOKENS = 400_000
@@ -123,8 +125,17 @@ class DocumentEnd:
         return self.at > 0 and self._says and (self._finished or not self._streamed)
 
 
+def without_comments(body: bytes) -> bytes:
+    """Return a body without blanks and the comments of a stream of events at its beginning, by which some servers keep
+    the connection open until they have a document."""
+    begun = body.removeprefix(_BOM).lstrip()
+    comments = _COMMENTS.match(begun)
+    return begun[comments.end() :] if comments else begun
+
+
 def first_document(body: bytes) -> bytes:
     """Return the JSON document that a body begins with, without what stands behind it; the body if it has no end."""
+    body = without_comments(body)
     found = WholeObject("{[")
     found.feed(body.decode("latin-1"))
     return body[: found.end_at or None]

@@ -24,6 +24,9 @@ NOTATIONS = (
     "<\uff5cDSML\uff5c",  # DeepSeek since 3.2
     *("<|start|>assistant to=functions.", "<xai:function_call", *_ALSO_IN_XML),  # gpt-oss, Grok, Qwen
     *("<|tool_call_start|>", "<|tool_call>", "<|START_ACTION|>", "<longcat_tool_call>"),  # LFM, Gemma, Command, LongCat
+    *("[TOOL_REQUEST]", "[TOOL_CALL]", "<|python_start|>", "functools[{"),  # LM Studio, MiniMax, Llama 4, Phi
+    *("<|FunctionCallBegin|>", "<|action_start|>", "<toolcall>"),  # Doubao, InternLM
+    "assistantcommentary to=functions.",  # gpt-oss without its marks
 )
 """What such a text begins with."""
 _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
@@ -31,7 +34,7 @@ _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text 
 _NAMED = re.compile(
     r"<\|tool_call_begin\|>(?P<kimi>[^<]++)<\|tool_call_argument_begin\|>"
     r"|<function=(?P<llama>[^>={\s]++)[>=]?"
-    r"|commentary\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
+    r"|(?:assistant)?+commentary\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
     r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+(?:\[ARGS\]|(?=\{))"
     r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
@@ -53,6 +56,7 @@ _PARAMETERS = (
 _GLUE = re.compile(
     r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>|</?(?:\uff5cDSML\uff5c)?function(?:_calls)?>"
     r"|</?TOOLCALL>|</?tools>|</?function_call>|</?longcat_tool_call>|<\|(?:START|END)_ACTION\|>|</(?:\uff5cDSML\uff5c)?invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
+    r"|\[/?TOOL_CALL\]|\[(?:END_)?TOOL_REQUEST\]|</?toolcall>|functools(?=\[)|<\|FunctionCall(?:Begin|End)\|>"
     r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)"
     r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
 )
@@ -117,7 +121,7 @@ def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:
 def _described(value: Any) -> tuple[str, str]:
     """Return the call in an object that names it."""
     value = value.get("function", value) if is_object(value) and is_object(value.get("function")) else value
-    name = (value.get("name") or value.get("tool_name")) if is_object(value) else None
+    name = (value.get("name") or value.get("tool_name") or value.get("tool")) if is_object(value) else None
     if not isinstance(name, str) or not name:
         raise NotCalls("an object names no tool")
     arguments: Any = next((value[key] for key in ("arguments", "parameters", "args", "input") if key in value), None)

@@ -43,6 +43,14 @@ _ALWAYS_SENT = frozenset((
     *("system", "user", "assistant", "tool"),
 ))  # fmt: skip
 """Members of messages and of calls that every model takes, and roles, which some put into the path."""
+_QUOTED = re.compile(
+    r"(?:\bproperty|\bunknown (?:field|name)|properties are not allowed \()\W{1,4}([A-Za-z_]\w*)", re.IGNORECASE
+)
+"""A member without its path, which may stand elsewhere in the refusal or not at all. It is one that goes back with a
+message: all others that are sent have a lesson of their own."""
+_PLACES = frozenset(("body", "messages", "model", "stream", "tools", "property"))
+"""What a path begins with, and members that every model takes."""
+_OF_A_TOOL = re.compile(r"\btools\b|function_?declarations|\bschema for\b", re.IGNORECASE)
 _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
     (re.compile(wording, re.IGNORECASE | re.DOTALL), changes)
     for wording, changes in (
@@ -61,7 +69,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {
             "user_after_tool": False,
         }),
-        (r"roles must alternate|alternate between user|consecutive user|multiple user messages in a row", {
+        (r"roles must alternate|should (?:be )?alternat|alternate between user|consecutive user"
+         r"|multiple user messages in a row", {
             "two_users": False, "user_after_tool": False,
         }),
         (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9"
@@ -69,7 +78,7 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
             "call_ids": "nine",
         }),
         (r"(?:tool_calls?\S*\.id|tool_call_id|call_id|tool_use\.id|tool_?use_?id)\b.{0,120}"
-         r"(?:too long|maximum length|pattern|at most)", {
+         r"(?:too long|maximum length|length less|pattern|at most)", {
             "call_ids": "short",
         }),
         (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)", {
@@ -119,7 +128,9 @@ def _changes(report: ErrorReport) -> dict[str, Any]:
     paths = [re.findall(r"[A-Za-z_]\w*", path) for path in _OF_A_MESSAGE.findall(f"{report.param} {words}")]
     named = named_fields(report).union(*paths)
     for name, changes_of in _PARAMETERS.items():
-        if name in named or re.search(rf"(?<![\w.]){name}\b", words) is not None:
+        if name in named or re.search(rf"(?<![\w.])(?:body\.)?{name}\b", words) is not None:
             return changes_of(words)
     kept = any("content" not in path and path[-1] not in _ALWAYS_SENT for path in paths if path)
+    if not kept and _OF_A_TOOL.search(words) is None:
+        kept = bool(set(_QUOTED.findall(words)) - _ALWAYS_SENT - _PLACES)
     return {"kept_fields": False} if kept else {}

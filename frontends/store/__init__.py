@@ -29,6 +29,7 @@ from .inbox import (
     note_delay_in,
     prune_in,
     received_at_in,
+    waiting_before_in,
     waiting_chats_in,
 )
 from .offers import Offer, add_offer_in, end_offer_in, offer_in, prune_offers_in, replace_offered_in
@@ -154,6 +155,7 @@ __all__ = [
     "running_replies_from_in",
     "running_replies_in",
     "transaction",
+    "waiting_before_in",
     "waiting_chats_in",
     "waiting_posts_in",
 ]

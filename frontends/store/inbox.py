@@ -119,6 +119,18 @@ def has_urgent_in(connection: sqlite3.Connection, bot: str, chat: str) -> bool:
     return connection.execute(query, (bot, chat)).fetchone() is not None
 
 
+def waiting_before_in(connection: sqlite3.Connection, bot: str, update_id: str) -> list[str]:
+    """Return the ids of the messages and edits that the sender of an update has sent before it in its chat, and that
+    wait. Those that are urgent are not among them."""
+    query = (
+        "SELECT earlier.id FROM updates AS one JOIN updates AS earlier USING (bot, chat, sender)"
+        " WHERE one.bot = ? AND one.id = ? AND earlier.finished_at IS NULL AND NOT earlier.urgent"
+        " AND (earlier.position, earlier.arrival) < (one.position, one.arrival)"
+        " AND json_extract(earlier.body, '$.kind') <> 'button'"
+    )
+    return [id for (id,) in connection.execute(query, (bot, update_id))]
+
+
 def note_delay_in(connection: sqlite3.Connection, bot: str, update_id: str) -> None:
     """Remember that the chat has been informed that the update takes longer."""
     connection.execute("UPDATE updates SET delay_notified = 1 WHERE bot = ? AND id = ?", (bot, update_id))

@@ -128,6 +128,7 @@ class Conversation:
             if self._queued and self.current is not None and self._following is not None:
                 self._pending.appendleft(self.current)
                 self._following.cancel()
+                self._queued = False  # `run` sees the end of the task later; until then it is in `_pending` once
             self._pending.appendleft(Message(None, shown=shown))
             self._news.set()
 

@@ -155,8 +155,9 @@ class ModelProxy:
             if not relay.may_be_replaced:
                 break
             reason = f"{model.name}: {relay.outcome.error}"[:_MOST_OF_A_REASON]
-        if last is None:
-            raise Unavailable(f"{reason}, and its fallbacks have no known price, which your budget asks for")
+        if last is None:  # only fallbacks without a price were left, so the model is asked as one without fallbacks is
+            relay.begin(first, None, replaceable=False)
+            last = await self._attempt(order, first, relay, None)
         for message in last:
             await send_in_pieces(send, message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -20,9 +21,11 @@ from frontends.store import (
     Database,
     Reply,
     StoredRequest,
+    add_in,
     add_post_in,
     add_reply_in,
     add_request_in,
+    count_waiting_in,
     remember_chat_in,
 )
 from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
@@ -106,6 +109,20 @@ async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Ta
     await talk.handle(talk.people.message("too risky"))
     answers = [json.loads(one.content) for one in talk.requests if one.url.path.endswith("/answer")]
     assert [one["reason"] for one in answers] == ["too risky"]
+
+
+@pytest.mark.parametrize("aborted", [False, True], ids=["nothing runs", "another turn runs"])
+async def test_a_stop_takes_back_what_waits_if_it_finds_no_turn(talk: Talk, aborted: bool) -> None:
+    people, now = talk.people, SystemClock().now_ms()
+    before = [people.message("one"), people.edit("9", "two"), people.press("s:ses_1"), people.message("of another")]
+    for update, sender in zip(before, (ANN_ID, ANN_ID, ANN_ID, "telegram:2"), strict=True):
+        await talk.database.run(partial(add_in, bot=BOT, update=update, sender=sender, stranger=False, now=now))
+    talk.respond = lambda _: httpx2.Response(200, json={"session_id": "s", "aborted": aborted})
+    await talk.handle(people.message("/stop"))
+    words = "Stopped" if aborted else "is taken back"
+    await talk.until(lambda: any(words in text for text in talk.platform.shown()))
+    assert await talk.database.run(partial(count_waiting_in, bot=BOT, sender=ANN_ID)) == (3 if aborted else 1)
+    assert await talk.database.run(partial(count_waiting_in, bot=BOT, sender="telegram:2")) == 1
 
 
 @pytest.mark.parametrize(

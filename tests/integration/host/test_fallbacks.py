@@ -22,7 +22,7 @@ providers:
   second: {{base_url: "{second}", stream_usage: false}}
   claude: {{kind: anthropic, base_url: "{claude}"}}
   nobody: {{base_url: "http://127.0.0.1:1/v1"}}
-  gone: {{base_url: "http://127.0.0.1:1/v1"}}
+  gone: {{base_url: "{first}"}}
   absent: {{base_url: "http://127.0.0.1:1/v1"}}
 models:
   default: {{provider: first, model: big-1, fallbacks: [vectors, second, third], pricing: {{input: 1, output: 1}}}}
@@ -259,13 +259,15 @@ def test_a_dead_provider_rests_and_its_fallback_is_asked_at_once(host: Host, age
 
 
 def test_a_fallback_without_a_price_under_a_budget_does_not_hide_the_outage(host: Host, models: Any) -> None:
+    models[0].script.replace([Fail(503)] * 4 + [Say("I am back.")])
     models[1].script.replace(otherwise=Say("I have no price."))
     assert host.operator.put("/budgets/agent:saver", json={"daily_usd": 1000}).status_code == 201
     with host.client(host.token("saver")) as saver:
-        replies = [saver.post(CHAT, json=said("hi", model="priced")) for _ in range(4)]
-    assert [reply.status_code for reply in replies] == [502, 502, 502, 503]
-    assert {reply.json()["error"]["code"] for reply in replies[:3]} == {"provider_unreachable"}
-    assert "'gone' rests after several outages" in replies[3].json()["error"]["message"]
+        replies = [saver.post(CHAT, json=said("hi", model="priced")) for _ in range(5)]
+    assert [reply.status_code for reply in replies] == [503] * 4 + [200], "it is asked while its provider rests, too"
+    assert {reply.json()["error"]["message"] for reply in replies[:4]} == {"scripted failure"}
+    assert replies[4].json()["choices"][0]["message"]["content"] == "I am back."
+    assert "x-model" not in replies[4].headers
 
 
 def test_a_cache_that_is_never_hit_is_told(host: Host, agent: httpx.Client, models: Any) -> None:

@@ -54,11 +54,15 @@ ONE = [("read", A)]
          [("read", '{"path": ""}'), *ONE]),
         ([call(index=0, id="x", name="read", arguments=A), call(index=0, id="y", name="read", arguments=B[:5]),
           call(index=1, arguments=B[5:])], BOTH),
+        ([call(index=0, id=f"x{n}", name="read", arguments=piece)
+          for n, piece in enumerate((A[:8], A[8:], "", "", B[:8], B[8:]))], BOTH),
+        ([call(index=0, id="x", name="read", arguments=A), call(index=0, id="y", name="read", arguments="")],
+         [*ONE, ("read", "")]),
     ],
     ids=["index 0", "empty ids", "no ids", "no index", "nothing", "one id", "index as text", "in one", "interleaved",
          "without arguments", "broken off", "index of the step", "raw line break, no index", "raw line break",
          "the name for an id", "the name for an id, no index", "the name for an id, a longer text",
-         "tail under another index"],
+         "tail under another index", "an id for each piece", "the second without arguments"],
 )  # fmt: skip
 def test_parallel_calls_stay_apart(deltas: list[Any], calls: list[Any]) -> None:
     found = read(stream(*deltas))
@@ -91,6 +95,7 @@ def test_each_call_of_a_document_is_one(made: list[Any], calls: list[Any]) -> No
         [call(name="read", arguments=piece) for piece in ("", A[:5], A[5:])],
         [call(index=0, id="x", name="read", arguments=piece) for piece in A],
         [call(index=0, id=f"x{n}", name="read", arguments=piece) for n, piece in enumerate(("", A[:5], A[5:]))],
+        [call(index=0, id=f"x{n}", name="read", arguments=piece) for n, piece in enumerate((A[:8], A[8:], ""))],
         [call(index=0, id="x", name=None, arguments=""), call(index=0, name="read"), call(index=0, arguments=A)],
         [call(index=0, id="x", name="", arguments=A), call(index=0, name="read")],
         [call(index=0, name="read"), call(index=0, arguments=A), call(index=0, id="x")],

@@ -140,6 +140,24 @@ def test_one_document_a_line() -> None:
     assert read(b"\n".join(lines)).text == "Hello"
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_list_of_pieces_is_read_to_its_end(indent: int | None, size: int) -> None:
+    events = [json.loads(line[6:]) for line in HELLO.split(b"\n") if line.startswith(b"data: {")]
+    body = json.dumps(events, indent=indent).encode()
+    assert (read(body, size).text, read(body, size).reader.usage) == ("Hello", read(HELLO).reader.usage)
+    with pytest.raises(ModelError, match="busy"):
+        read(json.dumps([*events[:-1], {"error": {"message": "busy"}}], indent=indent).encode(), size)
+
+
+@pytest.mark.parametrize("before", [b": PROCESSING\n\n", b"\xef\xbb\xbf:\r\n\r\n: a {\r\n\r\n", b": a\r: b\r"])
+@pytest.mark.parametrize("size", [0, 1, 9])
+def test_what_keeps_a_connection_open_may_stand_before_a_document(before: bytes, size: int) -> None:
+    assert read(before + json.dumps(WHOLE, indent=1).encode(), size).text == "Reading."
+    refusal = {"error": {"message": "no", "code": "context_length_exceeded"}}
+    assert from_response(400, {}, before + json.dumps(refusal, indent=1).encode()).code == "context_overflow"
+
+
 def test_a_message_at_the_end_of_a_stream_says_nothing_again() -> None:
     last = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
     body = HELLO.replace(b"data: [DONE]", b"data: " + json.dumps(last).encode())
@@ -331,6 +349,8 @@ def test_what_is_kept_has_a_limit() -> None:
         ("ERROR_TOXIC", "content-filter"),
         ("IMAGE_SAFETY", "content-filter"),
         ("content_filter: PROHIBITED_CONTENT", "content-filter"),
+        ("content_policy", "content-filter"),
+        ("policy_violation", "content-filter"),
         ("FinishReason.MAX_TOKENS", "length"),
         ("token_limit", "length"),
         ("time_limit", "length"),
@@ -359,7 +379,8 @@ def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
         *("error", "network_error", "abort", "insufficient_system_resource"),
         *("MALFORMED_FUNCTION_CALL", "malformed_tool_use", "malformed_model_output"),
         *("function_call_filter: MALFORMED_FUNCTION_CALL", "error: banana", "MISSING_THOUGHT_SIGNATURE"),
-        *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled"),
+        *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled", "provider_error", "model_error"),
+        *("overloaded", "rate_limit", "service_unavailable"),
     ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])

@@ -42,6 +42,13 @@ def pieces(text: str, size: int) -> bytes:
         (f"<|channel|>analysis{SAYS}a<|end|><|channel|>analysis{SAYS}b<|end|><|channel|>final{SAYS}4", "4", "ab"),
         (f"<|channel|>final{SAYS}4", "4", ""),
         ("<|channel|>final", "<|channel|>final", ""),
+        (f"<|channel|>analysis{SAYS}hm<|channel|>final{SAYS}4", "4", "hm"),
+        (f"<|channel|>analysis{SAYS}hm{START}<|channel|>final{SAYS}4", "4", "hm"),
+        ("analysisWe need 4.assistantfinalIt is 4.", "It is 4.", "We need 4."),
+        ("analysisWe need 4.", "analysisWe need 4.", "We need 4."),
+        ("analysis", "analysis", ""),
+        ("analysis of assistantfinal", "analysis of assistantfinal", ""),
+        ("<think>hm</think>analysisA.run()", "analysisA.run()", "hm"),
         ("<think>4", "4", "4"),
         ("The tag `</think>` ends it.", "The tag `</think>` ends it.", ""),
         ("```\na </think> b\n```", "```\na </think> b\n```", ""),
@@ -103,6 +110,7 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         f"</{DSML}parameter>\n</{DSML}invoke>\n</{DSML}function_calls>",
         f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>"
         f'commentary to=functions.read json{SAYS}{{"path": "a.txt"}}',
+        f'<|channel|>analysis{SAYS}hm<|channel|>commentary to=functions.read json{SAYS}{{"path": "a.txt"}}',
         '<tools>{"name": "read", "arguments": {"path": "a.txt"}}</tools>',
         '<function_call>{"name": "read", "arguments": {"path": "a.txt"}}</function_call>',
         '<longcat_tool_call>{"name": "read", "arguments": {"path": "a.txt"}}</longcat_tool_call>',
@@ -112,6 +120,14 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         '<|tool_call|>[{"name": "read", "arguments": {"path": "a.txt"}}]',
         f'{DS[0]}{DS[1]}function{DS[2]}read\n```json\n{{"path": "a.txt"}}\n```{DS[3]}{DS[4]}',
         f'{DS[0]}{DS[1]}read{DS[2]}{{"path": "a.txt"}}{DS[3]}{DS[4]}',
+        '[TOOL_REQUEST]{"name": "read", "arguments": {"path": "a.txt"}}[END_TOOL_REQUEST]',
+        '[TOOL_CALL]\n{"tool": "read", "args": {"path": "a.txt"}}\n[/TOOL_CALL]',
+        'functools[{"name": "read", "arguments": {"path": "a.txt"}}]',
+        '<|FunctionCallBegin|>[{"name": "read", "parameters": {"path": "a.txt"}}]<|FunctionCallEnd|>',
+        '<|action_start|><|plugin|>\n{"name": "read", "parameters": {"path": "a.txt"}}<|action_end|>',
+        '<toolcall>{"name": "read", "arguments": {"path": "a.txt"}}</toolcall>',
+        '<|python_start|>{"name": "read", "parameters": {"path": "a.txt"}}<|python_end|>',
+        'assistantcommentary to=functions.read json{"path": "a.txt"}',
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
@@ -120,6 +136,13 @@ def test_a_call_that_is_written_as_text_is_a_call(said: str, before: str, size: 
     found = read(pieces(before + said, size))
     assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
     assert (found.text, found.reader.stop_reason) == ("", "tool-calls")
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_call_behind_reasoning_without_its_marks_is_a_call(size: int) -> None:
+    found = read(pieces('analysisI must.assistantcommentary to=functions.read json{"path": "a.txt"}', size))
+    assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
+    assert (found.text, found.reasoning) == ("", "I must.")
 
 
 def test_a_parameter_that_is_marked_as_a_text_stays_one() -> None:
@@ -161,6 +184,9 @@ def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked:
         'Call it so: <tool_call>{"name": "read", "arguments": {}}</tool_call>',
         '`<tool_call>{"name": "read", "arguments": {}}</tool_call>`',
         "<toolbox> is a tag",
+        "functools has partial and cache",
+        "[TOOL] and [TOOLS] are words",
+        "assistants comment on it",
         '<tools>\n <tool id="1">hammer</tool>\n</tools>',
         "<tools>[hammer, saw]</tools>",
         "<function_call> is an element that holds the call of a function.",
@@ -181,6 +207,8 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
     [
         "<|tool_call>call:read{path:a}",
         "<|tool_call_start|>[read(path=1)]",
+        '<|python_start|>[read(path="a")]<|python_end|>',
+        '[TOOL_CALL]{tool => "read", args => { --path "a" }}[/TOOL_CALL]',
         '<xai:function_call name="read">a',
         '<tool_call>{"name": "rea',
         "<tool_call>what now?",

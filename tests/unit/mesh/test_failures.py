@@ -17,7 +17,7 @@ from tests.unit.context.tokens.test_overflow import SAID
 @pytest.mark.parametrize(
     ("status", "body", "code", "transient"),
     [
-        *((status, b"", "model_unavailable", True) for status in (408, 409, 425, 500, 502, 503, 504, 529)),
+        *((status, b"", "model_unavailable", True) for status in (408, 409, 424, 425, 498, 500, 502, 503, 504, 529)),
         (504, b'{"error": {"code": "provider_timeout", "message": "silent"}}', "model_unavailable", False),
         (504, b'{"error": {"code": "context_deadline_exceeded"}}', "model_unavailable", True),
         (500, b'{"error": {"type": "context deadline exceeded"}}', "model_unavailable", True),
@@ -36,7 +36,17 @@ from tests.unit.context.tokens.test_overflow import SAID
         (400, b'{"error": {"message": "You have reached your specified API usage limits."}}', "model_quota", False),
         (404, b'{"error": {"message": "The model `x` does not exist.", "code": 404}}', "unknown_model", False),
         (400, b'{"error": {"message": "x is not a valid model ID"}}', "unknown_model", False),
+        *(
+            (404, b'{"error": {"message": "%s"}}' % said, "unknown_model", False)
+            for said in (
+                b"models/gemini-9 is not found for API version v1main, or is not supported for generateContent.",
+                b"Not found the model kimi-x or Permission denied",
+                b"Unable to access model x. Please visit https://a.example/models to see the models there are.",
+                b"model: claude-9",
+            )
+        ),
         (404, b'{"error": {"message": "no such route"}}', "model_config", False),
+        (404, b'{"error": {"message": "/v1/models/chat/completions is not found"}}', "model_config", False),
         (400, b'{"error": {"message": "this model does not support tools"}}', "model_config", False),
         (500, b"[1]", "model_unavailable", True),
         (500, b'{"error": null}', "model_unavailable", True),
@@ -202,6 +212,7 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (400, told("Prompt \u8d85\u957f"), "context_overflow", False),
         (400, told("no", code="model_max_prompt_tokens_exceeded"), "context_overflow", False),
         (400, told("no", type="ContextWindowExceededError"), "context_overflow", False),
+        (400, told("litellm.ContextWindowExceededError: the prompt does not fit"), "context_overflow", False),
         (400, told("no", code="prompt_too_long"), "context_overflow", False),
         (400, told("no", type="exceed_context_size_error"), "context_overflow", False),
         (400, told("Input tokens exceed the configured limit"), "context_overflow", False),
@@ -264,6 +275,8 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (403, told("The model is not available in your region.", type="permission_error"), "model_config", False),
         (400, told("User location is not supported for the API use."), "model_config", False),
         (403, told("Access denied due to Virtual Network/Firewall rules."), "model_config", False),
+        (403, told("You have exceeded your rate limit"), "model_rate_limited", True),
+        (403, told("This key may not be used. See https://a.example/rate-limits"), "model_auth", False),
         (403, told("no access to this model"), "model_auth", False),
         (403, told("Project `p` does not have access to model `m`", code="model_not_found"), "unknown_model", False),
         (403, {"code": "The caller does not have permission", "error": NO_CREDITS}, "model_quota", False),
@@ -310,7 +323,7 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"status": "PERMISSION_DENIED", "message": "no"}, "model_auth", False),
         ({"type": "invalid_authentication_error", "message": "Invalid Authentication"}, "model_auth", False),
         ({"code": "InvalidApiKey", "message": "Invalid API-key provided."}, "model_auth", False),
-        ({"type": "not_found_error", "message": "model: claude-9"}, "model_config", False),
+        ({"type": "not_found_error", "message": "model: claude-9"}, "unknown_model", False),
         ({"type": "not_found_error", "message": "The model `x` does not exist."}, "unknown_model", False),
         ({"message": "The model 'a/b' was not found"}, "unknown_model", False),
         ({"message": "no such model: x"}, "unknown_model", False),

@@ -73,6 +73,9 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
+        (openai("After the (optional) system message(s), user or tool message(s) should alternate with assistant"
+                " message(s)."), {"user_after_tool": False, "two_users": False}),
+        (openai("user and assistant roles should be alternating."), {"user_after_tool": False, "two_users": False}),
         (openai("Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."), {"call_ids": "nine"}),
         (openai("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
                 "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
@@ -100,6 +103,20 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"tool_schemas": "object"}),
         (openai("Invalid JSON payload received. Unknown name \"additionalProperties\" at "
                 "'tools[0].function_declarations[34].parameters': Cannot find field."), {"tool_schemas": "plain"}),
+        (openai("body.prompt_cache_key: property 'body.prompt_cache_key' is unsupported", "validation_error"),
+         {"prompt_cache_key": False}),
+        (openai("body.stream_options: Extra inputs are not permitted"), {"stream_options": False}),
+        (openai("'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property"
+                " 'channel' is unsupported)]"), {"kept_fields": False}),
+        (openai("Additional properties are not allowed ('annotations' was unexpected) - 'messages.1'"),
+         {"kept_fields": False}),
+        (openai("Invalid JSON payload received. Unknown name \"annotations\" at 'messages[1]': Cannot find field."),
+         {"kept_fields": False}),
+        (openai("json: unknown field \"provider_specific_fields\""), {"kept_fields": False}),
+        (openai("Failed to parse the request: unknown field `extra_content`, expected one of `role`, `content`"),
+         {"kept_fields": False}),
+        (openai("1 validation error detected: Value at 'messages.2.member.content.1.member.toolUse.toolUseId' failed to"
+                " satisfy constraint: Member must have length less than or equal to 64"), {"call_ids": "short"}),
     ],
 )  # fmt: skip
 def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], lesson: dict[str, Any]) -> None:
@@ -165,6 +182,9 @@ def test_of_a_fault_of_the_server_only_the_order_of_roles_is_learned(message: st
         "Invalid value for messages.1.provider_specific_fields",
         "Unknown parameter: 'messages[1].name'.",
         "messages.2.content.0.image_url: images are not supported",
+        "property 'messages.1.name' is unsupported",
+        'json: unknown field "role"',
+        "Additional properties are not allowed ('marks' was unexpected) - 'tools.0.function'",
         "Unsupported parameter: 'reasoning'",
         "Unknown parameter: 'reasoning.effort'.",
         "Invalid tool_choice: supports one function only",
