@@ -14,7 +14,6 @@ from agent_common.api import BodyRefused
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import MAX_VALUE_BYTES
 
-from ..errors import InvalidRequest
 from .body_limit import MAX_BODY
 
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=20_000)
@@ -31,7 +30,6 @@ class JsonRoute(APIRoute):
         handle, limits = super().get_route_handler(), self.limits
 
         async def checked(request: Request) -> Response:
-            _refuse_nul(request.scope)
             _set_json_content_type(request.scope)
             checking = _Checked(request.scope, request.receive)
             checking.limits = limits
@@ -58,12 +56,6 @@ class ValueRoute(JsonRoute):
 
     limits = JsonLimits(max_bytes=8 * MAX_VALUE_BYTES)
     """Characters of the value may be escaped. A long list is one value, and only its bytes count."""
-
-
-def _refuse_nul(scope: Scope) -> None:
-    """Raise InvalidRequest for a character that not every database takes as a value to look for."""
-    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-        raise InvalidRequest("path and query: they may not contain the character NUL (%00); leave it out")
 
 
 _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
