@@ -135,7 +135,7 @@ CASES = (
             (
                 bash("""
                     for d in /dev/shm /tmp; do for n in 1 2 3; do head -c 100M /dev/zero > $d/fill-$n; done; done
-                    echo filled $(du -scm /dev/shm /tmp | tail -1); rm -f /dev/shm/fill-* /tmp/fill-*
+                    echo filled $(du -cm /dev/shm/fill-* /tmp/fill-* | tail -1); rm -f /dev/shm/fill-* /tmp/fill-*
                 """),
             ),
         ),
