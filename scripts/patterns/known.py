@@ -17,7 +17,7 @@ BOUNDED = {
 }
 MADE_WHILE_RUNNING = {
     "agent_common/profiles/learning.py _WORDINGS": "texts of this file",
-    "agent_common/profiles/learning.py f'(?<![\\\\w.]){name}\\\\b'": "names of this file",
+    "agent_common/profiles/learning.py f'(?<![\\\\w.])(?:body\\\\.)?{name}\\\\b'": "names of this file",
     "agent_common/profiles/table.py entry.host": "texts of this file",
     "agent_common/profiles/table.py entry.model": "texts of this file",
     "agent_common/protocol/authority/globs.py piece": "a glob that is compiled piece by piece, without a repeat in one",
