@@ -161,7 +161,7 @@ $(IMAGE)/rootfs.ext4: $(IMAGE)/oci/index.json images/rootfs.py
 
 container-test: $(IMAGE_TOOLS) image host-image bots-image rootfs ## Run the images without a network, whole jobs over unix sockets, and compose.yaml
 	@scripts/system-packages.sh container
-	IMAGE_DIR=$(IMAGE) $(BIN)/pytest tests/image $(ARGS)
+	IMAGE_DIR=$(IMAGE) $(BIN)/pytest -p no:randomly tests/image $(ARGS)
 
 $(IMAGE)/initrd.gz: $(wildcard images/initrd/*) scripts/system-packages.sh
 	@scripts/system-packages.sh microvm
@@ -169,7 +169,7 @@ $(IMAGE)/initrd.gz: $(wildcard images/initrd/*) scripts/system-packages.sh
 
 microvm-test: $(READY) rootfs $(IMAGE)/initrd.gz ## Boot the image in microVMs: vsock and no network card, whole jobs, kills, quarantine
 	@scripts/system-packages.sh container
-	MICROVM_IMAGE=$(IMAGE) IMAGE_DIR=$(IMAGE) $(BIN)/pytest tests/microvm -s $(ARGS)
+	MICROVM_IMAGE=$(IMAGE) IMAGE_DIR=$(IMAGE) $(BIN)/pytest -p no:randomly tests/microvm -s $(ARGS)
 
 mcp-conformance: $(READY) $(CONFORMANCE) ## Play the official conformance suite of MCP with our client
 	MCP_CONFORMANCE=1 $(BIN)/pytest tests/conformance $(ARGS)
