@@ -241,9 +241,11 @@ class Relay:
         return bytes(content)
 
     async def _read_refusal(self, answer: ProviderAnswer, body: AnswerBody) -> bytes:
-        """Return the body of a refusal; in place of one that cannot be decompressed, why. Its status says enough."""
+        """Return the body of a refusal without the host's key; in place of one that cannot be decompressed, why. Its
+        status says enough."""
         try:
-            return await self._read(answer, body)
+            content = await self._read(answer, body)
+            return content.replace(answer.key.encode(), b"***") if answer.key else content
         except ProviderFailed as error:
             if error.code != "provider_unreadable":
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..catalog.catalog import Operation
@@ -39,6 +39,8 @@ class ProviderAnswer:
     headers: Mapping[str, str]
     """Headers, with lower-case names."""
     body: AsyncIterator[bytes]
+    key: str | None = field(default=None, repr=False)
+    """The host's key for the provider, which some repeat in their errors: it is taken out of a refusal."""
 
 
 class Provider(Protocol):

@@ -43,7 +43,7 @@ class OpenAICompatible:
                 body = response.aiter_raw()
                 if response.status_code in (401, 403):
                     body = await self._check_key(response.status_code, response.headers, body)
-                yield ProviderAnswer(response.status_code, response.headers, body)
+                yield ProviderAnswer(response.status_code, response.headers, body, self._spec.api_key)
         except httpx2.TransportError as error:
             raise transport_failed(self._spec, error, reached=reached) from error
 

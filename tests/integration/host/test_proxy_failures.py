@@ -162,6 +162,20 @@ def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
     assert host.recent(limit=1)[0]["status"] == "failed"
 
 
+@pytest.mark.parametrize("status", [400, 404, 429, 500])
+@pytest.mark.parametrize(
+    "shape", ['{{"error": {{"message": "{}"}}}}', '{{"detail": [{{"input": "{}"}}]}}', "<p>{}</p>"]
+)
+def test_a_key_that_a_provider_repeats_does_not_reach_the_agent(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host, status: int, shape: str
+) -> None:
+    provider.script.replace(None, Fail(status, body=shape.format("sent: Bearer sk-upstream")))
+    reply = agent.post(CHAT, json=said("hi"))
+    assert reply.status_code == status
+    assert "sent: Bearer ***" in reply.text
+    assert "sk-upstream" not in reply.text + json.dumps(host.recent(limit=1))
+
+
 def test_a_compressed_refusal_of_the_content_is_no_refusal_of_the_key(
     agent: httpx.Client, provider: ScriptedProvider
 ) -> None:

@@ -106,7 +106,8 @@ class AnthropicProvider:
             content = read_refusal(response)
             if refuses_key(status, response.headers, content):
                 raise key_refused(self._spec, status, content)
-            return ProviderAnswer(status, _passed(response), _once(openai_error_body(status, content)))
+            body = _once(openai_error_body(status, content))
+            return ProviderAnswer(status, _passed(response), body, self._spec.api_key)
         if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         completion = to_completion(await read_answer(response, "content", failure), _now())

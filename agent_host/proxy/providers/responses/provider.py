@@ -139,7 +139,7 @@ class ResponsesProvider:
             if refuses_key(status, response.headers, content):
                 raise key_refused(self._spec, status, content)
             passed = {name: value for name, value in response.headers.items() if name in _PASSED or _is_limit(name)}
-            return ProviderAnswer(status, passed, _once(content))
+            return ProviderAnswer(status, passed, _once(content), self._spec.api_key)
         if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         completion = to_completion(await read_answer(response, "output", failure), _now())
