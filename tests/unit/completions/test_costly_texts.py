@@ -6,6 +6,7 @@ import pytest
 
 from agent_common.completions.arguments import ARGUMENT_LIMITS, mend_arguments
 from agent_common.completions.reader import EVENT_LIMITS, read_event
+from agent_common.completions.whole_object import WholeObject
 from agent_common.completions.written_calls import NotCalls, read_written_calls
 from agent_common.errors import ModelError
 
@@ -31,3 +32,10 @@ def test_written_calls_with_too_many_values_are_text() -> None:
 def test_an_answer_with_too_many_values_is_refused_as_a_whole() -> None:
     with pytest.raises(ModelError, match="more than"):
         read_event(f'{{"a": {objects(EVENT_LIMITS.max_values + 1)}}}'.encode())
+
+
+@pytest.mark.parametrize(("count", "closed"), [(1_000, True), (300_000, False)])
+def test_the_brackets_of_a_text_that_no_reader_takes_are_not_counted_to_its_end(count: int, closed: bool) -> None:
+    whole = WholeObject("[")
+    whole.feed(objects(count))
+    assert whole.closed is closed
