@@ -63,7 +63,7 @@ class Files:
         only_new: bool = False,
     ) -> str:
         """Put a whole file in place and return its new version. `if_match` replaces that version only, `only_new`
-        nothing. A file that is given as an iterator may take 10 minutes. Raises PreconditionFailed, Conflict, Forbidden."""
+        nothing. One from an iterator may take 10 minutes. Raises PreconditionFailed, Conflict, Forbidden."""
         headers = _conditions(if_match)
         if only_new:
             headers["If-None-Match"] = "*"
