@@ -156,9 +156,9 @@ def error_in(event: Mapping[str, Any], name: str = "") -> Any:
     if event.get("error"):
         error: object = event["error"]
         return error if is_object(error) or isinstance(error, list) else dict(event)  # pyright: ignore[reportUnknownVariableType]
-    if is_object(groq := event.get("x_groq")) and groq.get("error"):
+    if "x_groq" in event and is_object(groq := event["x_groq"]) and groq.get("error"):
         return dict(groq)
-    if (_base_resp_code(event) or 0) != 0:
+    if "base_resp" in event and (_base_resp_code(event) or 0) != 0:
         return dict(event)
     choices = event.get("choices")
     if isinstance(choices, list) and choices:

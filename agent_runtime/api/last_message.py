@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+SHORT_BODY = 16 * 1024
+"""Bytes of a body that are kept until it is known whether there are `messages` in it. Most bodies are shorter."""
 MAX_TOKENS = 5_000_000
 """Strings, brackets and commas that are looked at in one body, so that reading it takes seconds at most."""
 _TOKEN = re.compile(rb'["\[\]{},]')
@@ -26,12 +28,16 @@ class MessageTooLarge(Exception):
 
 
 class LastMessageReader:
-    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one."""
+    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one, once `finish` was
+    called."""
 
-    def __init__(self, message_limit: int) -> None:
+    def __init__(self, message_limit: int, short_body: int = SHORT_BODY) -> None:
         """`message_limit`: most bytes of a message. A larger one is not kept, and a fault only if it is the last."""
         self.body = bytearray()
         self._message_limit = message_limit
+        self._short_body = short_body
+        self._short = True
+        """Whether no more than a short body has come, which nobody has looked at yet."""
         self._depth = self._tokens = 0
         self._in_string = self._escaped = False
         self._in_messages = self._too_large = False
@@ -44,6 +50,26 @@ class LastMessageReader:
         Raises TooManyTokens and MessageTooLarge.
         """
         before = len(self.body)
+        if self._short:
+            self.body += piece
+            if len(self.body) > self._short_body:
+                self._read_short()
+        else:
+            self._read(piece)
+        return len(self.body) - before
+
+    def finish(self) -> int:
+        """Take note that the body is complete. Returns and raises as `feed`."""
+        before = len(self.body)
+        if self._short and _KEY in self.body:
+            self._read_short()
+        return len(self.body) - before
+
+    def _read_short(self) -> None:
+        piece, self.body, self._short = bytes(self.body), bytearray(), False
+        self._read(piece)
+
+    def _read(self, piece: bytes) -> None:
         at = kept = 0
         while at < len(piece):
             if self._in_string:
@@ -70,7 +96,6 @@ class LastMessageReader:
         if self._tokens > MAX_TOKENS:
             raise TooManyTokens
         self._keep(piece, kept, len(piece))
-        return len(self.body) - before
 
     def _string_end(self, piece: bytes, at: int) -> int:
         """Return where the current string ends in the piece, or the piece itself."""
