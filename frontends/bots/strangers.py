@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from hashlib import sha256
 
 from agent_common.clock import Clock
 
@@ -45,7 +46,7 @@ class Strangers:
         if update.chat.private and self._is_due(identity):
             code = await self._code(identity, update.chat.id)
             text = _TOO_MANY if code is None else INTRODUCTION.format(code=code)
-            await platform.send(update.chat, Piece(text), key=f"pairing-{update.id}")
+            await platform.send(update.chat, Piece(text), key=_key_of(update, text))
             self._answered[identity] = self._clock.monotonic()
 
     def _is_due(self, identity: str) -> bool:
@@ -63,3 +64,9 @@ class Strangers:
         if code is not None:
             self._codes[identity] = code, at if code == known else now
         return code
+
+
+def _key_of(update: Update, text: str) -> str:
+    """Return the key of an answer. One with another code, of another process, is another message: as a repetition of
+    the first one, Discord would not show it. The code itself is not in the key."""
+    return f"pairing-{update.id}-{sha256(text.encode()).hexdigest()[:8]}"
