@@ -6,12 +6,14 @@ from functools import partial
 from hashlib import sha256
 
 from agent_common.clock import Clock
+from agent_common.telemetry import logger
 
-from ..conversation import Bot
+from ..conversation import Bot, Later
 from ..people import CODE_LIFETIME_MS, code_in, identity_of
-from ..platform import Piece, Update
+from ..platform import ChatGone, Piece, TemporarilyUnavailable, Update
 from ..store import Database
 
+log = logger(__name__)
 ANSWER_SECONDS = 60.0
 """Least time between two answers to one stranger."""
 _NOT_PAIRED = "You are not paired with this bot."
@@ -36,7 +38,15 @@ class Strangers:
         self._answered: dict[str, float] = {}
 
     async def answer(self, update: Update) -> None:
-        """Answer an update of a stranger. Raises PlatformError."""
+        """Answer an update of a stranger. Raises Later while the platform cannot be reached, and PlatformError."""
+        try:
+            await self._answer(update)
+        except ChatGone as error:  # they have blocked the bot, which is no fault of it
+            log.info("a stranger cannot be answered", bot=self._bot.name, chat=update.chat.id, error=str(error))
+        except TemporarilyUnavailable as error:
+            raise Later(error.retry_after or None) from error
+
+    async def _answer(self, update: Update) -> None:
         platform = self._bot.platform
         if update.kind == "button":
             if update.interaction is not None:

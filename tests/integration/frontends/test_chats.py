@@ -19,7 +19,7 @@ from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
 from frontends.bots.strangers import Strangers
 from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
-from frontends.platform import TemporarilyUnavailable, Update
+from frontends.platform import ChatGone, TemporarilyUnavailable, Update
 from frontends.store import Database, opened, waiting_chats_in
 from tests.bot_platform import MemoryPlatform, unreachable
 
@@ -308,6 +308,25 @@ async def test_a_stranger_gets_a_code_and_reaches_no_agent(world: World) -> None
     assert world.handler.handled == []
 
 
+async def test_a_stranger_gets_a_code_after_an_outage(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    away = TemporarilyUnavailable("Telegram does not answer")
+    world.platform.sending += [away] * (ATTEMPTS + 1) + [TemporarilyUnavailable("it asks to wait", retry_after=0.01)]
+    await world.intake.accept([message(1, STRANGER)])
+    await world.idle()
+    assert len(world.platform.texts(STRANGER)) == 1
+    assert world.handler.texts(STRANGER) == []
+    assert "an update failed" not in caplog.text
+
+
+async def test_a_stranger_who_has_blocked_the_bot_is_let_go(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.platform.sending = [ChatGone("it was blocked by the user")]
+    await world.intake.accept([message(1, STRANGER)])
+    await world.idle()
+    assert world.platform.texts(STRANGER) == []
+    assert not world.platform.sending
+    assert "an update failed" not in caplog.text
+
+
 async def test_a_code_that_died_with_its_process_is_not_what_a_stranger_sees(world: World, tmp_path: Path) -> None:
     """The first process dies after its message was sent, which comes again. Discord takes a message of the same key for
     a repetition, as the second attempt of a process is one."""
@@ -321,7 +340,7 @@ async def test_a_code_that_died_with_its_process_is_not_what_a_stranger_sees(wor
     platform.after = lose
     bot, asked = Bot("home", platform, ["a"]), message(1, STRANGER)
     first = Strangers(bot, world.database, world.clock)
-    with pytest.raises(TemporarilyUnavailable):
+    with pytest.raises(Later):
         await first.answer(asked)
     await first.answer(asked)
     assert len(platform.messages) == 1
