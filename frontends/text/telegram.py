@@ -17,7 +17,6 @@ from .telegram_writer import Span, SpanType, TelegramWriter
 
 TELEGRAM_LIMIT = 4096
 """UTF-16 code units of a message."""
-_MOST_ENTITIES = 100
 _NOTHING = "…"
 """The text of a message that shows nothing: Telegram refuses an empty one."""
 _TRIGGER = re.compile(
@@ -74,7 +73,7 @@ def written(markdown: str, *, aligned: bool) -> tuple[str, list[Span]]:
     blank = len(text) - len(text.lstrip())
     if spans:
         blank = min(blank, spans[0].start)
-    moved = [replace(span, start=span.start - blank, end=span.end - blank) for span in spans[:_MOST_ENTITIES]]
+    moved = [replace(span, start=span.start - blank, end=span.end - blank) for span in spans]
     return _disarmed(text[blank:], moved)
 
 

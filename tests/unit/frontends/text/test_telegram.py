@@ -181,6 +181,26 @@ def test_more_parts_than_telegram_takes_are_plain_and_safe() -> None:
     assert message.text.count("@" + WORD_JOINER) == 50
 
 
+@pytest.mark.parametrize(
+    ("line", "lines", "most"),
+    [
+        ("- **Name** does `cmd`: [docs](https://example.com/{})", 45, 0),
+        ("[it](https://a.de/{}) ", 150, 50),
+        ("https://a.de/{} [it](https://b.de/{})", 90, 40),
+    ],
+)
+def test_more_parts_than_telegram_takes_cost_no_address(line: str, lines: int, most: int) -> None:
+    """`most`: how many addresses are in the text, because there are more links than Telegram takes."""
+    written = [line.replace("{}", str(1000 + number)) for number in range(lines)]
+    message = telegram_text("\n".join(written))
+    asked = set(re.findall(r"https://[a-z.]+/\d+", "".join(written)))
+    shown = set(re.findall(r"\(?https://[a-z.]+/\d+", message.text))
+    links = {entity.url for entity in message.entities if entity.type == "text_link"}
+    assert asked <= {one.removeprefix("(") for one in shown} | links
+    assert sum(one.startswith("(") for one in shown) == most
+    assert len(message.entities) == 100
+
+
 FRAGMENTS = st.sampled_from(
     [
         *(
