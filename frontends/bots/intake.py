@@ -13,7 +13,14 @@ from agent_common.telemetry import Seldom, logger
 from ..conversation import Bot, is_urgent
 from ..people import Person, identity_of, note_private_chat_in, person_in
 from ..platform import Chat, Update
-from ..store import Database, add_in, count_waiting_in, count_waiting_of_strangers_in, is_known_in
+from ..store import (
+    Database,
+    add_in,
+    count_waiting_in,
+    count_waiting_of_strangers_in,
+    is_known_in,
+    note_move_in,
+)
 
 log = logger(__name__)
 MAX_WAITING = 20
@@ -70,6 +77,9 @@ class Intake:
 
     def _take_in(self, connection: sqlite3.Connection, update: Update, taken: _Taken, now: int) -> None:
         name, chat = self._bot.name, update.chat
+        if update.kind == "move":
+            note_move_in(connection, name, chat.id, update.text)
+            return
         if is_known_in(connection, name, update.id):
             return
         sender = identity_of(self._bot.platform.name, update.sender)

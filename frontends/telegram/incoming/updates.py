@@ -119,6 +119,8 @@ def _press(number: int, query: CallbackQuery) -> Update | None:
 
 
 def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Update | None:
+    if (move := _move(number, message)) is not None:
+        return move
     text, entities = text_of(message)
     mentions = Mentions(text, entities, me)
     text, files = mentions.text, tuple(attached_files(message))
@@ -139,6 +141,22 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         reply_to=_id(replied.message_id) if replied else None,
         forwarded_from=forwarded_from(message),
         files=files,
+    )
+
+
+def _move(number: int, message: Message) -> Update | None:
+    """Return the update of a group that has become a supergroup, which both of them report."""
+    before, now = message.migrate_from_chat_id, message.migrate_to_chat_id
+    if before is None and now is None:
+        return None
+    return Update(
+        id=_id(number),
+        kind="move",
+        chat=Chat(_id(message.chat.id if before is None else before), private=False, title=_title(message.chat)),
+        sender=_sender(message),
+        message_id=_id(message.message_id),
+        order=number,
+        text=_id(message.chat.id if now is None else now),
     )
 
 

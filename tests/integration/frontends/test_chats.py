@@ -18,7 +18,7 @@ from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
 from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
 from frontends.platform import Update
-from frontends.store import Database, opened, waiting_chats_in
+from frontends.store import Database, moves_in, opened, waiting_chats_in
 
 from .fakes import TEAM, FakeHandler, FakePlatform, admit, message, press, private, until
 
@@ -84,6 +84,14 @@ async def test_updates_are_handled_once_in_the_order_in_which_people_acted(world
     assert world.handler.handled == ["1", "2", "3", "4"]
     assert world.handler.people[0] == Person("telegram:1", frozenset({"telegram:1"}))
     assert await world.waiting() == []
+
+
+async def test_a_move_is_stored_with_the_updates_around_it(world: World) -> None:
+    move = replace(message(2, STRANGER, chat=TEAM), kind="move", text="-1001")
+    await world.intake.accept([message(1, chat=TEAM), move, message(3, chat=TEAM)])
+    await world.idle()
+    assert world.handler.handled == ["1", "3"]
+    assert await world.database.run(partial(moves_in, bot="home")) == {"-1001": TEAM.id}
 
 
 async def test_a_chat_that_takes_long_holds_up_no_other(world: World) -> None:

@@ -63,6 +63,44 @@ async def test_groups_and_topics(telegram: FakeTelegram, bot: TelegramPlatform, 
     assert (sent.topic, sent.reply_to and sent.reply_to.id) == (topic, int(update.message_id))
 
 
+async def test_a_group_that_becomes_a_supergroup_stays_the_same_chat(
+    telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox
+) -> None:
+    ann = telegram.create_user("Ann")
+    group = telegram.create_group("Team", ann)
+    ann.write(group, "@helper_bot one")
+    before = await inbox.one("one")
+    number = await bot.send(before.chat, Piece("Allow?", [[Button("Yes", "old")]]), key="k")
+    supergroup = group.migrate()
+    ann.write(supergroup, "@helper_bot two")
+    after = await inbox.one("two")
+    assert after.chat == before.chat
+    assert int(after.message_id) > int(number)
+    later = await bot.send(after.chat, Piece("Allow?", [[Button("Yes", "new")]]), key="l", reply_to=after.message_id)
+    sent = supergroup.replies[-1]
+    assert (sent.reply_to and sent.reply_to.text) == "@helper_bot two"
+    for message, data, message_id in ((group.replies[-1], "old", number), (sent, "new", later)):
+        ann.press(message, "Yes", seconds=None)
+        pressed = await inbox.one(data)
+        assert (pressed.chat.id, pressed.message_id) == (before.chat.id, message_id)
+
+
+async def test_a_move_is_known_after_a_restart(telegram: FakeTelegram, bot: TelegramPlatform) -> None:
+    ann = telegram.create_user("Ann")
+    group = telegram.create_supergroup("Team", ann, topics=True)
+    topic = group.create_topic("Bugs", ann)
+    inbox = Inbox()
+    since = {"-4001": "1000000000009"}
+    task = asyncio.create_task(bot.receive(inbox.accept, since, {str(group.id): "-4001"}))
+    ann.write(group, "@helper_bot one")
+    assert (await inbox.one("one")).chat.id == "-4001"
+    assert bot.newest(Chat("-4001/7", private=False)) == "1000000000009"
+    ann.write(group, "@helper_bot two", topic=topic)
+    assert (await inbox.one("two")).chat.id == f"-4001/{topic}"
+    task.cancel()
+    await asyncio.wait([task])
+
+
 async def test_a_webhook_is_removed_and_its_updates_are_not_lost(telegram: FakeTelegram, bot: TelegramPlatform) -> None:
     ann = telegram.create_user("Ann")
     ann.write(ann.chat, "before")

@@ -227,6 +227,18 @@ def test_what_nobody_said_is_passed_over(fields: dict[str, Any]) -> None:
     assert read_update(update(**fields), ME) is None
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"chat": {"id": -4001, "type": "group", "title": "Team"}, "migrate_to_chat_id": GROUP["id"]},
+        {"chat": GROUP, "migrate_from_chat_id": -4001},
+    ],
+)
+def test_a_group_that_becomes_a_supergroup_is_a_move_from_its_number(fields: dict[str, Any]) -> None:
+    found = read(**fields)
+    assert (found.kind, found.chat.id, found.text) == ("move", "-4001", str(GROUP["id"]))
+
+
 def test_a_place_that_is_shared_live_is_said_once() -> None:
     place: dict[str, Any] = {"location": {"latitude": 52.5, "longitude": 13.4, "live_period": 3600}}
     assert read(**place).text.startswith("[a place:")
