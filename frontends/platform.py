@@ -70,6 +70,8 @@ class Update:
     files: Sequence[IncomingFile] = ()
     interaction: str | None = None
     """Of a button: what `acknowledge` takes."""
+    album: str | None = None
+    """Of a message: what it is a part of. Those of one album that come together are one message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,15 +36,15 @@ async def test_messages_edits_and_presses_arrive_and_are_confirmed(
     await asyncio.to_thread(telegram.wait_for, lambda: not telegram.pending_updates)
 
 
-async def test_an_album_is_one_message_also_if_a_poll_ends_in_the_middle_of_it(
+async def test_an_album_comes_at_once_also_if_a_poll_ends_in_the_middle_of_it(
     telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox
 ) -> None:
     ann = telegram.create_user("Ann")
     group = telegram.create_group("Team", ann, bot="administrator")
     ann.send_album(group, [b"1", b"2", b"3"], caption="@helper_bot look")
-    update = await inbox.one("look")
-    assert (update.addressed, len(update.files)) == (True, 3)
-    assert len([one for one in inbox.updates if one.chat.id == str(group.id)]) == 1
+    album = (await inbox.one("look")).album
+    assert album is not None
+    assert [(one.album, len(one.files)) for one in inbox.updates] == [(album, 1)] * 3
 
 
 async def test_groups_and_topics(telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox) -> None:
