@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 PlatformName = Literal["telegram", "discord"]
-UpdateKind = Literal["message", "edit", "button"]
+UpdateKind = Literal["message", "edit", "button", "move"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ class Update:
     order: int
     """Grows within a chat in the order in which people acted."""
     text: str = ""
-    """Of a message: without the mention of the bot. Of a button: its data."""
+    """Of a message: without the mention of the bot. Of a button: its data. Of a move: the number that the platform has
+    for the chat from now on. For us it keeps its id, and those of its messages go on growing."""
     addressed: bool = True
     """Whether it is meant for the bot: always in a private chat; in a group a command, a mention, or a reply to it."""
     reply_to: str | None = None
@@ -69,6 +70,8 @@ class Update:
     files: Sequence[IncomingFile] = ()
     interaction: str | None = None
     """Of a button: what `acknowledge` takes."""
+    album: str | None = None
+    """Of a message: what it is a part of. Those of one album that come together are one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,11 @@ class Platform(Protocol):
         """Check the token and register the commands. Raises TokenRejected."""
         ...
 
-    async def receive(self, accept: Accept, since: Mapping[str, str]) -> None:
+    async def receive(self, accept: Accept, since: Mapping[str, str], moved: Mapping[str, str] | None = None) -> None:
         """Pass on what people do until it is cancelled; after a broken connection it goes on by itself. `since` has the
         newest message that is stored of each chat by the chat's id: a platform that keeps nothing for a bot that is
-        away reads from there what was written meanwhile. Raises TokenRejected, and AnotherCopy if another copy stays.
+        away reads from there what was written meanwhile. `moved` has the ids of the chats whose moves are stored by
+        their present numbers. Raises TokenRejected, and AnotherCopy if another copy stays.
         What `accept` raises ends it."""
         ...
 

@@ -77,7 +77,9 @@ class MemoryPlatform:
 
     async def open(self, commands: Sequence[Command]) -> None: ...
 
-    async def receive(self, accept: Accept, since: Mapping[str, str]) -> None: ...
+    async def receive(
+        self, accept: Accept, since: Mapping[str, str], moved: Mapping[str, str] | None = None
+    ) -> None: ...
 
     async def send(self, chat: Chat, piece: Piece, *, key: str, reply_to: str | None = None) -> str:
         return await self._call("send", chat, lambda: self._send(chat, piece, key, reply_to))

@@ -13,7 +13,16 @@ from agent_common.telemetry import Seldom, logger
 from ..conversation import Bot, is_urgent
 from ..people import Person, identity_of, note_private_chat_in, person_in
 from ..platform import Chat, Update
-from ..store import Database, add_in, count_waiting_in, count_waiting_of_strangers_in, is_known_in
+from ..store import (
+    Database,
+    add_in,
+    count_waiting_in,
+    count_waiting_of_strangers_in,
+    finish_in,
+    is_known_in,
+    note_move_in,
+)
+from .albums import with_whole_albums
 
 log = logger(__name__)
 MAX_WAITING = 20
@@ -64,13 +73,17 @@ class Intake:
 
     def _take_all_in(self, connection: sqlite3.Connection, updates: Sequence[Update], now: int) -> _Taken:
         taken = _Taken()
-        for update in updates:
-            self._take_in(connection, update, taken, now)
+        new = {one.id: one for one in updates if not is_known_in(connection, self._bot.name, one.id)}
+        for update, parts in with_whole_albums(new.values()):
+            self._take_in(connection, update, parts, taken, now)
         return taken
 
-    def _take_in(self, connection: sqlite3.Connection, update: Update, taken: _Taken, now: int) -> None:
+    def _take_in(
+        self, connection: sqlite3.Connection, update: Update, parts: Sequence[Update], taken: _Taken, now: int
+    ) -> None:
         name, chat = self._bot.name, update.chat
-        if is_known_in(connection, name, update.id):
+        if update.kind == "move":
+            note_move_in(connection, name, chat.id, update.text)
             return
         sender = identity_of(self._bot.platform.name, update.sender)
         person = person_in(connection, name, sender)
@@ -79,6 +92,9 @@ class Intake:
         urgent = person is not None and is_urgent(update)
         if _may_wait_in(connection, name, sender, person, urgent=urgent):
             add_in(connection, name, update, sender=sender, stranger=person is None, now=now, urgent=urgent)
+            for part in parts:  # alone it would be another message when it comes again
+                add_in(connection, name, part, sender=sender, stranger=person is None, now=now)
+                finish_in(connection, name, part.id, now=now)
             taken.stored.add(chat.id)
         else:
             taken.dropped += 1

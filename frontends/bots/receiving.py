@@ -12,7 +12,7 @@ from agent_common.telemetry import logger
 
 from ..conversation import Bot
 from ..platform import Accept, AnotherCopy, Command, PlatformError, TemporarilyUnavailable, TokenRejected
-from ..store import Database, last_messages_in
+from ..store import Database, last_messages_in, moves_in
 
 log = logger(__name__)
 BACKOFF = Backoff(1.0, 60.0, jitter=0.5)
@@ -32,7 +32,8 @@ async def receive_updates(
         try:
             await bot.platform.open(commands)
             log.info("bot connected", bot=bot.name, platform=bot.platform.name)
-            await bot.platform.receive(accept, await database.run(partial(last_messages_in, bot=bot.name)))
+            since = await database.run(partial(last_messages_in, bot=bot.name))
+            await bot.platform.receive(accept, since, await database.run(partial(moves_in, bot=bot.name)))
             pause = None
         except TokenRejected:
             log.error("bot ended: the platform does not accept its token", bot=bot.name, platform=bot.platform.name)

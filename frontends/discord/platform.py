@@ -91,7 +91,7 @@ class DiscordPlatform:
             raise
         self._login = _Login(client, Interactions(client.http, self._copies), client.user.id, client.application_id)
 
-    async def receive(self, accept: Accept, since: Mapping[str, str]) -> None:
+    async def receive(self, accept: Accept, since: Mapping[str, str], moved: Mapping[str, str] | None = None) -> None:
         login = self._opened()
 
         async def stored(received: Sequence[Update]) -> None:

@@ -32,6 +32,7 @@ from .inbox import (
     waiting_before_in,
     waiting_chats_in,
 )
+from .moves import moves_in, note_move_in
 from .offers import Offer, add_offer_in, end_offer_in, offer_in, prune_offers_in, replace_offered_in
 from .posts import (
     Post,
@@ -124,6 +125,7 @@ __all__ = [
     "locked_folder",
     "lose_post_in",
     "lose_posts_in",
+    "moves_in",
     "newest_private_message_in",
     "note_absent_in",
     "note_deciding_in",
@@ -133,6 +135,7 @@ __all__ = [
     "note_intent_in",
     "note_last_message_in",
     "note_message_in",
+    "note_move_in",
     "note_progress_in",
     "offer_in",
     "open_requests_in",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .chats import CHATS
+from .moves import MOVES
 from .offers import OFFERS
 from .posts import POSTS
 from .replies import REPLIES
@@ -67,6 +68,12 @@ PEOPLE: Statements = (
 
 CONVERSATIONS: Statements = (*CHATS, *POSTS, *REPLIES, *REQUESTS, *OFFERS)
 
-MIGRATIONS: tuple[Statements, ...] = ((*INBOX, *PEOPLE, *CONVERSATIONS), REQUEST_CODES, REQUEST_AGENTS, URGENT_UPDATES)
+MIGRATIONS: tuple[Statements, ...] = (
+    (*INBOX, *PEOPLE, *CONVERSATIONS),
+    REQUEST_CODES,
+    REQUEST_AGENTS,
+    URGENT_UPDATES,
+    MOVES,
+)
 """The first makes a database of version 1 out of an empty one, each of the others the next version out of that before
 it. A released one is never changed."""

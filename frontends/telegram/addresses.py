@@ -6,6 +6,8 @@ from ..platform import Chat
 
 _FIRST_SUPERGROUP = -1_000_000_000_000
 """Supergroups have this number or a lower one."""
+MOVED = 1_000_000_000_000
+"""Added to the ids of messages of a group since it has become a supergroup, which numbers them anew."""
 
 
 def address_of(chat: Chat) -> tuple[int, int | None]:
@@ -22,14 +24,14 @@ class NewestMessages:
         self._newest: dict[int, int] = {}
 
     def note(self, chat: Chat, message_id: int) -> None:
-        numbering = _numbering(chat)
+        numbering = _numbering(chat, moved=message_id >= MOVED)
         self._newest[numbering] = max(message_id, self._newest.get(numbering, 0))
 
     def known(self, chat: Chat) -> str | None:
-        newest = self._newest.get(_numbering(chat))
+        newest = self._newest.get(_numbering(chat, moved=True), self._newest.get(_numbering(chat, moved=False)))
         return None if newest is None else str(newest)
 
 
-def _numbering(chat: Chat) -> int:
+def _numbering(chat: Chat, *, moved: bool) -> int:
     number, _ = address_of(chat)
-    return number if number <= _FIRST_SUPERGROUP else 0
+    return number if moved or number <= _FIRST_SUPERGROUP else 0

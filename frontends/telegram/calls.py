@@ -14,6 +14,7 @@ from agent_common.clock import Clock
 from ..platform import TemporarilyUnavailable
 from .faults import translated, wait_asked
 from .limiter import Limiter
+from .moves import Moves
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class Calls:
     def __init__(self, token: str, clock: Clock, max_wait: float = MAX_WAIT_SECONDS) -> None:
         self._token, self._clock, self._max_wait = token, clock, max_wait
         self._limiter = Limiter(clock)
-        self._moved: dict[int, int] = {}
+        self.moves = Moves()
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call that is about no chat. What Telegram asks to wait for it holds up no other call."""
@@ -50,7 +51,7 @@ class Calls:
         """Make a call that changes a chat, with the number that the chat has now."""
         deadline = self._clock.monotonic() + self._max_wait
         while True:
-            chat = self._moved.get(chat, chat)
+            chat = self.moves.now(chat)
             await self._limiter.wait(chat, deadline=deadline)
             with translated(self._token):
                 try:
@@ -58,27 +59,31 @@ class Calls:
                 except RetryAfter as error:
                     self._limiter.close(chat, wait_asked(error))
                 except ChatMigrated as error:
-                    self._moved[chat] = error.new_chat_id
+                    self.moves.follow(chat, error.new_chat_id)
 
     async def take_turn(self, chat: int) -> None:
         """Wait until the chat may be changed. The change is the next `touch`."""
-        chat = self._moved.get(chat, chat)
+        chat = self.moves.now(chat)
         await self._limiter.wait(chat, deadline=self._clock.monotonic() + self._max_wait)
 
     async def touch(self, chat: int, call: Callable[[int], Awaitable[T]]) -> T:
         """Make a call that needs no turn in a chat, or has taken it. Raises TemporarilyUnavailable while Telegram wants
         no calls to the chat."""
-        chat = self._moved.get(chat, chat)
-        if seconds := self._limiter.closed_for(chat):
-            reason = "Telegram has asked to wait with calls to this chat"
-            raise TemporarilyUnavailable(reason, retry_after=seconds, refused=True)
-        await self._limiter.wait(None, deadline=self._clock.monotonic() + self._max_wait)
-        with translated(self._token):
-            try:
-                return await _in_time(call(chat), _CALL_SECONDS)
-            except RetryAfter as error:
-                self._limiter.close(chat, wait_asked(error))
-                raise
+        deadline = self._clock.monotonic() + self._max_wait
+        while True:
+            chat = self.moves.now(chat)
+            if seconds := self._limiter.closed_for(chat):
+                reason = "Telegram has asked to wait with calls to this chat"
+                raise TemporarilyUnavailable(reason, retry_after=seconds, refused=True)
+            await self._limiter.wait(None, deadline=deadline)
+            with translated(self._token):
+                try:
+                    return await _in_time(call(chat), _CALL_SECONDS)
+                except RetryAfter as error:
+                    self._limiter.close(chat, wait_asked(error))
+                    raise
+                except ChatMigrated as error:
+                    self.moves.follow(chat, error.new_chat_id)
 
     async def repeat(self, chat: int, call: Callable[[int], Awaitable[T]], *, deadline: float) -> T:
         """Make a call as `touch` does, and again if it fails: its effect is the same however often it is made. One that

@@ -14,6 +14,7 @@ from telegram import (
     BotCommandScopeAllPrivateChats,
     InputFile,
     LinkPreviewOptions,
+    Message,
     ReplyParameters,
     User,
 )
@@ -27,6 +28,7 @@ from ..platform import (
     Chat,
     Command,
     IncomingFile,
+    MessageGone,
     Piece,
     PlatformError,
     PlatformLimits,
@@ -34,7 +36,7 @@ from ..platform import (
     TemporarilyUnavailable,
 )
 from ..text import split_telegram
-from .addresses import NewestMessages, address_of
+from .addresses import MOVED, NewestMessages, address_of
 from .api import TelegramBot, silence_library_logs
 from .calls import MAX_WAIT_SECONDS, Calls
 from .downloads import DOWNLOAD_BYTES, download
@@ -42,6 +44,7 @@ from .faults import AlreadyDeleted, TooLate, Unchanged, WebhookSet, translated
 from .incoming import CONFLICT_SECONDS, POLL_SECONDS, WANTED, PollingLoop, read_updates
 from .limiter import CHANGE_SECONDS
 from .lost_message import Change, find_lost_message
+from .moves import id_of, number_in
 from .rendering import caption_of, look_of
 
 log = logger(__name__)
@@ -55,7 +58,7 @@ _LONGEST_DESCRIPTION = 256
 
 class TelegramPlatform:
     """A bot on Telegram, or on a server that speaks its Bot API at `base_url`. It keeps
-    nothing but connections and the newest message ids."""
+    nothing but connections, the newest message ids and the groups that have moved."""
 
     def __init__(
         self,
@@ -99,13 +102,15 @@ class TelegramPlatform:
         except PlatformError as error:  # it works without; a token that is refused shows itself at the first poll
             log.warning("the commands were not registered with Telegram", reason=str(error))
 
-    async def receive(self, accept: Accept, since: Mapping[str, str]) -> None:
+    async def receive(self, accept: Accept, since: Mapping[str, str], moved: Mapping[str, str] | None = None) -> None:
+        for number, chat in (moved or {}).items():
+            self._calls.moves.note(chat, number)
         # Telegram keeps what is written while the bot is away, so `since` only tells which numbers are taken.
         for chat, message_id in since.items():
             self._newest.note(Chat(chat, private=False), int(message_id))
 
         async def take(batch: list[dict[str, Any]]) -> None:
-            updates = list(read_updates(batch, await self._identify()))
+            updates = [*map(self._calls.moves.as_before, read_updates(batch, await self._identify()))]
             for update in updates:
                 self._newest.note(update.chat, int(update.message_id))
             if updates:
@@ -152,11 +157,10 @@ class TelegramPlatform:
                 reply_markup=look.buttons,
                 message_thread_id=topic,
                 link_preview_options=_NO_PREVIEW,
-                reply_parameters=_reply(reply_to),
+                reply_parameters=_reply(chat, reply_to, number),
             ),
         )
-        self._newest.note(chat, message.message_id)
-        return str(message.message_id)
+        return self._note(chat, message)
 
     async def send_file(self, chat: Chat, name: str, content: bytes, *, key: str, caption: str = "") -> str:
         look, (number, topic) = caption_of(caption), address_of(chat)
@@ -172,12 +176,11 @@ class TelegramPlatform:
             ),
             upload=True,
         )
-        self._newest.note(chat, message.message_id)
-        return str(message.message_id)
+        return self._note(chat, message)
 
     async def edit(self, chat: Chat, message_id: str, piece: Piece) -> None:
         with suppress(Unchanged):
-            await self._calls.change(address_of(chat)[0], partial(self._change_text(piece), int(message_id)))
+            await self._calls.change(address_of(chat)[0], partial(self._change_text(chat, piece), int(message_id)))
 
     def newest(self, chat: Chat) -> str | None:
         return self._newest.known(chat)
@@ -187,17 +190,18 @@ class TelegramPlatform:
     ) -> str | None:
         if not after:  # nothing from which to count
             return None
-        change = self._change_caption(piece) if file else self._change_text(piece)
-        noted = {int(message_id) for message_id in known}
-        found = await find_lost_message(
-            self._calls, self._clock, address_of(chat)[0], change, after=int(after), known=noted
-        )
+        change = self._change_caption(chat, piece) if file else self._change_text(chat, piece)
+        number, begin, noted = address_of(chat)[0], int(after), {int(message_id) for message_id in known}
+        if self._calls.moves.now(number) != number:
+            begin, noted = max(begin, MOVED), {MOVED, *(one for one in noted if one > MOVED)}
+        found = await find_lost_message(self._calls, self._clock, number, change, after=begin, known=noted)
         return None if found is None else str(found)
 
     async def delete(self, chat: Chat, message_id: str) -> None:
+        group, _ = address_of(chat)
         with suppress(AlreadyDeleted):
             await self._calls.change(
-                address_of(chat)[0], lambda number: self._bot.delete_message(number, int(message_id))
+                group, lambda number: self._bot.delete_message(number, number_in(group, int(message_id), number))
             )
 
     async def show_typing(self, chat: Chat) -> None:
@@ -215,26 +219,40 @@ class TelegramPlatform:
     async def aclose(self) -> None:
         await self._bot.aclose()
 
-    def _change_text(self, piece: Piece) -> Change:
-        look = look_of(piece)
+    def _note(self, chat: Chat, sent: Message) -> str:
+        message_id = id_of(chat, sent)
+        self._newest.note(chat, message_id)
+        return str(message_id)
+
+    def _change_text(self, chat: Chat, piece: Piece) -> Change:
+        look, (group, _) = look_of(piece), address_of(chat)
         return lambda message_id, number: self._bot.edit_message_text(
             look.text,
             number,
-            message_id,
+            number_in(group, message_id, number),
             entities=look.entities,
             reply_markup=look.buttons,
             link_preview_options=_NO_PREVIEW,
         )
 
-    def _change_caption(self, piece: Piece) -> Change:
-        look = caption_of(piece.markdown)
+    def _change_caption(self, chat: Chat, piece: Piece) -> Change:
+        look, (group, _) = caption_of(piece.markdown), address_of(chat)
         return lambda message_id, number: self._bot.edit_message_caption(
-            number, message_id, caption=look.text or None, caption_entities=look.entities
+            number,
+            number_in(group, message_id, number),
+            caption=look.text or None,
+            caption_entities=look.entities,
         )
 
 
-def _reply(message_id: str | None) -> ReplyParameters | None:
-    return ReplyParameters(int(message_id), allow_sending_without_reply=True) if message_id else None
+def _reply(chat: Chat, message_id: str | None, number: int) -> ReplyParameters | None:
+    """Return which message is answered; none if a bot cannot name it any more."""
+    if not message_id:
+        return None
+    with suppress(MessageGone):
+        replied = number_in(address_of(chat)[0], int(message_id), number)
+        return ReplyParameters(replied, allow_sending_without_reply=True)
+    return None
 
 
 def _description(command: Command) -> str:

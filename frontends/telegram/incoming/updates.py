@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from typing import Any, cast
 
@@ -26,25 +26,15 @@ _HIGHEST = 2**63 - 1
 
 
 def read_updates(batch: Sequence[Mapping[str, Any]], me: User) -> Iterator[Update]:
-    """Yield the updates in the order in which they were made. One that cannot be read is logged and left out. The parts
-    of an album, which are messages each, are one update."""
-    found: list[Update] = []
-    albums: dict[tuple[str, str], int] = {}
+    """Yield the updates in the order in which they were made. One that cannot be read is logged and left out."""
     for raw in sorted(batch, key=update_id):
         try:
             update = read_update(raw, me)
         except Exception as error:  # noqa: BLE001  a parser may raise anything on what it does not expect
             log.warning("update of Telegram cannot be read", update_id=update_id(raw), error=type(error).__name__)
         else:
-            album = album_of(raw)
-            if update is None:
-                continue
-            at = albums.setdefault((update.chat.id, album), len(found)) if album is not None else len(found)
-            if at < len(found):
-                found[at] = _with_part(found[at], update)
-            else:
-                found.append(update)
-    yield from found
+            if update is not None:
+                yield update
 
 
 def album_of(raw: Mapping[str, Any]) -> str | None:
@@ -52,19 +42,6 @@ def album_of(raw: Mapping[str, Any]) -> str | None:
     message = raw.get("message")
     album = cast("Mapping[str, Any]", message).get("media_group_id") if isinstance(message, Mapping) else None
     return album if isinstance(album, str) else None
-
-
-def _with_part(album: Update, part: Update) -> Update:
-    """Return the update of an album with one more part. One part has the caption, and is the message that is edited."""
-    captioned = album if album.text or not part.text else part
-    return replace(
-        album,
-        message_id=captioned.message_id,
-        text="\n".join(filter(None, (album.text, part.text))),
-        addressed=album.addressed or part.addressed,
-        reply_to=album.reply_to or part.reply_to,
-        files=(*album.files, *part.files),
-    )
 
 
 def update_id(raw: Mapping[str, Any]) -> int:
@@ -119,6 +96,8 @@ def _press(number: int, query: CallbackQuery) -> Update | None:
 
 
 def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Update | None:
+    if (move := _move(number, message)) is not None:
+        return move
     text, entities = text_of(message)
     mentions = Mentions(text, entities, me)
     text, files = mentions.text, tuple(attached_files(message))
@@ -139,6 +118,23 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         reply_to=_id(replied.message_id) if replied else None,
         forwarded_from=forwarded_from(message),
         files=files,
+        album=str(message.media_group_id) if kind == "message" and message.media_group_id else None,
+    )
+
+
+def _move(number: int, message: Message) -> Update | None:
+    """Return the update of a group that has become a supergroup, which both of them report."""
+    before, now = message.migrate_from_chat_id, message.migrate_to_chat_id
+    if before is None and now is None:
+        return None
+    return Update(
+        id=_id(number),
+        kind="move",
+        chat=Chat(_id(message.chat.id if before is None else before), private=False, title=_title(message.chat)),
+        sender=_sender(message),
+        message_id=_id(message.message_id),
+        order=number,
+        text=_id(message.chat.id if now is None else now),
     )
 
 

@@ -40,7 +40,7 @@ class FilePlatform(FakePlatform):
         if (self._folder / "refused").exists():
             raise TokenRejected(f"the token {self._token} is unknown")
 
-    async def receive(self, accept: Accept, since: Mapping[str, str]) -> None:
+    async def receive(self, accept: Accept, since: Mapping[str, str], moved: Mapping[str, str] | None = None) -> None:
         updates, taken = self._folder / "updates", self._folder / "taken"
         while True:
             lines = updates.read_text().splitlines() if updates.exists() else []

@@ -17,7 +17,7 @@ import pytest
 from agent_client.sync import SyncMesh
 from agent_common.protocol import SessionRule
 from agent_testing import Call, LiveProcess, Say
-from agent_testing.telegram import FakeTelegram, Message, User
+from agent_testing.telegram import Chat, FakeTelegram, Message, User
 from tests.integration.host.live import OPERATOR
 
 from .conftest import WORKSPACE, World, children_of
@@ -71,13 +71,24 @@ def texts(ann: User) -> list[str]:
 
 
 def found(telegram: FakeTelegram, ann: User, part: str) -> Message:
+    return shown(telegram, ann.chat, part)
+
+
+def card(telegram: FakeTelegram, chat: Chat) -> Message:
+    """Wait for a message with buttons."""
+    message = telegram.wait_for(lambda: next((one for one in chat.replies if one.buttons), None), SECONDS)
+    assert message is not None
+    return message
+
+
+def shown(telegram: FakeTelegram, chat: Chat, part: str) -> Message:
     def find() -> Message | None:
-        return next((one for one in reversed(ann.chat.messages) if one.sender.is_bot and part in one.text), None)
+        return next((one for one in reversed(chat.messages) if one.sender.is_bot and part in one.text), None)
 
     try:
         message = telegram.wait_for(find, SECONDS)
     except Exception as error:
-        raise AssertionError(f"{part!r} is not in {texts(ann)}") from error
+        raise AssertionError(f"{part!r} is not in {[one.text for one in chat.replies]}") from error
     assert message is not None
     return message
 
@@ -118,6 +129,42 @@ def test_a_chat_with_an_approval_over_kills_of_the_bot(world: World, telegram: F
         ann.send_document(ann.chat, "notes.txt", b"some notes")
         found(telegram, ann, "well said")
         telegram.wait_for(lambda: "[file inbox/" in str(world.provider.requests[-1].messages), SECONDS)
+    finally:
+        process.close()
+
+
+@pytest.mark.slow
+def test_a_group_that_becomes_a_supergroup_goes_on_over_a_kill_of_the_bot(
+    world: World, telegram: FakeTelegram, tmp_path: Path
+) -> None:
+    ann = telegram.create_user("Ann")
+    group = telegram.create_group("Team", ann)
+    process = Process(tmp_path, world, telegram, [ann], "mover")
+    process.start()
+    try:
+        ann.write(group, "@helper_bot one")
+        shown(telegram, group, "well said")
+        with SyncMesh(world.host.url, OPERATOR) as mesh:
+            rule = SessionRule(permission="bash", pattern="*", action="ask")
+            mesh.agent(WORKSPACE, f"telegram:{group.id}").sessions.permit(f"mover-{group.id}-1", [rule])
+        calls = [Call("bash", {"command": f"echo {number}"}) for number in range(2)]
+        world.provider.script.replace([*calls, Say("Both ran.")], otherwise=Say("well said"))
+        ann.write(group, "@helper_bot run them")
+        before = card(telegram, group)
+        supergroup = group.migrate()
+        ann.press(before, "✅ Once", seconds=SECONDS)
+        shown(telegram, supergroup, "Allowed once by Ann")
+        after = card(telegram, supergroup)
+        assert "echo 1" in after.text
+        process.kill()
+        process.start()
+        ann.press(after, "✅ Once", seconds=SECONDS)
+        shown(telegram, supergroup, "Both ran.")
+        world.provider.clear()
+        ann.write(supergroup, "@helper_bot two")
+        telegram.wait_for(lambda: world.provider.requests, SECONDS)
+        assert "one" in str(world.provider.requests[0].messages), "it is the same session"
+        assert [one.text for one in group.replies if "Allowed" in one.text] == []
     finally:
         process.close()
 

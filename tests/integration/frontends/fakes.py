@@ -67,6 +67,7 @@ class FakePlatform:
     """Whether what is sent gets no answer."""
     opened: int = 0
     since: Mapping[str, str] | None = None
+    moved: Mapping[str, str] | None = None
     closed: bool = False
 
     @property
@@ -85,8 +86,8 @@ class FakePlatform:
         if self.opening:
             raise self.opening.pop(0)
 
-    async def receive(self, accept: Accept, since: Mapping[str, str]) -> None:
-        self.since = since
+    async def receive(self, accept: Accept, since: Mapping[str, str], moved: Mapping[str, str] | None = None) -> None:
+        self.since, self.moved = since, moved
         if self.receiving:
             raise self.receiving.pop(0)
         await asyncio.Event().wait()

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
 from frontends.bots.strangers import Strangers
 from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
-from frontends.platform import ChatGone, TemporarilyUnavailable, Update
-from frontends.store import Database, opened, waiting_chats_in
+from frontends.platform import ChatGone, IncomingFile, TemporarilyUnavailable, Update
+from frontends.store import Database, moves_in, opened, waiting_chats_in
 from tests.bot_platform import MemoryPlatform, unreachable
 
 from .fakes import TEAM, FakeHandler, FakePlatform, admit, message, press, private, until
@@ -87,6 +88,38 @@ async def test_updates_are_handled_once_in_the_order_in_which_people_acted(world
     assert world.handler.handled == ["1", "2", "3", "4"]
     assert world.handler.people[0] == Person("telegram:1", frozenset({"telegram:1"}))
     assert await world.waiting() == []
+
+
+async def test_the_parts_of_an_album_are_one_message_however_they_come_again(world: World) -> None:
+    def part(id: int, **fields: Any) -> Update:
+        file = IncomingFile(f"file {id}", "a.jpg", "image/jpeg", 1)
+        shown: dict[str, Any] = {"text": "", "addressed": False, "files": [file], "album": "77", **fields}
+        return replace(message(id, chat=TEAM), **shown)
+
+    handled: list[Update] = []
+
+    async def keep(update: Update) -> None:
+        handled.append(update)
+
+    world.handler.answer = keep
+    captioned = part(3, text="look", addressed=True)
+    await world.intake.accept([part(1), message(2, chat=TEAM), captioned, part(4, album="78"), part(5), part(5)])
+    await world.idle()
+    [album, other] = handled
+    assert (album.id, album.message_id, album.text, other.id) == ("1", "m3", "look", "2")
+    assert [file.reference for file in album.files] == ["file 1", "file 3", "file 5"]
+    await world.intake.accept([captioned])
+    await world.intake.accept([part(1), captioned, part(5), late := part(6, text="@bot and this", addressed=True)])
+    await world.idle()
+    assert handled[2:] == [late]
+
+
+async def test_a_move_is_stored_with_the_updates_around_it(world: World) -> None:
+    move = replace(message(2, STRANGER, chat=TEAM), kind="move", text="-1001")
+    await world.intake.accept([message(1, chat=TEAM), move, message(3, chat=TEAM)])
+    await world.idle()
+    assert world.handler.handled == ["1", "3"]
+    assert await world.database.run(partial(moves_in, bot="home")) == {"-1001": TEAM.id}
 
 
 async def test_a_chat_that_takes_long_holds_up_no_other(world: World) -> None:

@@ -16,7 +16,7 @@ from frontends.bots.tasks import running
 from frontends.conversation import Bot
 from frontends.people import Person, code_in, confirm
 from frontends.platform import AnotherCopy, Chat, PlatformError, TemporarilyUnavailable, TokenRejected, Update
-from frontends.store import Database, add_in, opened
+from frontends.store import Database, add_in, note_move_in, opened
 
 from .fakes import FakePlatform, message, until
 
@@ -67,12 +67,13 @@ async def test_any_other_fault_is_survived(database: Database, caplog: pytest.Lo
     await database.run(
         lambda connection: add_in(connection, "home", message(7), sender="telegram:1", stranger=False, now=1)
     )
+    await database.run(lambda connection: note_move_in(connection, "home", "-1", "-1001"))
     platform = FakePlatform(
         opening=[TemporarilyUnavailable("away", retry_after=0.01), LookupError("a bug")], receiving=[OSError("cut")]
     )
     async with running([receive_updates(Bot("home", platform, ["a"]), database, nothing, [], backoff=SOON)]):
         await until(lambda: platform.opened == 4 and platform.since)
-    assert platform.since == {"1": "m7"}
+    assert (platform.since, platform.moved) == ({"1": "m7"}, {"-1001": "-1"})
     assert caplog.text.count("receiving failed") == 2
 
 

@@ -29,13 +29,18 @@ from frontends.store import (
     is_known_in,
     last_messages_in,
     locked_folder,
+    moves_in,
+    note_move_in,
     opened,
     prune_in,
+    remember_chat_in,
     transaction,
     waiting_chats_in,
 )
 from frontends.store.database import connect
 from frontends.store.inbox import KEPT_OF_CHAT
+from frontends.store.moves import MOST_UNKNOWN
+from frontends.store.schema import MIGRATIONS
 
 CHATS, SENDERS = ("1", "2"), ("telegram:7", "telegram:8")
 DAY_MS = 24 * 3600 * 1000
@@ -246,6 +251,20 @@ def test_migrations_run_once_each_and_wholly_or_not_at_all(tmp_path: Path) -> No
     again = connect(path, [first, second])
     assert again.execute("PRAGMA user_version").fetchone() == (2,)
     again.close()
+
+
+def test_moves_are_kept_of_chats_with_a_conversation_and_bounded_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "bots.db"
+    connect(path, MIGRATIONS[:4]).close()
+    with opened(path) as connection, transaction(connection):
+        remember_chat_in(connection, "a", Chat("-1", private=False))
+        for number in range(1, MOST_UNKNOWN + 12):
+            note_move_in(connection, "a", f"-{number}", f"-100{number}")
+            note_move_in(connection, "a", f"-{number}", f"-100{number}")
+        moves = moves_in(connection, "a")
+        assert len(moves) == MOST_UNKNOWN + 1
+        assert moves["-1001"] == "-1"
+        assert moves_in(connection, "b") == {}
 
 
 async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:

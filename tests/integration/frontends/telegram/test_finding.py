@@ -88,6 +88,27 @@ async def test_one_that_has_grown_meanwhile_becomes_what_it_should_be(
     assert texts(telegram, chat) == ["hi", "the answer"]
 
 
+@pytest.mark.parametrize("since", ["before", "after"])
+async def test_it_is_found_in_a_group_that_has_moved(telegram: FakeTelegram, bot: TelegramPlatform, since: str) -> None:
+    group = telegram.create_group("Team", telegram.create_user("Ann"))
+    chat = Chat(str(group.id), private=False)
+    ids = {"before": await bot.send(chat, Piece("old"), key="i")}
+    moved = group.migrate()
+    ids["after"] = await bot.send(chat, Piece("new"), key="j")
+    await lose(telegram, bot, chat, Piece("half"))
+    found = await bot.find(chat, PIECE, key="k", after=ids[since], known=[*ids.values()])
+    assert found == str(int(ids["after"]) + 1)
+    assert [message.text for message in moved.visible] == ["new", "the answer"]
+
+
+async def test_a_group_that_has_moved_is_followed_by_a_search(telegram: FakeTelegram, bot: TelegramPlatform) -> None:
+    group = telegram.create_group("Team", telegram.create_user("Ann"))
+    chat = Chat(str(group.id), private=False)
+    before = await bot.send(chat, Piece("old"), key="i")
+    group.migrate()
+    assert await bot.find(chat, PIECE, key="k", after=before, known=[before]) is None
+
+
 @pytest.mark.slow
 async def test_one_that_did_not_arrive_is_not_found_and_nothing_is_changed(
     telegram: FakeTelegram, bot: TelegramPlatform, chat: Chat

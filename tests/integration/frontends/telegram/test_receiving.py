@@ -36,15 +36,15 @@ async def test_messages_edits_and_presses_arrive_and_are_confirmed(
     await asyncio.to_thread(telegram.wait_for, lambda: not telegram.pending_updates)
 
 
-async def test_an_album_is_one_message_also_if_a_poll_ends_in_the_middle_of_it(
+async def test_an_album_comes_at_once_also_if_a_poll_ends_in_the_middle_of_it(
     telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox
 ) -> None:
     ann = telegram.create_user("Ann")
     group = telegram.create_group("Team", ann, bot="administrator")
     ann.send_album(group, [b"1", b"2", b"3"], caption="@helper_bot look")
-    update = await inbox.one("look")
-    assert (update.addressed, len(update.files)) == (True, 3)
-    assert len([one for one in inbox.updates if one.chat.id == str(group.id)]) == 1
+    album = (await inbox.one("look")).album
+    assert album is not None
+    assert [(one.album, len(one.files)) for one in inbox.updates] == [(album, 1)] * 3
 
 
 async def test_groups_and_topics(telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox) -> None:
@@ -61,6 +61,44 @@ async def test_groups_and_topics(telegram: FakeTelegram, bot: TelegramPlatform, 
     sent = group.find(int(number))
     assert sent is not None
     assert (sent.topic, sent.reply_to and sent.reply_to.id) == (topic, int(update.message_id))
+
+
+async def test_a_group_that_becomes_a_supergroup_stays_the_same_chat(
+    telegram: FakeTelegram, bot: TelegramPlatform, inbox: Inbox
+) -> None:
+    ann = telegram.create_user("Ann")
+    group = telegram.create_group("Team", ann)
+    ann.write(group, "@helper_bot one")
+    before = await inbox.one("one")
+    number = await bot.send(before.chat, Piece("Allow?", [[Button("Yes", "old")]]), key="k")
+    supergroup = group.migrate()
+    ann.write(supergroup, "@helper_bot two")
+    after = await inbox.one("two")
+    assert after.chat == before.chat
+    assert int(after.message_id) > int(number)
+    later = await bot.send(after.chat, Piece("Allow?", [[Button("Yes", "new")]]), key="l", reply_to=after.message_id)
+    sent = supergroup.replies[-1]
+    assert (sent.reply_to and sent.reply_to.text) == "@helper_bot two"
+    for message, data, message_id in ((group.replies[-1], "old", number), (sent, "new", later)):
+        ann.press(message, "Yes", seconds=None)
+        pressed = await inbox.one(data)
+        assert (pressed.chat.id, pressed.message_id) == (before.chat.id, message_id)
+
+
+async def test_a_move_is_known_after_a_restart(telegram: FakeTelegram, bot: TelegramPlatform) -> None:
+    ann = telegram.create_user("Ann")
+    group = telegram.create_supergroup("Team", ann, topics=True)
+    topic = group.create_topic("Bugs", ann)
+    inbox = Inbox()
+    since = {"-4001": "1000000000009"}
+    task = asyncio.create_task(bot.receive(inbox.accept, since, {str(group.id): "-4001"}))
+    ann.write(group, "@helper_bot one")
+    assert (await inbox.one("one")).chat.id == "-4001"
+    assert bot.newest(Chat("-4001/7", private=False)) == "1000000000009"
+    ann.write(group, "@helper_bot two", topic=topic)
+    assert (await inbox.one("two")).chat.id == f"-4001/{topic}"
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_a_webhook_is_removed_and_its_updates_are_not_lost(telegram: FakeTelegram, bot: TelegramPlatform) -> None:

@@ -168,6 +168,29 @@ async def test_a_group_that_moves_is_followed(telegram: FakeTelegram, bot: Teleg
     assert len(telegram.calls("sendMessage")) == 3
 
 
+async def test_the_messages_of_a_group_that_moves_are_not_taken_for_each_other(
+    telegram: FakeTelegram, bot: TelegramPlatform
+) -> None:
+    """A supergroup numbers its messages anew, and has its own of the same numbers."""
+    group = telegram.create_group("Team", telegram.create_user("Ann"))
+    chat = Chat(str(group.id), private=False)
+    before = await bot.send(chat, HELLO, key="before")
+    moved = group.migrate()
+    after = [await bot.send(chat, Piece(text), key=text, reply_to=before) for text in "ab"]
+    assert [int(one) > int(before) for one in after] == [True, True]
+    assert bot.newest(chat) == after[-1]
+    async with aclosing(TelegramPlatform(telegram.token, telegram.url)) as another:
+        for one in (another, bot):
+            for change in (one.edit(chat, before, Piece("changed")), one.delete(chat, before)):
+                with pytest.raises(MessageGone):
+                    await change
+        assert not moved.visible[0].reply_to
+        assert [message.text for message in moved.visible] == ["a", "b"]
+        await another.edit(chat, after[0], Piece("c"))
+        await another.delete(chat, after[1])
+    assert [message.text for message in moved.visible] == ["c"]
+
+
 async def test_a_press_that_is_acknowledged_too_late(
     telegram: FakeTelegram, bot: TelegramPlatform, ann: Person
 ) -> None:

@@ -183,17 +183,19 @@ def test_files(fields: dict[str, Any], name: str, media_type: str) -> None:
     assert list(read(**fields).files) == [IncomingFile("F", name, media_type, 3)]
 
 
-def test_the_parts_of_an_album_are_one_message() -> None:
+def test_the_parts_of_an_album_name_it() -> None:
     def part(number: int, album: str = "77", **fields: Any) -> dict[str, Any]:
         photo = [{**FILE, "file_id": str(number), "width": 9, "height": 9}]
         shown = message(chat=GROUP, photo=photo, media_group_id=album, **fields)
         return update(number, body={**shown, "message_id": number})
 
     batch = [part(4), part(1), part(2, caption="@helper_bot look"), part(3, album="78"), update(5, text="hi")]
-    album, other, text = read_updates(batch, ME)
-    assert (album.id, album.message_id, album.text, album.addressed) == ("1", "2", "look", True)
-    assert [file.reference for file in album.files] == ["1", "2", "4"]
-    assert (other.addressed, len(other.files), text.text) == (False, 1, "hi")
+    found = list(read_updates(batch, ME))
+    assert [(one.id, one.album) for one in found] == [("1", "77"), ("2", "77"), ("3", "78"), ("4", "77"), ("5", None)]
+    assert [one.addressed for one in found] == [False, True, False, False, True]
+    edit = read_update({"update_id": 6, "edited_message": part(6)["message"]}, ME)
+    assert edit is not None
+    assert edit.album is None
     assert len(list(read_updates([{**update(6), "message": {"media_group_id": []}}, part(7)], ME))) == 1
 
 
@@ -225,6 +227,18 @@ def test_what_is_neither_text_nor_file_is_described(fields: dict[str, Any], text
 @pytest.mark.parametrize("fields", [{"new_chat_members": [ANN]}, {"pinned_message": message("x")}, {"unheard_of": {}}])
 def test_what_nobody_said_is_passed_over(fields: dict[str, Any]) -> None:
     assert read_update(update(**fields), ME) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"chat": {"id": -4001, "type": "group", "title": "Team"}, "migrate_to_chat_id": GROUP["id"]},
+        {"chat": GROUP, "migrate_from_chat_id": -4001},
+    ],
+)
+def test_a_group_that_becomes_a_supergroup_is_a_move_from_its_number(fields: dict[str, Any]) -> None:
+    found = read(**fields)
+    assert (found.kind, found.chat.id, found.text) == ("move", "-4001", str(GROUP["id"]))
 
 
 def test_a_place_that_is_shared_live_is_said_once() -> None:
