@@ -20,8 +20,6 @@ from ..http import MAX_EVENT_BYTES, RECONNECT_SECONDS, Call, Connection, resumed
 from .events import ChatEvent, Finished, Reply, Started
 from .turn_reader import TurnReader
 
-FAILED_REASONS = ("abort", "error")
-
 
 class TurnFailed(ClientError):
     """A chat turn ended without an answer."""
@@ -94,7 +92,7 @@ class ChatStream:
                     reply = event.reply
         if reply is None:
             raise UnexpectedReply("nothing runs in this session")
-        if reply.finish_reason in FAILED_REASONS:
+        if reply.failed:
             raise TurnFailed(reply)
         return reply
 
