@@ -15,7 +15,7 @@ from agent_common.protocol import ChatReply, OnBusy, ToolOutput, Usage
 from agent_common.protocol import chunks as c
 
 from ...agents import DEFAULT
-from ...errors import Conflict
+from ...errors import Conflict, NotFound
 from ...sessions import (
     Message,
     NewTurn,
@@ -98,6 +98,13 @@ class ChatService:
         finally:
             session.use_count -= 1
             self._services.live_sessions.discard_unstored(session)
+
+    async def find(self, session: LiveSession, name: str) -> Turn | CompletedTurn:
+        """Return the turn that the message with that name has started, the client's id or ours. Raises NotFound."""
+        row = await self._services.database.read(lambda connection: branches.find_turn(connection, session.id, name))
+        if row is None:
+            raise NotFound(f"there is no message {name}", code="unknown_message")
+        return await self._turn_of(row, None)
 
     async def _send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         if incoming.regenerate:
@@ -215,13 +222,15 @@ class ChatService:
             return None
         if row.fingerprint != incoming.fingerprint():
             raise Conflict(f"message {client_id} exists with other content", code="message_conflict")
+        return await self._turn_of(row, incoming.session)
+
+    async def _turn_of(self, row: TurnRow, session_name: str | None) -> Turn | CompletedTurn:
         joined = (row.outcome or {}).get("into")  # a message that steered has the end of the turn that it joined
         turn = self._services.admission.queues.turn(joined or row.message_id)
-        return turn if turn is not None else await self._load_completed(row, incoming)
-
-    async def _load_completed(self, row: TurnRow, incoming: IncomingMessage) -> CompletedTurn:
+        if turn is not None:
+            return turn
         reply = await self._services.database.read(lambda connection: history.message(connection, row.reply_id))
-        names = {"session_id": incoming.session or row.session_id, "message_id": row.client_id or row.message_id}
+        names = {"session_id": session_name or row.session_id, "message_id": row.client_id or row.message_id}
         outcome = reply.metadata.get("outcome") if reply is not None else None
         return CompletedTurn(names, reply, outcome or row.outcome or {})
 
