@@ -245,6 +245,7 @@ async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropi
         ("claude-opus-4-6", {}, None, None),
         ("claude-opus-4-6", {"reasoning": {"effort": "low"}}, SUMMARIZED, {"effort": "low"}),
         (OLD, {}, None, None),
+        ("claude-3-7-sonnet-20250219", {}, None, None),
         (OLD, {"reasoning_effort": "medium", "max_tokens": 8000}, {"type": "enabled", "budget_tokens": 4000}, None),
         (OLD, {"reasoning": {"max_tokens": 2000}}, {"type": "enabled", "budget_tokens": 2000}, None),
         (OLD, {"reasoning_effort": "high", "max_tokens": 500}, None, None),
