@@ -21,6 +21,7 @@ def check_request(request: CountedRequest, model: ModelRules, version: str) -> N
     if not request.messages:
         raise Refusal("messages: at least one message is required")
     _check_tools(request)
+    _check_choice(request, model)
     _check_thinking(request, model)
     if isinstance(request, MessagesRequest):
         _check_sampling(request, version)
@@ -55,28 +56,33 @@ def _check_tools(request: CountedRequest) -> None:
             )
     if not tools and any(isinstance(block, ToolUse | ToolResult) for block in _blocks(request.messages)):
         raise Refusal("Requests which include `tool_use` or `tool_result` blocks must define tools")
-    choice = request.tool_choice
+
+
+def _check_choice(request: CountedRequest, model: ModelRules) -> None:
+    tools, choice = request.tools or [], request.tool_choice
     if choice is None:
         return
     if not tools and choice.type != "none":
         raise Refusal("tool_choice may only be specified while providing tools")
-    if choice.type == "tool" and choice.name not in names:
+    if choice.type == "tool" and choice.name not in [tool.name for tool in tools]:
         raise Refusal(f"Tool '{choice.name}' not found in provided tools")
+    if choice.type in ("any", "tool") and not model.forced_tools:
+        raise Refusal('tool_choice: type "tool" and "any" are not supported for this model.')
     if choice.type in ("any", "tool") and request.thinking is not None and request.thinking.type != "disabled":
         raise Refusal("Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def _check_thinking(request: CountedRequest, model: ModelRules) -> None:
     thinking = request.thinking
-    if thinking is None or thinking.type == "disabled":
+    if thinking is None or (thinking.type == "disabled" and model.disabled):
         return
     if thinking.type == "adaptive":
         if not model.adaptive:
             raise Refusal("adaptive thinking is not supported on this model")
         return
-    if not model.budget:
+    if thinking.type == "disabled" or not model.budget:
         raise Refusal(
-            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            f'"thinking.type.{thinking.type}" is not supported for this model. Use "thinking.type.adaptive" and '
             '"output_config.effort" to control thinking behavior.'
         )
     if isinstance(request, MessagesRequest) and request.max_tokens <= thinking.budget_tokens:

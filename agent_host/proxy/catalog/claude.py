@@ -34,6 +34,8 @@ class ClaudeGeneration:
     """Whether they decide themselves how much to think, by an effort; older ones get a budget of tokens."""
     thinks: bool
     """Whether they think unless told otherwise."""
+    forced_tools: bool
+    """Whether they take a choice of tools that forces a call."""
     context_limit: int | None
     max_output_tokens: int | None
 
@@ -42,11 +44,12 @@ class ClaudeGeneration:
         """Return the generation of a model. Of one that is called by this API and is not Claude nothing is known: it is
         asked for no more than it gives by itself."""
         if "claude" not in model.lower():
-            return cls(False, False, None, None)
+            return cls(False, False, True, None, None)
         version = _version(model)
         if version >= (4, 6):
-            return cls(True, version >= (5, 0), 1_000_000, 128_000)
-        return cls(False, False, 200_000, _OUTPUT_LIMITS.get(version, 32_000))
+            forced_tools = version <= (5, 0) or "haiku" in model.lower()
+            return cls(True, version >= (5, 0), forced_tools, 1_000_000, 128_000)
+        return cls(False, False, True, 200_000, _OUTPUT_LIMITS.get(version, 32_000))
 
 
 def _version(model: str) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from agent_host.proxy.providers.anthropic import AnthropicProvider
 from agent_host.proxy.providers.http import transport_failed
 from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Raw, Say
 
-NEW, OLD = "claude-sonnet-5-5", "claude-sonnet-4-5"
+NEW, FIVE, OLD = "claude-sonnet-5-5", "claude-sonnet-5", "claude-sonnet-4-5"
 TOOLS = [
     {
         "type": "function",
@@ -148,6 +148,7 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
         {"role": "user", "content": parts},
         {"role": "assistant", "content": " \n"},
         {"role": "system", "content": "A note."},
+        model=FIVE,
         tools=TOOLS,
         tool_choice={"type": "function", "function": {"name": "read"}},
         parallel_tool_calls=False,
@@ -164,7 +165,7 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
     (asked,) = api.completions
     assert asked.headers["authorization"] == "Bearer sk-ant"
     assert asked.json == {
-        "model": NEW,
+        "model": FIVE,
         "max_tokens": 40_000,
         "tools": [
             {"name": name, "description": f"the tool {name}", "input_schema": {"type": "object"}}
@@ -186,6 +187,30 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
         "stop_sequences": ["END"],
         "metadata": {"user_id": "ann"},
     }
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ("required", "Answer this by calling one of the tools."),
+        ({"type": "function", "function": {"name": "list"}}, "Answer this by calling the tool list."),
+        ("auto", None),
+    ],
+)
+async def test_a_claude_that_cannot_be_forced_is_told_to_call(
+    api: FakeAnthropic, provider: AnthropicProvider, choice: Any, words: str | None
+) -> None:
+    api.script.append(Call("read", {}), Say("ok"))
+    fields = {"tools": TOOLS, "parallel_tool_calls": False, "cached": True}
+    _, message, _ = await ask(provider, USER, **fields)
+    status, _, reply = await ask(provider, USER, message, *results(message), tool_choice=choice, **fields)
+    assert status == 200, reply
+    before, sent = (asked.json for asked in api.completions)
+    assert sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+    assert sent["tools"] == before["tools"], "which its thinking is bound to"
+    result, *told = sent["messages"][-1]["content"]
+    assert result.pop("cache_control")
+    assert told == ([{"type": "text", "text": words}] if words else [])
 
 
 async def test_arguments_with_names_that_claude_refuses_are_described(
@@ -240,8 +265,9 @@ async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropi
         (NEW, {"reasoning_effort": "high"}, SUMMARIZED, {"effort": "high"}),
         (NEW, {"effort": "max"}, SUMMARIZED, {"effort": "max"}),
         (NEW, {"reasoning_effort": "none"}, None, {"effort": "low"}),
-        (NEW, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, None, None),
-        (NEW, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
+        (NEW, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, SUMMARIZED, {"effort": "high"}),
+        (FIVE, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, None, None),
+        (FIVE, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
         ("claude-opus-4-6", {}, None, None),
         ("claude-opus-4-6", {"reasoning": {"effort": "low"}}, SUMMARIZED, {"effort": "low"}),
         (OLD, {}, None, None),

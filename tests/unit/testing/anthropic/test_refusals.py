@@ -10,7 +10,7 @@ from anthropic import Anthropic, APIStatusError
 
 from agent_testing import Call, FakeAnthropic, Say
 
-OLD = "claude-sonnet-4-5"
+OLD, FREE = "claude-sonnet-4-5", "claude-haiku-5-5"
 TOOL = {"name": "read", "input_schema": {"type": "object"}}
 MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -79,8 +79,10 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("Tool 'other' not found", {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}}),
     (
         "when tool_choice forces",
-        {"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
+        {"model": FREE, "tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
     ),
+    ('type "tool" and "any" are not supported', {"tools": [TOOL], "tool_choice": {"type": "any"}}),
+    ('"thinking.type.disabled" is not supported', {"thinking": {"type": "disabled"}}),
     ("Invalid `signature` in `thinking` block", {"messages": [user(), assistant(FORGED, text("a")), user()]}),
     (
         "messages.1.content.0.thinking.cache_control: Extra",
@@ -138,7 +140,7 @@ def test_refused(client: Anthropic, words: str, fields: dict[str, Any]) -> None:
 def test_what_is_right_is_answered(api: FakeAnthropic, client: Anthropic) -> None:
     right: list[dict[str, Any]] = [
         {},
-        {"messages": [user(), user("more")], "thinking": {"type": "disabled"}},
+        {"messages": [user(), user("more")], "thinking": {"type": "disabled"}, "model": FREE},
         {"old": True, "temperature": 0.5, "model": OLD},
         tools(user(), assistant(text("a"), use("a"), use("b")), user([result("b"), result("a"), text("and")])),
         {"system": [text("be kind", **MARK)], "messages": [user([text("a", **MARK)])]},
