@@ -138,6 +138,24 @@ async def test_an_answer_goes_back_as_it_came(
             assert member is None or block[member] == given[member]
 
 
+@pytest.mark.parametrize("text", ["Let me", ""])
+async def test_thinking_at_the_end_of_an_answer_does_not_go_back(
+    api: FakeAnthropic, provider: AnthropicProvider, text: str
+) -> None:
+    """It stands there when the answer was cut off or refused."""
+    said = ({"type": "text", "text": text},) if text else ()
+    thinking = ({"type": "thinking", "thinking": "Hm."}, {"type": "redacted_thinking"})
+    api.script.append(Blocks(content=(*said, *thinking), finish_reason="length"), Say("ok"))
+    _, message, _ = await ask(provider, USER)
+    assert len(message["reasoning_details"]) == 2
+    status, _, reply = await ask(provider, USER, message, USER)
+    assert status == 200, reply
+    first, *others = api.completions[1].json["messages"]
+    assert first["role"] == "user"
+    kept = [{"role": "assistant", "content": list(said)}] if text else []
+    assert [other for other in others if other["role"] == "assistant"] == kept
+
+
 async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: AnthropicProvider) -> None:
     api.script.append(Say("ok"))
     pixel = "data:image/png;base64,aGk="

@@ -9,6 +9,7 @@ import pytest
 from anthropic import Anthropic, APIStatusError
 
 from agent_testing import Call, FakeAnthropic, Say
+from agent_testing.anthropic.signatures import sign
 
 OLD, FREE = "claude-sonnet-4-5", "claude-haiku-5-5"
 TOOL = {"name": "read", "input_schema": {"type": "object"}}
@@ -40,6 +41,7 @@ def tools(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 FORGED = {"type": "thinking", "thinking": "hm", "signature": "Zm9yZ2Vk"}
+SIGNED = {"type": "thinking", "thinking": "hm", "signature": sign("hm")}
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("max_tokens: Field required", {"max_tokens": None}),
@@ -88,6 +90,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
         "messages.1.content.0.thinking.cache_control: Extra",
         {"messages": [user(), assistant({**FORGED, **MARK}), user()]},
     ),
+    ("messages.1: The final block in an assistant", {"messages": [user(), assistant(text("a"), SIGNED), user()]}),
     ("maximum of 4 blocks with cache_control", {"messages": [user([text("a", **MARK)] * 5)]}),
     ("cache_control cannot be set for empty", {"messages": [user([text("", **MARK)])]}),
     ("temperature: Extra inputs are not permitted", {"temperature": 0.5}),
