@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 from .errors import Refusal
 from .models import ModelRules
@@ -13,6 +14,11 @@ OLD_VERSION = "2023-06-01"
 VERSIONS = (OLD_VERSION, "2026-10-21")
 MOST_BREAKPOINTS = 4
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_UNSUPPORTED = frozenset((
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+    *("maxItems", "uniqueItems", "oneOf"),
+))  # fmt: skip
+"""Keywords that the schema of an answer may not have."""
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
@@ -23,6 +29,8 @@ def check_request(request: CountedRequest, model: ModelRules, version: str) -> N
     _check_tools(request)
     _check_choice(request, model)
     _check_thinking(request, model)
+    if request.output_config is not None and request.output_config.format is not None:
+        _check_schema(request.output_config.format.get("schema"))
     if isinstance(request, MessagesRequest):
         _check_sampling(request, version)
         if request.max_tokens > model.output:
@@ -87,6 +95,23 @@ def _check_thinking(request: CountedRequest, model: ModelRules) -> None:
         )
     if isinstance(request, MessagesRequest) and request.max_tokens <= thinking.budget_tokens:
         raise Refusal("`max_tokens` must be greater than `thinking.budget_tokens`.")
+
+
+def _check_schema(schema: object) -> None:
+    """Check the schema of an answer, and all within it."""
+    if not isinstance(schema, dict):
+        return
+    node = cast("dict[str, Any]", schema)
+    kind, where = node.get("type"), "output_config.format.schema"
+    if kind == "object" and node.get("additionalProperties") is not False:
+        raise Refusal(f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false")
+    if found := sorted(_UNSUPPORTED & node.keys()):
+        raise Refusal(f"{where}: For '{kind}' type, properties {', '.join(found)} are not supported")
+    for name in ("properties", "$defs"):
+        for inner in node.get(name, {}).values():
+            _check_schema(inner)
+    for inner in (*node.get("anyOf", ()), *node.get("allOf", ()), node.get("items")):
+        _check_schema(inner)
 
 
 def _check_sampling(request: MessagesRequest, version: str) -> None:

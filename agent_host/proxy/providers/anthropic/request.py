@@ -13,6 +13,7 @@ from ....errors import ProviderFailed
 from ...catalog.claude import ClaudeGeneration
 from ...json_access import as_list, as_object, object_list
 from ..base import ProviderCall
+from .answer_schema import closed_schema
 from .breakpoints import mark_breakpoints
 from .conversation import Conversation
 from .thinking import thinking_fields
@@ -134,5 +135,5 @@ def _output(payload: dict[str, Any]) -> dict[str, Any]:
         fields["metadata"] = {"user_id": user[:256]}
     schema = as_object(as_object(payload.get("response_format")).get("json_schema")).get("schema")
     if schema:
-        fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        fields["output_config"] = {"format": {"type": "json_schema", "schema": closed_schema(schema)}}
     return fields

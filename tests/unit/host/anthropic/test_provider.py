@@ -201,7 +201,9 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
                 ],
             }
         ],
-        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        "output_config": {
+            "format": {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}
+        },
         "stop_sequences": ["END"],
         "metadata": {"user_id": "ann"},
     }
@@ -229,6 +231,54 @@ async def test_a_claude_that_cannot_be_forced_is_told_to_call(
     result, *told = sent["messages"][-1]["content"]
     assert result.pop("cache_control")
     assert told == ([{"type": "text", "text": words}] if words else [])
+
+
+SCHEMAS: list[tuple[Message, Message]] = [
+    (
+        {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]},
+        {
+            "type": "object",
+            "required": ["n"],
+            "additionalProperties": False,
+            "properties": {"n": {"type": "integer", "description": '{"minimum":1}'}},
+        },
+    ),
+    (
+        {"properties": {"minimum": {"type": "string", "maxLength": 9, "description": "The least."}}},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"minimum": {"type": "string", "description": 'The least.\n\n{"maxLength":9}'}},
+        },
+    ),
+    (
+        {"$defs": {"A": {"type": ["object", "null"], "$comment": "x"}}, "oneOf": [{"$ref": "#/$defs/A", "title": "A"}]},
+        {
+            "$defs": {"A": {"type": ["object", "null"], "additionalProperties": False}},
+            "anyOf": [{"$ref": "#/$defs/A"}],
+        },
+    ),
+    (
+        {"type": "array", "minItems": 1, "items": {"type": ["string", "null"], "enum": ["a", None]}},
+        {"type": "array", "minItems": 1, "items": {"enum": ["a", None]}},
+    ),
+    (
+        {"type": "object", "additionalProperties": {"type": "string"}, "format": ["odd"]},
+        {"type": "object", "additionalProperties": False, "description": '{"format":["odd"]}'},
+    ),
+    ({"items": True, "minItems": 2}, {"description": '{"items":true,"minItems":2}'}),
+]
+
+
+@pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
+async def test_the_schema_of_an_answer_is_closed(
+    api: FakeAnthropic, provider: AnthropicProvider, schema: Message, expected: Message
+) -> None:
+    api.script.append(Say("{}"))
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    status, _, reply = await ask(provider, USER, response_format=form)
+    assert status == 200, reply
+    assert api.completions[0].json["output_config"]["format"]["schema"] == expected
 
 
 async def test_arguments_with_names_that_claude_refuses_are_described(

@@ -40,6 +40,10 @@ def tools(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"messages": list(messages), "tools": [TOOL], **more}
 
 
+def answered_by(schema: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"output_config": {"format": {"type": "json_schema", "schema": {**(schema or {}), **more}}}}
+
+
 FORGED = {"type": "thinking", "thinking": "hm", "signature": "Zm9yZ2Vk"}
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": sign("hm")}
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
@@ -108,6 +112,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
         "messages.1.content.0.type: Expected `thinking`",
         tools(user(), assistant(use()), user([result()]), model=OLD, max_tokens=2000, thinking=BUDGET),
     ),
+    ("'additionalProperties' must be explicitly set", answered_by({"type": "object"})),
+    ("For 'integer' type, properties minimum are not", answered_by(anyOf=[{"type": "integer", "minimum": 1}])),
     ("stop_sequences: each stop sequence", {"stop_sequences": [" "]}),
     ("model: gpt-4o", {"model": "gpt-4o"}),
 ]
