@@ -51,6 +51,8 @@ _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
     *("allocationquota.freetieronly", "1113", "1008", "2056"),
+    *("insufficient_balance", "not_enough_balance"),
+    *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
 ))  # fmt: skip
 BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
 """The mesh's own code, with the status 402."""
@@ -58,6 +60,7 @@ _QUOTA_WORDS = (
     *("credit balance", "insufficient balance", "insufficient credits", "insufficient credit", "more credits"),
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
+    *("insufficient account balance", "balance is insufficient", "not enough balance", "quota is not enough"),
     *("any credits", "used all available credits", "spending limit", "api usage limits"),
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )

@@ -95,6 +95,7 @@ FAILURES: list[tuple[Step, str, bool]] = [
         (Fail(529), "scripted failure"),
         (Fail(429), "scripted failure"),
         (Fail(402, "insufficient balance"), "insufficient balance"),
+        (Fail(403, "Insufficient account balance"), "account balance"),
         (Drop(after=0), "cannot be reached"),
     )),
     (Raw(("\x8b\x02",), 429, {"content-encoding": "br"}, "latin-1"), "compresses its answer as br", True),
