@@ -69,6 +69,12 @@ _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
 ))  # fmt: skip
+_KEY_WORDS = (
+    *("api_key_invalid", "api key not valid", "api key expired"),  # Google
+    *("missing authorization header", "invalid authorization header"),
+    *("incorrect api key", "invalid api key"),  # xAI
+)
+"""Of a 400 that is about the key."""
 _REFUSED_CODES = frozenset((
     *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
     *("cyber_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
@@ -232,7 +238,9 @@ def _access_code(status: int | None, codes: frozenset[str], words: str) -> Model
         return "unknown_model"
     if status == 403 and _WHERE.search(" ".join((words, *codes))):
         return "model_config"
-    return "model_auth" if status in (401, 403) or codes & _AUTH_CODES else None
+    if status in (401, 403) or codes & _AUTH_CODES or (status in (400, None) and _has(words, _KEY_WORDS)):
+        return "model_auth"
+    return None
 
 
 def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
