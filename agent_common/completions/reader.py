@@ -102,7 +102,9 @@ class CompletionReader:
             plain = choice["finish_reason"] is None and (len(delta) == 1 or delta.keys() <= _COMMON)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
-        if not plain or type(text) is not str or event.get("usage") or "error" in event or "error" in choice:
+        if not plain or type(text) is not str or event.get("usage") or "error" in choice:
+            return None
+        if "error" in event or "x_groq" in event or "base_resp" in event:
             return None
         if "usage" in choice or not (self._text.passes(text) if text else "message" not in choice):
             return None
