@@ -112,12 +112,17 @@ def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
     return is_hidden(connection, message_id) and row[0] is None
 
 
-def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str) -> None:
-    """Free the client's id of a message that a rewind has hidden, so that it may be sent again."""
+def free_rewound_id(
+    connection: sqlite3.Connection, session_id: str, name: str, *, or_cancelled: bool = False
+) -> None:
+    """Free the client's id of a message that a rewind has hidden, so that it may be sent again.
+
+    `or_cancelled`: also of one that was cancelled in the queue.
+    """
     row = connection.execute(
         "SELECT message_id FROM turns WHERE session_id = ? AND client_id = ?", (session_id, name)
     ).fetchone()
-    if row is not None and is_rewound(connection, row[0]):
+    if row is not None and (is_hidden if or_cancelled else is_rewound)(connection, row[0]):
         connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (row[0],))
 
 

@@ -299,9 +299,9 @@ def _require_can_accept(incoming: IncomingMessage, session: LiveSession, running
 
 
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
-    """Rewind the conversation to before the message of that client id, which becomes free again. Does nothing if the
-    message is unknown or already rewound."""
-    branches.free_rewound_id(connection, session_id, name)
+    """Rewind the conversation to before the message of that client id, which becomes free again. Of a message that is
+    already rewound, or was cancelled in the queue, only the id becomes free."""
+    branches.free_rewound_id(connection, session_id, name, or_cancelled=True)
     message_id = branches.resolve_message_id(connection, session_id, name)
     if message_id is not None and not branches.is_hidden(connection, message_id):
         branches.rewind(connection, session_id, message_id, now, free_id=True)
