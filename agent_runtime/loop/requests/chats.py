@@ -149,11 +149,24 @@ class ChatService:
 
     async def _rewind_and_send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         """Rewind to the message of this id and send it again, in one transaction."""
+        if incoming.on_busy == "interrupt":
+            await self._interrupt(incoming, session)
         with self._services.admission.hold(session):
             sent = await self._admit(replace(incoming, regenerate=True), session)
             session.view = None
             session.context_tokens = 0
         return sent
+
+    async def _interrupt(self, incoming: IncomingMessage, session: LiveSession) -> None:
+        """End the session's turn, and take back what waits behind the message that is sent again. Where others wait
+        before it, or work from outside, nothing is lost: the session stays busy."""
+        _require_can_accept(incoming, session, None)
+        waiting = self._services.admission.queues.queue(session)
+        names = [{turn.request.message_name, turn.message_id} for turn in waiting[1:]]
+        others = any(incoming.message_id in own for own in names) or any(turn.request.external_work for turn in waiting)
+        if not others and session.id not in self._services.admission.queues.held:
+            # Cancelling the caller does not undo the interruption.
+            await asyncio.shield(self._services.admission.stop_all(session))
 
     async def _admit(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         turn = self._turn(incoming, session)
