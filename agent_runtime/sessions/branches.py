@@ -104,6 +104,12 @@ def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:
     return row is not None and row[0] is not None
 
 
+def is_shown(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Return whether a message belongs to the conversation: neither hidden nor queued."""
+    message = history.message(connection, message_id)
+    return message is not None and message.shown
+
+
 def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
     """Return whether a rewind has hidden the message; False for one cancelled in the queue."""
     row = connection.execute(
@@ -112,9 +118,7 @@ def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
     return is_hidden(connection, message_id) and row[0] is None
 
 
-def free_rewound_id(
-    connection: sqlite3.Connection, session_id: str, name: str, *, or_cancelled: bool = False
-) -> None:
+def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str, *, or_cancelled: bool = False) -> None:
     """Free the client's id of a message that a rewind has hidden, so that it may be sent again.
 
     `or_cancelled`: also of one that was cancelled in the queue.

@@ -100,15 +100,10 @@ class ChatService:
             self._services.live_sessions.discard_unstored(session)
 
     async def _send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
-        if incoming.regenerate:
+        if incoming.regenerate or (incoming.is_edit and await self._replaces(incoming, session)):
             return await self._rewind_and_send(incoming, session)
-        try:
-            if incoming.message_id is not None and (known := await self._find_existing(incoming, session)) is not None:
-                return known
-        except Conflict:
-            if not incoming.is_edit:
-                raise
-            return await self._rewind_and_send(incoming, session)
+        if incoming.message_id is not None and (known := await self._find_existing(incoming, session)) is not None:
+            return known
         if incoming.on_busy == "answer" and (turn := await self._answers.waiting_turn(session)) is not None:
             return await self._answer(turn, incoming, session)
         return await self._admit(incoming, session)
@@ -146,6 +141,20 @@ class ChatService:
         known = await self._find_existing(incoming, session)
         assert known is not None  # noqa: S101  its row has just been seen
         return known
+
+    async def _replaces(self, incoming: IncomingMessage, session: LiveSession) -> bool:
+        """Return whether an edited message takes the place of the one of its id; False if it is that one sent again."""
+
+        def read(connection: sqlite3.Connection) -> bool:
+            message_id = branches.resolve_message_id(connection, session.id, incoming.message_id or "")
+            if message_id is None or branches.is_rewound(connection, message_id):
+                return False
+            row = history.turn(connection, message_id)
+            if row is None:  # it was copied by a fork or an import
+                return branches.is_shown(connection, message_id)
+            return row.fingerprint != incoming.fingerprint()
+
+        return await self._services.database.read(read)
 
     async def _rewind_and_send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         """Rewind to the message of this id and send it again, in one transaction."""
