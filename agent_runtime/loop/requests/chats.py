@@ -183,14 +183,15 @@ class ChatService:
         if self._services.snapshot_guard is not None:
             turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         running = self._services.admission.queues.active_turn(session)
+        interrupted = running if incoming.on_busy == "interrupt" and running and running.state != "queued" else None
         _require_can_accept(incoming, session, running)  # no await between this check and the reservation
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
-        if incoming.on_busy == "interrupt" and running is not None:
+        if interrupted is not None:
             # Cancelling the caller does not undo the interruption.
-            await asyncio.shield(self._services.admission.stop(running))
+            await asyncio.shield(self._services.admission.stop(interrupted))
         return turn
 
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
