@@ -44,6 +44,19 @@ SELECT 1 FROM chat_messages WHERE session_id = ? AND (created_at, id) > (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
 LIMIT 1
 """
+_FOLLOWED = """
+SELECT 1 FROM chat_messages this JOIN chat_messages later
+  ON later.session_id = this.session_id AND (later.created_at, later.id) > (this.created_at, this.id)
+WHERE this.id = ?
+  AND json_extract(this.metadata_json, '$.hidden_at') IS NULL
+  AND json_extract(this.metadata_json, '$.steered_at') IS NULL
+  AND later.role = 'user'
+  AND json_extract(later.metadata_json, '$.hidden_at') IS NULL
+  AND json_extract(later.metadata_json, '$.queued_at') IS NULL
+  AND json_extract(later.metadata_json, '$.steered_at') IS NULL
+  AND json_extract(later.metadata_json, '$.trigger') IS NULL
+LIMIT 1
+"""
 _PREFIX = """
 SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) <= (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
@@ -108,6 +121,12 @@ def is_shown(connection: sqlite3.Connection, message_id: str) -> bool:
     """Return whether a message belongs to the conversation: neither hidden nor queued."""
     message = history.message(connection, message_id)
     return message is not None and message.shown
+
+
+def is_followed(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Return whether the conversation went on after the turn of a message with one of another message of a person.
+    False for a message that steered: its turn is another's."""
+    return connection.execute(_FOLLOWED, (message_id,)).fetchone() is not None
 
 
 def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:

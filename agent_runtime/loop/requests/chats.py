@@ -59,7 +59,8 @@ class IncomingMessage:
     regenerate: bool = False
     """Make the reply to the message of this id again: the conversation is first rewound to the message."""
     is_edit: bool = False
-    """The message replaces the one of its id if its content differs: the conversation is first rewound to that."""
+    """The message replaces the one of its id if its content differs, or if the conversation went on behind that: it is
+    first rewound to there."""
     external_work: ExternalWork | None = None
     """Set for recorded work from outside: no person can be asked, and a crash does not end the turn."""
 
@@ -152,7 +153,8 @@ class ChatService:
             row = history.turn(connection, message_id)
             if row is None:  # it was copied by a fork or an import
                 return branches.is_shown(connection, message_id)
-            return row.fingerprint != incoming.fingerprint()
+            changed = row.fingerprint != incoming.fingerprint()
+            return changed or (row.state == "ended" and branches.is_followed(connection, message_id))
 
         return await self._services.database.read(read)
 

@@ -59,6 +59,20 @@ async def test_a_message_that_was_cancelled_in_the_queue_can_be_answered_after_a
         assert known.outcome["status"] == "complete"
 
 
+async def test_an_earlier_message_that_is_submitted_anew_takes_back_what_came_behind_it(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([say("hello Ada"), say("bye"), say("hello again")])) as world:
+        for words in ("I am Ada", "Bye"):
+            await world.ended(await world.send(words, message_id=words))
+        last = await world.chats.send(incoming("Bye", message_id="Bye", is_edit=True))
+        assert isinstance(last, CompletedTurn), "nothing came behind it"
+        await world.ended(await world.send("I am Ada", message_id="I am Ada", is_edit=True))
+        again = await world.chats.send(incoming("I am Ada", message_id="I am Ada", is_edit=True))
+        assert isinstance(again, CompletedTurn), "it is the last now"
+        await world.ended(await world.send("Who?"))
+        said = [json.loads(message)["content"] for message in world.model.requests[-1][1][1:]]
+        assert [without_notes(text) for text in said] == ["I am Ada", "hello again", "Who?"]
+
+
 async def test_sessions_of_others_are_not_there(tmp_path: Path) -> None:
     async with World(tmp_path) as world:
         turn = await world.send("secret", session="shared")
