@@ -41,8 +41,8 @@ class LastMessageReader:
         self._depth = self._tokens = 0
         self._in_string = self._escaped = False
         self._in_messages = self._too_large = False
-        self._list_at = self._message_at = 0
-        """Where the list of messages, and the current message with the comma before it, begin in `body`."""
+        self._list_at = 0
+        """Where the list of messages begins in `body`, and so the current message with the comma before it."""
 
     def feed(self, piece: bytes) -> int:
         """Take a piece of the body. Return how many more bytes `body` has; negative if fewer.
@@ -117,7 +117,7 @@ class LastMessageReader:
         """Keep a part of the piece, unless it belongs to a message that is too large. Return its end."""
         if not self._too_large:
             self.body += piece[begin:end]
-            if self._in_messages and len(self.body) - self._message_at > self._message_limit:
+            if self._in_messages and len(self.body) - self._list_at > self._message_limit:
                 self._too_large = True
                 del self.body[self._list_at :]
         return end
@@ -127,14 +127,12 @@ class LastMessageReader:
         head = self.body[-64:-1].rstrip()
         if head.endswith(b":") and head[:-1].rstrip().endswith(_KEY):
             self._in_messages = True
-            self._list_at = self._message_at = len(self.body)
+            self._list_at = len(self.body)
 
     def _end_message(self, *, is_last: bool) -> None:
-        """Throw away the message before the one that has just ended."""
+        """Throw away the message that has just ended, unless it is the last one: so `body` never has two of them."""
         if self._too_large and is_last:
             raise MessageTooLarge
-        if not self._too_large:
-            self.body[self._list_at :] = self.body[self._message_at :].lstrip(b", \t\r\n")
+        self.body[self._list_at :] = self.body[self._list_at :].lstrip(b", \t\r\n") if is_last else b""
         self._too_large = False
         self._in_messages = not is_last
-        self._message_at = len(self.body)

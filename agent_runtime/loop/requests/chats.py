@@ -59,7 +59,8 @@ class IncomingMessage:
     regenerate: bool = False
     """Make the reply to the message of this id again: the conversation is first rewound to the message."""
     is_edit: bool = False
-    """The message replaces the one of its id if its content differs: the conversation is first rewound to that."""
+    """The message replaces the one of its id if its content differs, or if the conversation went on behind that: it is
+    first rewound to there."""
     external_work: ExternalWork | None = None
     """Set for recorded work from outside: no person can be asked, and a crash does not end the turn."""
 
@@ -107,15 +108,10 @@ class ChatService:
         return await self._turn_of(row, None)
 
     async def _send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
-        if incoming.regenerate:
+        if incoming.regenerate or (incoming.is_edit and await self._replaces(incoming, session)):
             return await self._rewind_and_send(incoming, session)
-        try:
-            if incoming.message_id is not None and (known := await self._find_existing(incoming, session)) is not None:
-                return known
-        except Conflict:
-            if not incoming.is_edit:
-                raise
-            return await self._rewind_and_send(incoming, session)
+        if incoming.message_id is not None and (known := await self._find_existing(incoming, session)) is not None:
+            return known
         if incoming.on_busy == "answer" and (turn := await self._answers.waiting_turn(session)) is not None:
             return await self._answer(turn, incoming, session)
         return await self._admit(incoming, session)
@@ -154,13 +150,41 @@ class ChatService:
         assert known is not None  # noqa: S101  its row has just been seen
         return known
 
+    async def _replaces(self, incoming: IncomingMessage, session: LiveSession) -> bool:
+        """Return whether an edited message takes the place of the one of its id; False if it is that one sent again."""
+
+        def read(connection: sqlite3.Connection) -> bool:
+            message_id = branches.resolve_message_id(connection, session.id, incoming.message_id or "")
+            if message_id is None or branches.is_rewound(connection, message_id):
+                return False
+            row = history.turn(connection, message_id)
+            if row is None:  # it was copied by a fork or an import
+                return branches.is_shown(connection, message_id)
+            changed = row.fingerprint != incoming.fingerprint()
+            return changed or (row.state == "ended" and branches.is_followed(connection, message_id))
+
+        return await self._services.database.read(read)
+
     async def _rewind_and_send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         """Rewind to the message of this id and send it again, in one transaction."""
+        if incoming.on_busy == "interrupt":
+            await self._interrupt(incoming, session)
         with self._services.admission.hold(session):
             sent = await self._admit(replace(incoming, regenerate=True), session)
             session.view = None
             session.context_tokens = 0
         return sent
+
+    async def _interrupt(self, incoming: IncomingMessage, session: LiveSession) -> None:
+        """End the session's turn, and take back what waits behind the message that is sent again. Where others wait
+        before it, or work from outside, nothing is lost: the session stays busy."""
+        _require_can_accept(incoming, session, None)
+        waiting = self._services.admission.queues.queue(session)
+        names = [{turn.request.message_name, turn.message_id} for turn in waiting[1:]]
+        others = any(incoming.message_id in own for own in names) or any(turn.request.external_work for turn in waiting)
+        if not others and session.id not in self._services.admission.queues.held:
+            # Cancelling the caller does not undo the interruption.
+            await asyncio.shield(self._services.admission.stop_all(session))
 
     async def _admit(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         turn = self._turn(incoming, session)
@@ -168,14 +192,15 @@ class ChatService:
         if self._services.snapshot_guard is not None:
             turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         running = self._services.admission.queues.active_turn(session)
+        interrupted = running if incoming.on_busy == "interrupt" and running and running.state != "queued" else None
         _require_can_accept(incoming, session, running)  # no await between this check and the reservation
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
-        if incoming.on_busy == "interrupt" and running is not None:
+        if interrupted is not None:
             # Cancelling the caller does not undo the interruption.
-            await asyncio.shield(self._services.admission.stop(running))
+            await asyncio.shield(self._services.admission.stop(interrupted))
         return turn
 
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
@@ -308,9 +333,9 @@ def _require_can_accept(incoming: IncomingMessage, session: LiveSession, running
 
 
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
-    """Rewind the conversation to before the message of that client id, which becomes free again. Does nothing if the
-    message is unknown or already rewound."""
-    branches.free_rewound_id(connection, session_id, name)
+    """Rewind the conversation to before the message of that client id, which becomes free again. Of a message that is
+    already rewound, or was cancelled in the queue, only the id becomes free."""
+    branches.free_rewound_id(connection, session_id, name, or_cancelled=True)
     message_id = branches.resolve_message_id(connection, session_id, name)
     if message_id is not None and not branches.is_hidden(connection, message_id):
         branches.rewind(connection, session_id, message_id, now, free_id=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_runtime.api.body_limits import MESSAGE_BYTES
 from agent_runtime.api.last_message import MAX_TOKENS, SHORT_BODY, LastMessageReader, MessageTooLarge, TooManyTokens
 
 LIMIT = 1 << 20
@@ -53,15 +54,21 @@ def test_any_other_document_stays_as_it_is(body: Any, size: int, short: int) -> 
     assert bytes(read(raw, size, short=short).body) == raw
 
 
-def test_old_messages_take_no_memory() -> None:
-    old = [{"id": str(at), "parts": [{"type": "text", "text": "x" * 100_000}]} for at in range(100)]
+@pytest.mark.parametrize(
+    ("sizes", "limit", "most"),
+    [([100_000] * 100, LIMIT, 200_000), ([5 << 20, 9 << 19, 100], MESSAGE_BYTES, 6 << 20)],
+    ids=["many", "large"],
+)
+def test_old_messages_take_no_memory(sizes: list[int], limit: int, most: int) -> None:
+    """Not even two of them at a time."""
+    old = [{"id": str(at), "parts": [{"type": "text", "text": "x" * size}]} for at, size in enumerate(sizes)]
     raw = json.dumps({"id": "c", "messages": [*old, {"id": "last"}]}).encode()
-    reader = LastMessageReader(LIMIT)
-    most = 0
+    reader = LastMessageReader(limit)
+    seen = 0
     for at in range(0, len(raw), 65536):
         reader.feed(raw[at : at + 65536])
-        most = max(most, len(reader.body))
-    assert most < 400_000
+        seen = max(seen, len(reader.body))
+    assert seen < most
     assert json.loads(bytes(reader.body)) == {"id": "c", "messages": [{"id": "last"}]}
 
 
