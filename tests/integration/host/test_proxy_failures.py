@@ -49,6 +49,8 @@ def test_no_token_and_a_wrong_one(host: Host, provider: ScriptedProvider) -> Non
         (b'{"model": "default", "messages": []}', "invalid_request", "messages", "messages: is required"),
         (b'{"model": "default", "messages": "hi"}', "invalid_request", "messages", "messages: must be a list"),
         (b'{"model": "default", "messages": [1], "stream": "yes"}', "invalid_request", "stream", "true or false"),
+        (b'{"model": "default", "messages": [1], "n": 16.0}', "invalid_request", "n", "n: must be a whole number"),
+        (b'{"model": "default", "messages": [1], "max_tokens": "9"}', "invalid_request", "max_tokens", "whole number"),
         (b'{"model": "default", "messages": [1], "stream_options": 1}', "invalid_request", "stream_options", "object"),
         (b'{"model": "embedding", "messages": [1]}', "unsupported_operation", "model", "it offers embeddings"),
     ],
