@@ -39,7 +39,7 @@ _RECENT_BYTES = 4 << 20
 class Post:
     """An envelope on its way into the log."""
 
-    __slots__ = ("also", "dropped", "envelope", "on_posted", "recipients", "size", "submission")
+    __slots__ = ("also", "displaces", "dropped", "envelope", "on_posted", "recipients", "size", "submission")
 
     def __init__(self, envelope: Envelope, on_posted: OnPosted | None, also: Sequence[Row] = ()) -> None:
         self.envelope, self.also = envelope, also
@@ -50,6 +50,8 @@ class Post:
         """Ids of the agents in whose inboxes it is counted."""
         self.dropped: list[str] = []
         """Ids of the agents for whom it was dropped before it was durable."""
+        self.displaces: list[str] = []
+        """Ids of the agents whose full inboxes drop their oldest for it, once it is durable."""
         self.submission: Submission | None = None
         self.size = 0
         """Characters of the envelope as JSON, once it is appended."""

@@ -182,6 +182,7 @@ class Posting:
         session.uncommitted.popleft()
         session.committed = post.envelope.sequence
         post.finish(post.envelope.envelope_id)
+        self._delivery.inboxes.displace(post.displaces, post.envelope)
         self._deliver(session, post.envelope)
         if session.known > session.committed:
             self.follow(session, session.known)

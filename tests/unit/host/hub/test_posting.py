@@ -223,6 +223,28 @@ async def test_what_was_dropped_in_a_write_that_failed_takes_the_number_of_nothi
     await hub.close()
 
 
+async def test_a_write_that_fails_drops_nothing_that_was_there_before() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    rule = {"inbox": {"max_pending": 2, "overflow": "drop_oldest", "in_flight": 1}}
+    alice, bob = await join(hub, "alice"), await join(hub, "bob", rule=rule)
+    session = await open_session(alice, "bob")
+    await alice.send(session, "in flight")
+    await alice.send(session, "1")
+    store.is_full = True
+    with pytest.raises(HubUnavailable):
+        await alice.send(session, "lost")
+    store.is_full = False
+    bob.ack(await bob.get_text())
+    await alice.send(session, "2")
+    for text in ("1", "2"):
+        frame = await bob.get_text()
+        assert frame.envelope.text == text
+        bob.ack(frame)
+    assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
+    await hub.close()
+
+
 class CursorStore(FailingStore):
     """A store that writes how far agents have come, before it refuses an envelope and after that."""
 
