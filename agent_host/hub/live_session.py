@@ -29,6 +29,8 @@ OnPosted = Callable[[str | NetworkError], None]
 """Called with the id of the envelope once it is durable, or with why it is refused."""
 DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
 """What makes a session open, or over."""
+NOT_STORED = "not_stored"
+"""Why a session is over whose opening could not be stored: there is none."""
 _SESSION_BYTES = 2048
 """What a session without knobs and labels counts."""
 _RECENT_KEYS = 256

@@ -143,13 +143,13 @@ class Lifecycle:
     def _begin(self, session_type: SessionType[Any], info: SessionInfo, members: list[Agent]) -> LiveSession:
         session = LiveSession(session_type, begin(session_type, info), set())
         cursors = [Cursor(self._delivery.inboxes.of(one), session) for one in members]
-        self._store.submit(Submission([session.to_row(self._invite_ms), *(one.to_row() for one in cursors)]))
+        rows: list[Row] = [session.to_row(self._invite_ms), *(one.to_row() for one in cursors)]
         self._table.add(session)
         for cursor in cursors:
             self._delivery.add(cursor)
         members[0].created += 1
         members[0].opened_bytes += opening_bytes(info)
-        self._audit.record(
+        created = self._audit.note(
             "session_created", agent_id=info.creator_id, session_id=info.session_id, type=info.type,
             participants=[one.name for one in info.participants],
         )  # fmt: skip
@@ -160,8 +160,9 @@ class Lifecycle:
             "knobs": info.knobs,
             "labels": info.labels,
         }
-        for one in info.pending_acks:
-            self._posting.say(session, EV_SESSION_INVITE, (one,), invitation)
+        for at, one in enumerate(info.pending_acks):  # the session is stored with the first, or nothing of it is
+            also = [] if at else [*rows, created]
+            self._posting.say(session, EV_SESSION_INVITE, (one,), invitation, also=also)
         return session
 
     async def close(self, session: LiveSession, reason: str, agent: Agent | None) -> None:

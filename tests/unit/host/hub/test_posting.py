@@ -283,6 +283,25 @@ async def test_nor_if_it_is_on_disk_and_the_hub_dies() -> None:
         await one.close()
 
 
+async def test_a_session_that_cannot_be_stored_is_not_opened() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, _ = await join(hub, "alice", rule={"max_concurrent_sessions": 1}), await join(hub, "bob")
+    store.is_full = True
+    openings = [asyncio.create_task(open_session(alice, "bob", key="k")) for _ in range(2)]
+    for opening in openings:
+        with pytest.raises(HubUnavailable, match="cannot store") as caught:
+            await opening
+        assert caught.value.retry_after == 1.0
+    store.is_full = False
+    creator = hub.agents.get("alice")
+    assert (creator.created, creator.opened_bytes, hub.table.live) == (0, 0, {})
+    session = await open_session(alice, "bob", key="k")
+    await alice.send(session, "kept")
+    assert await texts(hub, session) == ["kept"]
+    await hub.close()
+
+
 async def test_a_session_that_cannot_be_closed_stays_open() -> None:
     store = FailingStore()
     hub = await Hub.open_store(store)
