@@ -18,7 +18,7 @@ from agent_common.protocol.hub import (
     RateLimited,
 )
 from agent_host.hub import Hub
-from agent_host.hub.store import MemoryStore, Submission
+from agent_host.hub.store import AgentRemoval, MemoryStore, Submission
 from agent_testing import ManualClock
 
 from .raw_link import RawLink, join, open_session, opened
@@ -346,6 +346,53 @@ async def test_an_agent_that_could_not_leave_gets_what_is_said_and_leaves_later(
     await bob.ask_own("unregister")
     await bob.ask("register", passport={"name": "carol"})
     assert await bob.ask("sessions", agent_id="") == []
+    await hub.close()
+
+
+async def test_an_agent_that_could_not_be_removed_is_still_registered_and_is_removed_later() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    store.is_full = True
+    with pytest.raises(HubUnavailable, match="cannot store"):
+        await bob.ask_own("unregister")
+    store.is_full = False
+    session = await open_session(alice, "bob")
+    await alice.send(session, "still there?")
+    assert (await bob.get_text()).envelope.text == "still there?"
+    await bob.ask_own("unregister")
+    await join(hub, "bob")
+    assert len(await store.agents()) == 2
+    await hub.close()
+
+
+class SlowStore(MemoryStore):
+    """A store that says late that an agent is removed."""
+
+    removed: Submission | None = None
+
+    def submit(self, submission: Submission) -> None:
+        if any(isinstance(row, AgentRemoval) for row in submission.rows):
+            self.removed, submission = submission, Submission(submission.rows)
+        super().submit(submission)
+
+
+async def test_an_agent_that_is_being_removed_is_not_stored_again() -> None:
+    store = SlowStore()
+    hub = await Hub.open_store(store)
+    alice = await join(hub, "alice")
+    leaving = asyncio.create_task(alice.ask_own("unregister"))
+    async with asyncio.timeout(60):
+        while store.removed is None:
+            await asyncio.sleep(0)
+    for asking in (alice.ask_own("set_rule", rule={}), alice.ask_own("set_resume", resume={}), join(hub, "alice")):
+        with pytest.raises(HubUnavailable, match="alice is being unregistered") as caught:
+            await asking
+        assert caught.value.retry_after == 1.0
+    assert store.removed.on_written is not None
+    store.removed.on_written(None)
+    await leaving
+    assert await store.agents() == []
     await hub.close()
 
 
