@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock
+from agent_common.protocol import same_json
 from agent_common.protocol.hub import (
     EV_EXPECTATION_VIOLATED,
     EV_SESSION_CLOSED,
@@ -116,8 +117,8 @@ class Lifecycle:
         session = await self._table.get(session_id)
         info = session.folded.info
         targets = [self._agents.get(name).agent_id for name in opening.targets]
-        opened = (info.type, [one.agent_id for one in info.participants[1:]], info.knobs, info.labels)
-        if opened != (opening.type, targets, opening.knobs, opening.labels):
+        opened = (info.type, [one.agent_id for one in info.participants[1:]], info.labels)
+        if opened != (opening.type, targets, opening.labels) or not same_json(info.knobs, opening.knobs):
             raise ProtocolError("key: you have opened another session with it; use a new key")
         return session
 

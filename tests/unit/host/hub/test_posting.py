@@ -34,13 +34,14 @@ async def test_a_key_is_stored_once_and_gives_the_first_id(url: str) -> None:
     async with opened(url) as hub:
         alice, bob = await join(hub, "alice"), await join(hub, "bob")
         session = await open_session(alice, "bob", kind="consulting")
-        both = [alice.start_send(session, idempotency_key="q", event_data={"text": "why"}, trace_id=t) for t in "ab"]
-        first, second = [await one for one in both]
-        assert first == second == await alice.send(session, "why", idempotency_key="q")
-        with pytest.raises(ProtocolError, match="idempotency_key: another envelope of yours"):
-            await alice.send(session, "why not", idempotency_key="q")
+        question: dict[str, Any] = {"idempotency_key": "q", "event_data": {"text": "why", "now": True}}
+        first, second = [await one for one in [alice.start_send(session, **question, trace_id=t) for t in "ab"]]
+        assert first == second == await alice.start_send(session, **question)
+        for other in ({"text": "why not", "now": True}, {"text": "why", "now": 1}):
+            with pytest.raises(ProtocolError, match="idempotency_key: another envelope of yours"):
+                await alice.start_send(session, idempotency_key="q", event_data=other)
         await bob.send(session, "because", idempotency_key="q")  # another sender's key
-        assert await alice.send(session, "why", idempotency_key="q") == first  # although the session is over
+        assert await alice.start_send(session, **question) == first  # although the session is over
         assert await texts(hub, session) == ["why", "because"]
 
 
