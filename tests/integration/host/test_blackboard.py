@@ -213,7 +213,7 @@ def test_a_claim_has_one_holder_until_it_is_released_or_ends(ann: httpx.Client, 
 
 
 def test_a_team_sees_nothing_of_another(host: Host, ann: httpx.Client, eve: httpx.Client) -> None:
-    assert put(ann, "secret", "red's").status_code == 201
+    assert put(ann, "secret", "red's").is_success
     attempts: list[tuple[str, str, dict[str, Any] | None]] = [
         ("GET", "/blackboard/secret", None),
         ("DELETE", "/blackboard/secret", None),

@@ -68,9 +68,11 @@ async def agents(answers: Mapping[str, Answer]) -> AsyncGenerator[Agents]:
             watch = asyncio.create_task(asyncio.Event().wait())
             stack.callback(watch.cancel)
             found.running[name] = RunningAgent(runtime, "secret", cast("asyncio.Task[None]", watch))
-        yield found
-        for writer in writers:
-            writer.close()
+        try:
+            yield found
+        finally:
+            for writer in writers:
+                writer.close()
 
 
 def _serving(

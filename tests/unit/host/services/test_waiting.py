@@ -38,8 +38,10 @@ async def test_a_token_server_that_hangs_is_asked_once_for_all_who_wait() -> Non
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal asked
         asked += 1
-        await reader.read()
-        writer.close()
+        try:
+            await reader.read()
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(hang, "127.0.0.1", 0)
     url = parse_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/token")
