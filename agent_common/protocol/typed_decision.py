@@ -38,6 +38,6 @@ def lacks_code(text: str) -> bool:
     return text.strip()[:20].rstrip(".! ").lower() in _WORDS
 
 
-def how_to_decide(code: str) -> str:
+def how_to_decide(code: str, verb: str = "write") -> str:
     """Return what a person may type."""
-    return f"write `yes {code}` or `no {code}`"
+    return f"{verb} `yes {code}` or `no {code}`"

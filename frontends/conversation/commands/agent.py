@@ -101,7 +101,8 @@ async def agent(call: Call) -> None:
         )
         return
     names = ", ".join(code(one) for one in (*workspaces, *agents)[:MAX_LISTED])
-    unknown = f"There is no agent {code(call.argument)}.\n\n" if call.argument else ""
+    is_unknown = call.argument and call.argument not in workspaces
+    unknown = f"There is no agent {code(call.argument)}.\n\n" if is_unknown else ""
     here = code(it.workspace(call.chat)) + (f", {code(call.chat.agent)}" if call.chat.agent else "")
     await it.tell(call.update, f"{unknown}Now: {here}\n\n`/agent NAME`: {names}")
 

@@ -54,6 +54,7 @@ def _document(request: StoredRequest) -> str:
 
 
 def _approval(request: StoredRequest) -> Sequence[str]:
+    """Words are asked for as a reply: in a group nothing else reaches the bot but what names it."""
     always = ", ".join(
         code(exact(f"{rule.get('permission')} {rule.get('pattern')}"), WHOLE)
         for rule in request.always
@@ -63,11 +64,11 @@ def _approval(request: StoredRequest) -> Sequence[str]:
         f"🔐 **Allow {plain(exact(request.tool), WHOLE)}?**",
         _arguments(request.tool, request.input),
         f"*{plain(request.reason, 300)}*" if request.reason else "",
-        f"Or {how_to_decide(request.code)}."
+        f"Or {how_to_decide(request.code, 'reply')}."
         if request.code and request.state == "open" and not request.reason_from
         else "",
         f"*Always* would allow {always}.{_whose_all(request)}" if always and request.state == "open" else "",
-        "Write the reason as your next message." if request.reason_from and request.state == "open" else "",
+        "Reply to this message with the reason." if request.reason_from and request.state == "open" else "",
     )
 
 
@@ -108,7 +109,8 @@ def _question(request: StoredRequest) -> Sequence[str]:
         for part, texts in zip(parts, request.answers, strict=False)
     )
     count = f"({number + 1} of {len(parts)}) " if len(parts) > 1 else ""
-    how = "Write your answer." if not asked.options else "Press a button, or write an answer of your own."
+    free = "Reply to this message with your answer."
+    how = "Press a button, or reply with an answer of your own." if asked.options else free
     return (
         answered,
         f"❓ {count}**{plain(asked.text, 1500)}**",

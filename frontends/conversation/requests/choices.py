@@ -88,6 +88,13 @@ def choice_of_press(request: StoredRequest, word: str) -> Choice | None:
     return Progress(request.answers, sorted(set(request.picked) ^ {int(rest)}))
 
 
+def lacks_pick(request: StoredRequest, word: str) -> bool:
+    """Whether a press ends a choice of several options of which none is picked."""
+    if request.kind != "question" or word != f"{len(request.answers)}.done":
+        return False
+    return asked_of(request)[len(request.answers)].multiple and not request.picked
+
+
 def _approval_press(request: StoredRequest, word: str) -> Choice | None:
     match word:
         case "once" | "reject":

@@ -28,7 +28,17 @@ from ...store import (
 from ..context import Context, words_or_later
 from ..words import one_line, plain
 from .card import PREFIX, READ_FIRST, card, is_offered
-from .choices import FOR_AGENT, REASON_CHARACTERS, Answer, AskReason, Choice, Progress, choice_of_press, choice_of_text
+from .choices import (
+    FOR_AGENT,
+    REASON_CHARACTERS,
+    Answer,
+    AskReason,
+    Choice,
+    Progress,
+    choice_of_press,
+    choice_of_text,
+    lacks_pick,
+)
 
 REASON_MS = 10 * 60 * 1000
 """How long the next message of a person counts as the reason."""
@@ -53,6 +63,8 @@ class Decisions:
             await it.acknowledge(update, f"Only {one_line(request.requester_name, 40)} may allow this for good.")
         elif request.state == "decided":
             await it.acknowledge(update, one_line(f"Decided: {request.verdict}", 150))
+        elif lacks_pick(request, pieces[2]):
+            await it.acknowledge(update, "Pick at least one, or reply with an answer of your own.")
         elif (choice := choice_of_press(request, pieces[2])) is None or not self._is_offered(request, pieces[2]):
             await it.acknowledge(update, _NOT_ANY_MORE)
         else:

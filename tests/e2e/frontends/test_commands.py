@@ -80,6 +80,8 @@ async def test_models_agents_and_files_are_chosen(bots: Bots) -> None:
     await bots.until_found("`default` answers from the next message on.")
     await bots.says("/agent nonsense")
     await bots.until_found("There is no agent `nonsense`")
+    await bots.says(f"/agent {WORKSPACE}")
+    await bots.until(lambda: bots.platform.shown()[-1].startswith(f"Now: `{WORKSPACE}`"))
     async with Mesh(bots.world.host.url, OPERATOR) as mesh:
         await mesh.agent(WORKSPACE).files.write("docs/a.txt", "content")
     await bots.says("/files docs")

@@ -81,7 +81,7 @@ async def test_a_rejection_has_a_reason(bots: Bots) -> None:
     await bots.says("run it")
     shown = await bots.until_found("Allow bash?")
     await bots.take(bots.people.press(buttons(shown)["✍️ Reject, because…"]))
-    await bots.until_found("Write the reason")
+    await bots.until_found("with the reason")
     await bots.says("keep it, please")
     await bots.until_found("As you wish.")
     await bots.until_found("Rejected by Ann: keep it, please")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -41,13 +43,14 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
     await one.kill()
 
 
-async def approval(talk: Talk) -> str:
-    """The token of an approval that waits in the chat."""
+async def approval(talk: Talk, **changed: Any) -> str:
+    """The token of an approval, or of what it is changed to, that waits in the chat."""
     now = SystemClock().now_ms()
     request = StoredRequest(
         "t1", BOT, CHAT.id, WORKSPACE, ANN_ID, "s", "r1", now, "approval", "bash", {"command": "ls"}, None, [],
         ANN_ID, "Ann", None, now + 60_000, created_at=now,
     )  # fmt: skip
+    request = replace(request, **changed)
     await talk.database.run(lambda c: remember_chat_in(c, BOT, CHAT))
     await talk.database.run(lambda c: add_request_in(c, request))
     await talk.database.run(lambda c: add_post_in(c, BOT, CHAT.id, "t1", [Piece("Allow bash?")], now=now))
@@ -86,6 +89,20 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
     await talk.until(lambda: shown in talk.platform.shown()[0])
 
 
+async def test_a_choice_of_several_ends_with_one_at_least(talk: Talk) -> None:
+    asked = {"questions": [{"question": "Which?", "multi_select": True, "options": ["red", "blue"]}]}
+    token = await approval(talk, kind="question", tool="question", input=asked)
+    await talk.handle(talk.people.press(f"a:{token}:0.done"))
+    await talk.handle(talk.people.press(f"a:{token}:1.done"))
+    words = [text for _, text in talk.platform.acknowledged]
+    assert words == ["Pick at least one, or reply with an answer of your own.", "This button is not valid any more."]
+    assert not any(request.url.path.endswith("/answer") for request in talk.requests)
+    await talk.handle(talk.people.press(f"a:{token}:0.1"))
+    talk.respond = lambda _: problem(409, "not_waiting")
+    await talk.handle(talk.people.press(f"a:{token}:0.done"))
+    assert talk.platform.acknowledged[2:] == [("i3", ""), ("i4", "")]
+
+
 async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Talk) -> None:
     away = True
 
@@ -101,7 +118,7 @@ async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Ta
         await talk.handle(waits)
     await talk.handle(press)
     pressed = SystemClock().now_ms()
-    await talk.until(lambda: "Write the reason" in talk.platform.shown()[0])
+    await talk.until(lambda: "with the reason" in talk.platform.shown()[0])
     away = False
     await talk.handle(waits)
     await talk.until(lambda: "well said" in talk.platform.shown())

@@ -132,7 +132,7 @@ def test_the_reason_for_a_rejection_is_that_of_the_requester(world: World) -> No
     group = world.telegram.create_group("Team", ann, eve)
     waiting = card(world, ann, group, "@helper_bot ")
     ann.press(waiting, "✍️ Reject, because…")
-    world.reply(group, "Write the reason")
+    world.reply(group, "with the reason")
     eve.write(group, "@helper_bot because I say so")
     world.settle(eve)
     assert undecided(world)

@@ -35,7 +35,7 @@ def test_an_approval_shows_what_would_be_done_and_why() -> None:
     assert "```sh\ngit push\n```" in text
     assert "*bash \\* asks*" in text
     assert "`bash git *`" in text
-    assert "write `yes K7` or `no K7`" in text
+    assert "Or reply `yes K7` or `no K7`." in text
     assert "*Always* would allow `bash git *`. *All* are yours." in text
     assert "*All* are this group's." in text_of(replace(APPROVAL, user="telegram:-7"))
     always = ["♾ Always in this conversation", "♾ Always in all with agent default"]
@@ -47,6 +47,13 @@ def test_an_approval_shows_what_would_be_done_and_why() -> None:
     assert text_of(decided).endswith("**✅ Allowed once by Ann**")
     assert "K7" not in text_of(decided)
     assert labels(decided) == []
+
+
+def test_words_that_are_asked_for_reach_the_bot_in_a_group() -> None:
+    """There it gets replies and mentions only."""
+    rejected = replace(APPROVAL, reason_from="telegram:1")
+    free = replace(QUESTION, input={"questions": [{"question": "Why?"}]})
+    assert [text_of(one).lower().count("reply") for one in (APPROVAL, rejected, free, QUESTION)] == [1, 1, 1, 1]
 
 
 def test_arguments_cannot_forge_what_is_around_them() -> None:
