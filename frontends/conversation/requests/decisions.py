@@ -22,6 +22,7 @@ from ...store import (
     note_deciding_in,
     note_progress_in,
     open_requests_in,
+    post_of_message_in,
     received_at_in,
     request_in,
 )
@@ -74,8 +75,9 @@ class Decisions:
         await it.tell(update)
 
     async def answer(self, update: Update, person: Person) -> bool:
-        """Take a message as the answer to the one question that is open in its chat, as the decision on the approval
-        whose code it names, or as the reason for a rejection, and end the update. Returns False if it is none."""
+        """Take a message as the decision on the approval whose code it names, as the answer to the card that it replies
+        to, as the answer to the one question that is open in its chat, whatever else is, or as the reason for a
+        rejection, and end the update. Returns False if it is none."""
         it = self.context
         received_at = await it.database.run(lambda c: received_at_in(c, it.bot.name, update.id))
         found = await it.database.run(lambda c: self._open_before(c, update.chat.id, received_at))
@@ -86,7 +88,11 @@ class Decisions:
                 return True
         mine = [request for request in found if self._may_decide(request, person)]
         decided = [one for one in mine if one.kind == "approval" and choice_of_text(one, update.text) is not None]
-        [request] = decided if len(decided) == 1 else mine if len(mine) == 1 else [None]
+        named = await self._replied_to(update, mine)
+        if not decided and not named and len(mine) > 1 and await self._explain(update, mine):
+            return True
+        questions = [one for one in mine if one.kind == "question"]
+        [request] = next((one for one in (decided, named, questions, mine) if len(one) == 1), [None])
         if request is None or (choice := choice_of_text(request, update.text)) is None:
             return await self._explain(update, mine)
         if isinstance(choice, Answer) and choice.decision and not self._is_offered(request, choice.decision):
@@ -94,6 +100,14 @@ class Decisions:
             return True
         await self._carry_out(update, request, choice, person)
         return True
+
+    async def _replied_to(self, update: Update, requests: Sequence[StoredRequest]) -> list[StoredRequest]:
+        """Return the one of the requests to whose card a message replies, if there is one."""
+        if (message := update.reply_to) is None:
+            return []
+        name = self.context.bot.name
+        post = await self.context.database.run(lambda c: post_of_message_in(c, name, update.chat.id, message))
+        return [request for request in requests if request.token == post]
 
     async def _explain(self, update: Update, mine: Sequence[StoredRequest]) -> bool:
         """Answer a decision that is on none of the open approvals. Returns False if the message is no decision."""

@@ -53,10 +53,11 @@ async def approval(talk: Talk, **changed: Any) -> str:
     request = replace(request, **changed)
     await talk.database.run(lambda c: remember_chat_in(c, BOT, CHAT))
     await talk.database.run(lambda c: add_request_in(c, request))
-    await talk.database.run(lambda c: add_post_in(c, BOT, CHAT.id, "t1", [Piece("Allow bash?")], now=now))
+    before = len(talk.platform.messages)
+    await talk.database.run(lambda c: add_post_in(c, BOT, CHAT.id, request.token, [Piece("Allow bash?")], now=now))
     talk.conversations._bots[BOT][0].outbox.wake(CHAT.id)
-    await talk.until(lambda: talk.platform.messages)
-    return "t1"
+    await talk.until(lambda: len(talk.platform.messages) > before)
+    return request.token
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,41 @@ async def test_a_choice_of_several_ends_with_one_at_least(talk: Talk) -> None:
     talk.respond = lambda _: problem(409, "not_waiting")
     await talk.handle(talk.people.press(f"a:{token}:0.done"))
     assert talk.platform.acknowledged[2:] == [("i3", ""), ("i4", "")]
+
+
+async def question(talk: Talk, token: str, **changed: Any) -> str:
+    asked = {"questions": [{"question": "Where?"}]}
+    return await approval(talk, token=token, request=token, kind="question", tool="question", input=asked, **changed)
+
+
+def answers_of(talk: Talk) -> list[tuple[str, Any]]:
+    posted = [json.loads(one.content) for one in talk.requests if one.url.path.endswith("/answer")]
+    return [(one["id"], one.get("answers") or one["decision"]) for one in posted]
+
+
+def answered(request: httpx2.Request) -> httpx2.Response:
+    return problem(409, "not_waiting") if request.url.path.endswith("/answer") else nothing(request)
+
+
+async def test_a_text_answers_the_question_also_beside_an_approval(talk: Talk) -> None:
+    talk.respond = answered
+    await approval(talk, code="K7")
+    await question(talk, "t2")
+    await talk.handle(talk.people.message("yes"))
+    await talk.until(lambda: any("`yes K7`" in text for text in talk.platform.shown()))
+    assert answers_of(talk) == []
+    await talk.handle(talk.people.message("yes K7"))
+    await talk.handle(talk.people.message("Berlin"))
+    assert answers_of(talk) == [("r1", "once"), ("t2", [["Berlin"]])]
+
+
+async def test_of_several_questions_a_text_answers_the_one_that_it_replies_to(talk: Talk) -> None:
+    talk.respond = answered
+    await question(talk, "t2")
+    first = next(iter(talk.platform.messages))
+    await question(talk, "t3")
+    await talk.handle(talk.people.message("Paris", reply_to=first))
+    assert answers_of(talk) == [("t2", [["Paris"]])]
 
 
 async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Talk) -> None:
