@@ -13,6 +13,8 @@ from .writer import Style
 
 SpanType = Literal["bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote"]
 
+MOST_ENTITIES = 100
+"""What Telegram takes with a message."""
 _HOLDS_NOTHING = ("code", "pre")
 
 
@@ -39,6 +41,8 @@ class TelegramWriter:
         self._closed = list[Span]()
         self._in_link = False
         self._link_start = 0
+        self._links_left = MOST_ENTITIES
+        """How many labels can be links in the place of their addresses."""
 
     def message(self) -> tuple[str, list[Span]]:
         """Return the text and its spans in their order, outer before inner ones."""
@@ -86,8 +90,9 @@ class TelegramWriter:
 
     def close_link(self, address: str, label: str) -> None:
         self._in_link = False
-        linkable = is_linkable(address)
+        linkable = is_linkable(address) and self._links_left > 0
         if linkable:
+            self._links_left -= 1
             self._closed.append(Span("text_link", self._link_start, self._at, url=address))
         if label != address and not (linkable and is_honest(visible(label), address)):
             self._write(" (")

@@ -181,6 +181,19 @@ def test_more_parts_than_telegram_takes_are_plain_and_safe() -> None:
     assert message.text.count("@" + WORD_JOINER) == 50
 
 
+@pytest.mark.parametrize(
+    ("line", "count"), [("- **Name** does `cmd`: [docs](https://example.com/{})", 45), ("[d](https://a.de/{})", 150)]
+)
+def test_no_address_is_lost_among_more_parts_than_telegram_takes(line: str, count: int) -> None:
+    addresses = [line[line.index("https") : -1].format(number) for number in range(count)]
+    message = telegram_text("\n".join(line.format(number) for number in range(count)))
+    links = {entity.url for entity in message.entities}
+    shown = re.findall(r"\((https:.*?)\)", message.text)
+    assert len(message.entities) == 100
+    assert [one for one in addresses if one not in links and one not in shown] == []
+    assert len(shown) == max(0, count - 100)
+
+
 FRAGMENTS = st.sampled_from(
     [
         *(
