@@ -79,6 +79,7 @@ from .requests import (
     open_requests_in,
     prune_requests_in,
     request_in,
+    show_requests_again_in,
 )
 
 __all__ = [
@@ -157,6 +158,7 @@ __all__ = [
     "rewind_replies_in",
     "running_replies_from_in",
     "running_replies_in",
+    "show_requests_again_in",
     "transaction",
     "waiting_before_in",
     "waiting_chats_in",

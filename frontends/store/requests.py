@@ -127,6 +127,16 @@ def open_requests_in(connection: sqlite3.Connection, bot: str, chat: str | None 
     return _select(connection, "bot = ? AND chat = ? AND state = 'open' ORDER BY since", bot, chat)
 
 
+def show_requests_again_in(connection: sqlite3.Connection, bot: str, chat: str) -> bool:
+    """Let the posts of a chat's open requests be shown after all, and return whether there are any that were given up:
+    the chat could not be written to, and can be again."""
+    query = (
+        "UPDATE posts SET state = 'waiting' WHERE state = 'lost' AND key IN"
+        " (SELECT token FROM requests WHERE bot = ? AND chat = ? AND state = 'open')"
+    )
+    return bool(connection.execute(query, (bot, chat)).rowcount)
+
+
 def note_progress_in(
     connection: sqlite3.Connection, token: str, answers: Sequence[Sequence[str]], picked: Sequence[int]
 ) -> None:

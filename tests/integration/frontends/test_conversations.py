@@ -15,7 +15,7 @@ from agent_client import Mesh
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
 from frontends.conversation.messages.files import receive_files
-from frontends.platform import IncomingFile, Piece
+from frontends.platform import ChatGone, IncomingFile, Piece
 from frontends.store import (
     NAME,
     Database,
@@ -84,6 +84,23 @@ async def test_a_card_names_a_person_only_if_their_decision_may_have_arrived(
             await talk.handle(press)
     await talk.handle(press)
     await talk.until(lambda: shown in talk.platform.shown()[0])
+
+
+async def test_an_approval_that_could_not_be_shown_is_shown_when_its_chat_is_open_again(talk: Talk) -> None:
+    def refuse(_: str) -> None:
+        raise ChatGone("the person has blocked the bot")
+
+    talk.platform.before = refuse
+    showing = asyncio.create_task(approval(talk))
+    lost = "SELECT 1 FROM posts WHERE state = 'lost'"
+    async with asyncio.timeout(60):
+        while not await talk.database.run(lambda c: c.execute(lost).fetchone()):
+            await asyncio.sleep(0.01)
+    talk.platform.before = lambda _: None
+    with pytest.raises(Later):  # the host is away
+        await talk.handle(talk.people.message("I am back"))
+    await showing
+    assert talk.platform.shown()[0] == "Allow bash?"
 
 
 async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Talk) -> None:
