@@ -31,6 +31,7 @@ from ...store import (
 )
 from ..bot import Bot
 from ..outbox import Outbox
+from ..replies import is_removed_in
 from .card import card
 
 log = logger(__name__)
@@ -125,6 +126,8 @@ class Waiting:
         reply = reply_of_turn_in(connection, one.user, one.session_id, one.message_id)
         if reply is not None and reply.bot != self._bot.name:
             return None
+        if reply is not None and is_removed_in(connection, reply):
+            reply = None
         origin = None
         if reply is not None:
             chat, requester, name = reply.chat, reply.requester, reply.requester_name

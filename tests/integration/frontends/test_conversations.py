@@ -15,6 +15,7 @@ from agent_client import Mesh
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
 from frontends.conversation.messages.files import receive_files
+from frontends.people import unpair_in
 from frontends.platform import ChatGone, IncomingFile, Piece
 from frontends.store import (
     NAME,
@@ -26,6 +27,7 @@ from frontends.store import (
     add_reply_in,
     add_request_in,
     count_waiting_in,
+    opened,
     remember_chat_in,
 )
 from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
@@ -280,6 +282,45 @@ async def test_what_was_read_of_an_answer_stays_while_it_cannot_be_followed(talk
     assert not followers()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_who_is_unpaired_gets_nothing_more_of_a_turn_that_runs(talk: Talk, *, restarts: bool) -> None:
+    talk.respond = says("half", cut=True)
+    await talk.handle(talk.people.message("do it"))
+    await talk.until(lambda: talk.platform.shown() == ["half"])
+    if restarts:
+        await talk.kill()
+    with opened(talk.folder / NAME) as other:
+        unpair_in(other, ANN_ID, now=1)
+        turn = other.execute("SELECT session, message_id FROM replies").fetchone()
+    if restarts:
+        await talk.start()
+    else:
+        await talk.conversations.end_removed()
+    waits = {
+        "workspace": WORKSPACE, "agent": WORKSPACE, "user": ANN_ID, "session_id": turn[0], "message_id": turn[1],
+        "id": "r1", "kind": "approval", "tool_call_id": "c1", "tool": "bash", "input": {"command": "ls"}, "since": 1,
+        "expires_at": SystemClock().now_ms() + 60_000,
+    }  # fmt: skip
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/pending":
+            return httpx2.Response(200, json={"pending": [waits]})
+        return says("half and more")(request) if request.url.path.endswith("/chat/stream") else nothing(request)
+
+    talk.respond = respond
+    await talk.until(lambda: not followers())
+    asked = pending(talk)
+    for _ in range(2):
+        talk.conversations._bots[BOT][1].look()
+        asked += 1
+        await talk.until(lambda asked=asked: pending(talk) >= asked)
+    ended = "SELECT 1 FROM replies WHERE state = 'running' UNION ALL SELECT 1 FROM posts WHERE state = 'waiting'"
+    assert await talk.database.run(lambda c: c.execute(ended).fetchall()) == []
+    (text,) = talk.platform.shown()
+    assert text.startswith("half")
+    assert "more" not in text
+
+
 async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Talk) -> None:
     def answers(text: str) -> Respond:
         chat = says(f"{text * 6 * LENGTH} [it](workspace:{text}.txt)")
@@ -341,6 +382,11 @@ async def test_a_file_that_does_not_end_is_left_out(tmp_path: Path) -> None:
     assert received.stored == []
     assert received.refused == [f"📎 `{name}` was not taken: it did not arrive within 0.3 s." for name in names]
     await talk.kill()
+
+
+def pending(talk: Talk) -> int:
+    """How often the bot has asked for what waits."""
+    return sum(one.url.path == "/pending" for one in talk.requests)
 
 
 def says(text: str, *, cut: bool = False) -> Respond:
