@@ -223,7 +223,7 @@ class Agent:
     def watch(self, session: str, *, wait: float = WAIT_SECONDS, reconnect: float = RECONNECT_SECONDS) -> ChatStream:
         """Follow the turn that runs in a session, from its first event. Nothing comes when none runs."""
         call = Call("GET", path("chat", session, "stream"), params={"follow": True})
-        return ChatStream(self._connection, call, wait, reconnect)
+        return ChatStream(self._connection, call, wait, reconnect, any_turn=True)
 
     async def steer(self, message: str, *, session: str | None = None, id: str | None = None) -> None:
         """Add a message to the running turn, between two of its steps. It starts a turn if none runs."""

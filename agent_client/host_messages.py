@@ -13,7 +13,7 @@ WorkStatus = Literal["queued", "dispatched", "accepted", "resulted", "dead", "ca
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class Readiness(_Answer):

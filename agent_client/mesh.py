@@ -143,10 +143,10 @@ class Mesh:
         """Wait for the result of a task, however it ends. Raises DeadlineExceeded, and with `wait` 0 NotFound."""
         return await wait_for_result(self._connection, workspace, task_id, user, wait)
 
-    async def usage(self, agent: str | None = None, recent: int = 50) -> UsageReport:
-        """Read what model calls used, of all agents or one."""
-        params = {"limit": recent} | ({} if agent is None else {"agent": agent})
-        return await self._connection.fetch(UsageReport, Call("GET", "/usage", params=params))
+    async def usage(self, agent: str | None = None, recent: int = 50, *, user: str | None = None) -> UsageReport:
+        """Read what model calls used, of all agents or one, for all users or one."""
+        call = Call("GET", "/usage", params={"limit": recent, **_given(agent=agent, user=user)})
+        return await self._connection.fetch(UsageReport, call)
 
 
 def _given(**params: str | None) -> dict[str, str]:

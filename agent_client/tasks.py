@@ -119,7 +119,8 @@ def assignment_body(
         agent=agent,
         result_schema=TypeAdapter(result).json_schema() if result is not None else None,
     )
-    return assignment.model_dump(mode="json", exclude_defaults=True) | {"task_id": task_id}
+    required: dict[str, Any] = {"task_id": task_id, "input_data": {}}  # also where the input is empty, as by default
+    return required | assignment.model_dump(mode="json", exclude_defaults=True)
 
 
 async def map_in_order(

@@ -61,7 +61,8 @@ class EventRing(Generic[A]):
         self._events: dict[int, _Event[A]] = {}
         self._bytes = 0
         self._watchers = ShareCounter(self._limits.watchers)
-        self._news = asyncio.Event()
+        self._news: asyncio.Event | None = None
+        """Set with the next event; None while nobody waits for it."""
         self._closed = False
 
     def append(self, kind: str, audience: A, facts: Mapping[str, Any]) -> None:
@@ -139,14 +140,17 @@ class EventRing(Generic[A]):
 
     async def _wait_for_news(self, seconds: float) -> None:
         """Wait for the next event of any audience, at most so long."""
+        if self._news is None:
+            self._news = asyncio.Event()
         news = self._news
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await news.wait()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
 
 def parse_event_id(text: str | None) -> int | None:

@@ -118,7 +118,7 @@ def create_listen_app(
             clock: Clock = SystemClock()
             tokens = TokenStore(database, clock)
             app.state.guard, made = await create_guard(settings, tokens, clock)
-            app.state.database = database
+            app.state.database, app.state.teams = database, Teams(database, clock)
             workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
             drivers: dict[str, Driver] = {EXTERNAL: ExternalDriver()}
             opened = Fleet(workspaces, drivers, tokens, "")

@@ -14,7 +14,7 @@ from agent_common.net import ConnectionLimit, ForwardProxyLimits, ListeningSocke
 from agent_common.protocol.hub import HubUnavailable
 
 from . import proxy
-from .access import OPERATOR, AccessGuard, TokenStore, token_file
+from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
 from .agents import AgentCards
 from .budget import DescriptorBudget
@@ -133,6 +133,7 @@ async def open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: Age
     stack.push_async_callback(happening.close)
     happening.attach(bridge.listener)
     work.workspaces.on_change = happening.workspace_changed
+    work.workspaces.on_team_change = app.state.teams.forget
     external = work.drivers[EXTERNAL]
     assert isinstance(external, ExternalDriver)  # noqa: S101
     external.connect_agent = bridge.listener.connect_agent
@@ -215,7 +216,7 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
     clock: Clock = SystemClock()
     tokens = TokenStore(database, clock)
     guard, made = await create_guard(settings, tokens, clock)
-    app.state.guard = guard
+    app.state.guard, app.state.teams = guard, Teams(database, clock)
     kept = await open_budgets(app, stack, database, clock)
     ledger = ModelCallLedger(database, kept)
     ledger.start()
@@ -241,6 +242,6 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
     services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
     model_proxy = ModelProxy(*services)
     app.router.routes[:0] = proxy.model_routes(model_proxy)
-    open_web_services(app, parts.services, settings, database, clock)
+    open_web_services(app, parts.services, settings, clock)
     restorer.start()
     return made

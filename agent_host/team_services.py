@@ -42,7 +42,7 @@ async def open_team_services(
     listener: Listener,
 ) -> None:
     """Open blackboard, topics, artifacts, and what agents know of each other and give each other to do."""
-    teams = app.state.teams = Teams(database, clock)
+    teams: Teams = app.state.teams
     writer = BatchWriter(database, "shared")
     stack.push_async_callback(writer.close)
     board = app.state.blackboard = Blackboard(database, writer, clock)
@@ -59,18 +59,16 @@ async def open_team_services(
 
 
 async def open_budgets(app: FastAPI, stack: AsyncExitStack, database: HostDatabase, clock: Clock) -> Budgets:
-    kept = app.state.budgets = Budgets(database, clock)
+    kept = app.state.budgets = Budgets(database, app.state.teams, clock)
     await kept.open()
     stack.push_async_callback(kept.close)
     return kept
 
 
-def open_web_services(
-    app: FastAPI, offered: ServiceCatalog, settings: HostSettings, database: HostDatabase, clock: Clock
-) -> None:
+def open_web_services(app: FastAPI, offered: ServiceCatalog, settings: HostSettings, clock: Clock) -> None:
     """Serve the web services that the operator has set up."""
     guard: AccessGuard = app.state.guard
-    endpoint = app.state.services = create_endpoint(offered, settings.data_dir, guard, Teams(database, clock), clock)
+    endpoint = app.state.services = create_endpoint(offered, settings.data_dir, guard, app.state.teams, clock)
     app.router.routes.insert(0, endpoint.route())
 
 

@@ -171,6 +171,12 @@ class Reply:
     retry_after: float | None = None
     """Seconds that the model's provider asks to wait; None if it gave none."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether `text` is at most a part of the answer: the turn failed, was aborted, or was ended by its deadline, a
+        budget or the host."""
+        return self.finish_reason in ("abort", "error") or self.error_code is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:

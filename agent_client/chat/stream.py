@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from http import HTTPStatus
 from time import monotonic
 from types import TracebackType
@@ -16,10 +17,8 @@ from agent_common.protocol import chunks as c
 
 from ..errors import ClientError, ConnectionFailed, UnexpectedReply
 from ..http import MAX_EVENT_BYTES, RECONNECT_SECONDS, Call, Connection, resumed
-from .events import ChatEvent, Finished, Reply
+from .events import ChatEvent, Finished, Reply, Started
 from .turn_reader import TurnReader
-
-FAILED_REASONS = ("abort", "error")
 
 
 class TurnFailed(ClientError):
@@ -51,8 +50,18 @@ class ChatStream:
     Hanging up does not stop the turn; `agent.abort` does. Waits for a person are part of the stream.
     """
 
-    def __init__(self, connection: Connection, call: Call, wait: float, reconnect: float = RECONNECT_SECONDS) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        call: Call,
+        wait: float,
+        reconnect: float = RECONNECT_SECONDS,
+        *,
+        any_turn: bool = False,
+    ) -> None:
         self._connection, self._call = connection, call
+        self._any_turn = any_turn
+        """Whether the call is for whatever runs: a later connection then asks for the turn that the first one had."""
         self._events = self._follow(wait, reconnect)
 
     def __aiter__(self) -> Self:
@@ -83,7 +92,7 @@ class ChatStream:
                     reply = event.reply
         if reply is None:
             raise UnexpectedReply("nothing runs in this session")
-        if reply.finish_reason in FAILED_REASONS:
+        if reply.failed:
             raise TurnFailed(reply)
         return reply
 
@@ -107,6 +116,10 @@ class ChatStream:
                         done = True  # what follows is the end of the response, after which its connection is used again
                         continue
                     for news in reader.read(_chunk(event.data)):
+                        if self._any_turn and isinstance(news, Started):
+                            self._call = replace(
+                                self._call, params={**self._call.params, "message_id": news.message_id}
+                            )
                         yield news
             if not done:
                 raise ConnectionFailed(f"{self._call.path}: the stream was cut off")

@@ -28,6 +28,11 @@ class Decompressor:
         self._inflater = None if self._coding in _PLAIN else zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
         self._begun = False
 
+    @property
+    def passes(self) -> bool:
+        """Whether the rest of the body is as it comes."""
+        return self._begun and self._inflater is None
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes behind these, in pieces of at most MAX_PIECE."""
         if not self._begun and data:

@@ -68,14 +68,12 @@ class EventSplitter:
             lines = bytes(self._rest), *more[:-1]
             self._rest = bytearray(more[-1])
             for line in lines:
-                if line.startswith(b"data:") and not self._data:
-                    text = _data_of(line)
-                    if text.endswith((b"}", b"]")):
-                        yield text
-                    elif text:
-                        self._add_data(text)
+                if line.startswith(b"data: {") and line.endswith(b"}") and not self._data:  # nearly all
+                    yield line[6:]
+                elif line or self._data:
+                    yield from self._line(line)
                 else:
-                    yield from self._other_line(line)
+                    self.name = ""
 
     def finish(self) -> Iterator[bytes]:
         """Yield what is left at the end of the body."""
@@ -85,7 +83,7 @@ class EventSplitter:
             yield from _documents(rest, self._document_end.at)
             return
         for line in (rest, b""):
-            yield from (text for text in self._other_line(line) if text == DONE or _is_json(text))  # a part is none
+            yield from (text for text in self._line(line) if text == DONE or _is_json(text))  # a part is none
 
     def _sniff(self, data: bytes) -> bytes:
         """Decide by the first visible byte. Returns the bytes to read; none while there is no such byte."""
@@ -102,20 +100,12 @@ class EventSplitter:
         self.form = "document" if begun[:1] in (b"{", b"[") and not begun.startswith(DONE) else "events"
         return begun
 
-    def _other_line(self, line: bytes) -> Iterator[bytes]:
-        """Read a line that is not a whole event."""
+    def _line(self, line: bytes) -> Iterator[bytes]:
         if line.startswith(b"data:"):
-            self._add_data(_data_of(line))
-            whole = self._data[-1].endswith(b"}") and self._object.closed
-            if not whole or not _is_json(b"\n".join(self._data)):
-                return
-        if not line.strip() or line.startswith(b"data:"):
-            text, self._data = b"\n".join(self._data).strip(), []
-            self._data_size, self._object = 0, WholeObject()
-            if text and (self.name in _READ or text.startswith((b"{", b"["))):
-                yield text
-            if not line.strip():
-                self.name = ""
+            yield from self._data_line(_data_of(line))
+        elif not line.strip():
+            yield from self._taken_data()
+            self.name = ""
         elif line.startswith(b"event:"):
             self.name = line[6:].strip().decode("utf-8", "replace")
         elif line.startswith(b"error:") and line[6:].lstrip().startswith(b"{"):  # llama.cpp's field for it
@@ -125,6 +115,22 @@ class EventSplitter:
             yield line.strip()
         elif not line.startswith((b":", b"id:", b"retry:")) and len(self.other) < _QUOTED:
             self.other += line[:_QUOTED] + b"\n"
+
+    def _data_line(self, text: bytes) -> Iterator[bytes]:
+        if not self._data and text.endswith((b"}", b"]")):
+            yield text
+        elif text or self._data:
+            self._add_data(text)
+            if text.endswith(b"}") and self._object.closed and _is_json(b"\n".join(self._data)):
+                yield from self._taken_data()
+
+    def _taken_data(self) -> Iterator[bytes]:
+        """Yield the event of the lines so far, unless its name says that nobody reads it, and begin the next."""
+        if self._data:
+            text = b"\n".join(self._data).strip()
+            self._data, self._data_size, self._object = [], 0, WholeObject()
+            if text and (self.name in _READ or text.startswith((b"{", b"["))):
+                yield text
 
     def _add_data(self, text: bytes) -> None:
         self._data.append(text)

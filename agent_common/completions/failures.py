@@ -51,6 +51,8 @@ _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
     *("allocationquota.freetieronly", "1113", "1008", "2056"),
+    *("insufficient_balance", "not_enough_balance"),
+    *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
 ))  # fmt: skip
 BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
 """The mesh's own code, with the status 402."""
@@ -58,6 +60,7 @@ _QUOTA_WORDS = (
     *("credit balance", "insufficient balance", "insufficient credits", "insufficient credit", "more credits"),
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
+    *("insufficient account balance", "balance is insufficient", "not enough balance", "quota is not enough"),
     *("any credits", "used all available credits", "spending limit", "api usage limits"),
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
@@ -66,6 +69,12 @@ _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
 ))  # fmt: skip
+_KEY_WORDS = (
+    *("api_key_invalid", "api key not valid", "api key expired"),  # Google
+    *("missing authorization header", "invalid authorization header"),
+    *("incorrect api key", "invalid api key"),  # xAI
+)
+"""Of a 400 that is about the key."""
 _REFUSED_CODES = frozenset((
     *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
     *("cyber_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
@@ -156,9 +165,9 @@ def error_in(event: Mapping[str, Any], name: str = "") -> Any:
     if event.get("error"):
         error: object = event["error"]
         return error if is_object(error) or isinstance(error, list) else dict(event)  # pyright: ignore[reportUnknownVariableType]
-    if is_object(groq := event.get("x_groq")) and groq.get("error"):
+    if "x_groq" in event and is_object(groq := event["x_groq"]) and groq.get("error"):
         return dict(groq)
-    if (_base_resp_code(event) or 0) != 0:
+    if "base_resp" in event and (_base_resp_code(event) or 0) != 0:
         return dict(event)
     choices = event.get("choices")
     if isinstance(choices, list) and choices:
@@ -229,7 +238,9 @@ def _access_code(status: int | None, codes: frozenset[str], words: str) -> Model
         return "unknown_model"
     if status == 403 and _WHERE.search(" ".join((words, *codes))):
         return "model_config"
-    return "model_auth" if status in (401, 403) or codes & _AUTH_CODES else None
+    if status in (401, 403) or codes & _AUTH_CODES or (status in (400, None) and _has(words, _KEY_WORDS)):
+        return "model_auth"
+    return None
 
 
 def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Literal
 
 StopReason = Literal["stop", "length", "content-filter", "tool-calls", "other"]
@@ -45,6 +46,7 @@ _BY_REASON: dict[str, Meaning] = {reason: meaning for meaning, reasons in _MEANI
 _BETWEEN_PARTS = re.compile(r"[:.]")
 
 
+@lru_cache(maxsize=64)
 def stop_reason(finish_reason: str) -> Meaning:
     """Return the meaning of a finish reason; `other` if it is not known. Of several parts, as in `error: abort`, the
     last known one counts."""

@@ -25,6 +25,7 @@ from .written_calls import NotCalls, is_plain, read_written_calls
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""
+_DONE_TEXTS = (DONE, b'"%b"' % DONE)
 _COMMON = frozenset(("role", "content"))
 _QUOTED = 300
 
@@ -34,7 +35,7 @@ def read_event(text: bytes) -> dict[str, Any] | None:
 
     Texts larger than json_reader.INLINE_BYTES are for a thread.
     """
-    if text in (DONE, b'"%b"' % DONE):
+    if text in _DONE_TEXTS:
         return None
     try:
         # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
@@ -42,6 +43,11 @@ def read_event(text: bytes) -> dict[str, Any] | None:
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
     except ValueError as refusal:
         event = _parse_mended(text, refusal)
+    return cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
+
+
+def _other_event(event: Any, text: bytes) -> dict[str, Any]:
+    """Return what JSON says that is no object. Raises ModelError if it says nothing."""
     if isinstance(event, str):
         return {"title": event}  # the words of an event that is named as an error, and nothing in any other
     if event is None or isinstance(event, int | float):  # what some write to keep the connection open
@@ -82,10 +88,13 @@ class CompletionReader:
             self.done = True
             return ()
         text = None if name else self._plain_text(event)
-        return self._event(event, name) if text is None else (TextPiece(text),)
+        if text is None:
+            return self._event(event, name)
+        return (TextPiece(text),) if text else ()
 
     def _plain_text(self, event: dict[str, Any]) -> str | None:
-        """Return the text of an event that has nothing else, as nearly all have: hundreds in an answer."""
+        """Return the text of an event that has nothing else, as nearly all have: hundreds in an answer. The first one
+        is often empty."""
         try:
             (choice,) = event["choices"]
             delta = choice["delta"]
@@ -93,13 +102,15 @@ class CompletionReader:
             plain = choice["finish_reason"] is None and (len(delta) == 1 or delta.keys() <= _COMMON)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
-        if not plain or type(text) is not str or event.get("usage") or "error" in event or "error" in choice:
+        if not plain or type(text) is not str or event.get("usage") or "error" in choice:
             return None
-        if "usage" in choice or not self._text.passes(text):
+        if "error" in event or "x_groq" in event or "base_resp" in event:
+            return None
+        if "usage" in choice or not (self._text.passes(text) if text else "message" not in choice):
             return None
         self._spoken = self._streamed = True
         self.received += len(text)
-        self.progress += 1
+        self.progress += text != ""
         return text
 
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:

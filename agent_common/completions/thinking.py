@@ -52,7 +52,10 @@ _OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
 _BEGINNINGS_OF_TEXT = (*TAGS, *ANSWER_HEADS, _STRIPPED)
 _BEGINNINGS = (*_BEGINNINGS_OF_TEXT, *NOTATIONS)
 _LONGEST = max(map(len, _BEGINNINGS))
-_LONGEST_END = max(map(len, (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED)))
+_MAY_BEGIN = frozenset(beginning[0] for beginning in _BEGINNINGS)
+_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED)
+_LONGEST_END = max(map(len, _ALL_CLOSINGS))
+_MAY_CLOSE = frozenset(end[0] for end in _ALL_CLOSINGS)
 
 TextEvent = TextPiece | ReasoningPiece | TextWasReasoning
 Reading = Generator[TextEvent, None, str]
@@ -145,6 +148,9 @@ class TextChannel:
         """Decide what the answer begins with. Returns what is left to read."""
         first = first_visible(piece)
         begun = piece[first:] if first is not None else ""
+        if begun and begun[0] not in _MAY_BEGIN:  # nearly all
+            self._state = "text"
+            return begun if self._blocks else piece
         may_begin = not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
         if may_begin and len(piece) < MAX_BLANKS:
             self._held = piece
@@ -243,7 +249,7 @@ class TextChannel:
 def _safe_length(text: str, closings: tuple[str, ...]) -> int:
     """Return the length of the beginning of a text that no tag can continue."""
     for at in range(max(0, len(text) - _LONGEST_END + 1), len(text)):
-        if any(end.startswith(text[at:]) for end in closings):
+        if text[at] in _MAY_CLOSE and any(end.startswith(text[at:]) for end in closings):
             return at
     return len(text)
 

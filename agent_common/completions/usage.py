@@ -36,7 +36,7 @@ def _places(event: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _counts_something(report: Mapping[str, Any]) -> bool:
-    return any(map(_count, (report.get(name) for name in (*_PROMPT, *_COMPLETION)))) or any(
+    return _first(report, *_PROMPT, *_COMPLETION) > 0 or any(
         is_object(value) and any(map(_count, value.values())) for value in report.values()
     )
 
@@ -87,7 +87,7 @@ def with_cost(usage: Usage, pricing: Pricing | None, *, reported: bool) -> Usage
     cost = usage.cost_usd if reported else None
     if cost is None and pricing is not None:
         cost = cost_of(usage, pricing)
-    return usage.model_copy(update={"cost_usd": cost})
+    return usage if cost == usage.cost_usd else usage.model_copy(update={"cost_usd": cost})
 
 
 def cost_of(usage: Usage, pricing: Pricing) -> float:
@@ -112,7 +112,10 @@ def _details(report: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
 
 def _first(report: Mapping[str, Any], *names: str) -> int:
     """Return the first of these counts that is not zero."""
-    return next((count for name in names if (count := _count(report.get(name)))), 0)
+    for name in names:
+        if name in report and (count := _count(report[name])):
+            return count
+    return 0
 
 
 def _count(value: Any) -> int:

@@ -54,6 +54,7 @@ _OF_A_TOOL = re.compile(r"\btools\b|function_?declarations|\bschema for\b", re.I
 _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
     (re.compile(wording, re.IGNORECASE | re.DOTALL), changes)
     for wording, changes in (
+        (r"tools with reasoning_effort.{0,200}set reasoning_effort to .?none", {"effort_with_tools": "none"}),
         (r"reasoning_content\W.{0,80}(?:must be passed|is required|missing|must be provided)", {
             "reasoning": "always", "reasoning_required": True,
         }),

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from . import authority, chunks
 from .agent_settings import AGENT_PREFIX, NARROWEST, AgentSettings
 from .artifacts import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, Artifact, ArtifactList, StoredArtifact
-from .base import Inbound, is_object
+from .base import Inbound, is_object, same_json
 from .blackboard import (
     MAX_KEY,
     MAX_LEASE_SECONDS,
     MAX_TTL_SECONDS,
     MAX_VALUE_BYTES,
+    MAX_VALUE_LEVELS,
     TASK_HEADER,
     TRACE_HEADER,
     Cause,
@@ -219,6 +220,7 @@ __all__ = [
     "MAX_SUBSCRIPTIONS",
     "MAX_TTL_SECONDS",
     "MAX_VALUE_BYTES",
+    "MAX_VALUE_LEVELS",
     "MAX_WAIT_SECONDS",
     "METADATA_BYTES",
     "NARROWEST",
@@ -388,6 +390,7 @@ __all__ = [
     "new_task_id",
     "parse_position",
     "read_typed_decision",
+    "same_json",
     "stored_rule",
     "validation_faults",
     "without_notes",

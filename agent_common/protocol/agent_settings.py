@@ -24,7 +24,7 @@ NARROWEST: Mapping[str, str] = {"confinement": "required", "skill_dependencies":
 class AgentSettings(BaseModel):
     """Who the agent is, its model, and its limits."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     role: str = Field(default="assistant", min_length=1, max_length=200)
     """What the agent is for, shown in its prompt and status."""

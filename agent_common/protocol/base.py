@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,3 +24,15 @@ class Peer(BaseModel):
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """Whether the value is a JSON object."""
     return isinstance(value, dict)
+
+
+def same_json(one: object, other: object) -> bool:
+    """Whether two JSON values are the same. Unlike for Python, true is not 1, nor false 0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if is_object(one) and is_object(other):
+        return one.keys() == other.keys() and all(same_json(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        both = cast("list[object]", one), cast("list[object]", other)
+        return len(both[0]) == len(both[1]) and all(map(same_json, *both))
+    return one == other

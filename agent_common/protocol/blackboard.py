@@ -12,6 +12,9 @@ MAX_KEY = 512
 """Characters of a key."""
 MAX_VALUE_BYTES = 256 * 1024
 """Bytes of a value as JSON."""
+MAX_VALUE_LEVELS = 64
+"""Levels of lists and objects in a value. Lists, deliveries and streams have it some levels deeper, and those who read
+them take 100."""
 MAX_TTL_SECONDS = 10 * 366 * 86_400.0
 """Longest life of an entry: ten years."""
 MAX_LEASE_SECONDS = 86_400.0

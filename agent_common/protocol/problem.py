@@ -18,6 +18,8 @@ _FIELD_CHARACTERS, _MESSAGE_CHARACTERS = 200, 500
 class FieldFault(BaseModel):
     """One thing that is wrong with one field of the request."""
 
+    model_config = ConfigDict(defer_build=True)
+
     field: str
     """Path of the field, as in `token_budget.max_tokens`."""
     message: str
@@ -27,7 +29,7 @@ class FieldFault(BaseModel):
 class Problem(BaseModel):
     """Why a request was not carried out. Additional members hold a partial result."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     type: str = "about:blank"
     title: str

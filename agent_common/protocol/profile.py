@@ -20,6 +20,8 @@ class Profile(Peer):
     """Whether it takes `tool_choice: none`; otherwise `auto` is sent, and calls are refused by the agent."""
     temperature: bool | None = None
     """Whether it takes a temperature."""
+    effort_with_tools: Literal["none"] | None = None
+    """The `reasoning_effort` that it wants beside tools, in place of its own default. Null: none need be named."""
     prompt_cache_key: bool | None = None
     """Whether it takes `prompt_cache_key`."""
     user_after_tool: bool | None = None

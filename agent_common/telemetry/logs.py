@@ -16,6 +16,7 @@ LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
 LONGEST_FACT, LONGEST_TRACE = 3 << 10, 16 << 10
 """Characters of one value and of a trace, which may quote what somebody has sent."""
+_SHORT = (type(None), bool, int, float)
 _to_json = json.JSONEncoder(default=str).encode
 _NOISY = ("httpx2", "httpcore2", "uvicorn", "alembic", "asyncio")
 
@@ -111,14 +112,12 @@ class _Text(logging.Formatter):
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
     facts: dict[str, Any] = getattr(record, _FACTS, {})
-    return {name: _cut_value(value) for name, value in facts.items()}
+    return {name: value if type(value) in _SHORT else _cut_value(value) for name, value in facts.items()}
 
 
 def _cut_value(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float):
-        return value
     if isinstance(value, str):
-        return _cut(value, LONGEST_FACT)
+        return value if len(value) <= LONGEST_FACT else _cut(value, LONGEST_FACT)
     text = _to_json(value)
     return value if len(text) <= LONGEST_FACT else _cut(text, LONGEST_FACT)
 

@@ -16,11 +16,12 @@ _MOST_KEPT = 10_000
 
 
 class Teams:
-    """Looks teams up. A change of a workspace's team counts at most `TRUST_SECONDS` later."""
+    """Looks teams up. A change that another process makes counts at most `TRUST_SECONDS` later."""
 
     def __init__(self, database: HostDatabase, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._known: dict[str, tuple[str, float]] = {}
+        self._changes = 0
 
     async def team_of(self, agent_id: str) -> str:
         """Return the agent's team."""
@@ -29,12 +30,22 @@ class Teams:
         if known is not None and known[1] > now:
             return known[0]
         query = select(workspaces.c.team).where(workspaces.c.id == agent_id)
-        found = await self._database.run(lambda connection: connection.execute(query).scalar())
+        seen = -1
+        found: str | None = None
+        while seen != self._changes:  # read again if a team has changed meanwhile
+            seen = self._changes
+            found = await self._database.run(lambda connection: connection.execute(query).scalar())
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
         team = found or DEFAULT_TEAM
         self._known[agent_id] = team, now + TRUST_SECONDS
         return team
+
+    def forget(self, agent_id: str) -> None:
+        """Look the agent's team up anew: its workspace is new or gone, or has another team. Call it once that is
+        committed."""
+        self._changes += 1
+        self._known.pop(agent_id, None)
 
     async def strangers(self, agent_id: str) -> frozenset[str]:
         """Return the ids of all workspaces of other teams than the agent's, as they are now."""

@@ -15,9 +15,8 @@ from agent_common.backoff import Backoff
 from agent_common.clock import Clock
 from agent_common.event_ring import EVENTS_LOST
 
-from ..errors import RequestError
-from ..fleet import Fleet
-from ..gateway import AgentUnreachable
+from ..errors import Conflict, NotFound, RequestError
+from ..fleet import Fleet, NotOffered
 from .agent_api import AgentApi
 from .event_reader import AgentEvent, EventReader, SentEvent, parse_event
 
@@ -88,10 +87,10 @@ class AgentStreams:
         while True:
             try:
                 await stream.read(self._api)
-            except AgentUnreachable as error:
-                log.debug("agent_events_interrupted", workspace=workspace_id, why=error.message)
-            except RequestError:
+            except (NotFound, Conflict, NotOffered):
                 return  # it was stopped, fenced or deleted, or its driver has no way to it
+            except RequestError as error:  # for now, as while an external agent does not offer its API
+                log.debug("agent_events_interrupted", workspace=workspace_id, why=error.message)
             failures = 1 if stream.progressed else failures + 1
             await asyncio.sleep(_BACKOFF.pause(failures))
 

@@ -51,6 +51,20 @@ class Lineage:
     bounds: WorkBounds
 
 
+@dataclass(frozen=True, slots=True)
+class WorkOnHand:
+    """What a caller does while it asks, as it says. It may say anything, so this finds work of its own and no more."""
+
+    task: str | None
+    """The task; None: none."""
+    user: str | None
+    """For whom it does it; None: not said."""
+
+    def is_of(self, user: str | None) -> bool:
+        """Whether it may be work of this user: tasks of two users may have the same id."""
+        return self.user in (None, user)
+
+
 def lineage_of(
     member: TeamMember, parent: WorkRequest | None, before: CallChain, seconds: float, *, waits: bool
 ) -> Lineage:
@@ -115,6 +129,16 @@ def read_chain(connection: Connection, request_id: str) -> CallChain:
 
 def read_seconds(connection: Connection, request_id: str) -> int | None:
     """Return the longest duration of work that is stored; None if it has none."""
+    found = _read_request(connection, request_id)
+    return found.bounds.max_duration_seconds if found is not None and found.bounds is not None else None
+
+
+def read_user(connection: Connection, request_id: str) -> str | None:
+    """Return whose work is stored; None if there is none."""
+    found = _read_request(connection, request_id)
+    return found.principal.name if found is not None else None
+
+
+def _read_request(connection: Connection, request_id: str) -> WorkRequest | None:
     found = connection.execute(select(work.c.request).where(work.c.request_id == request_id)).scalar()
-    bounds = WorkRequest.model_validate_json(found).bounds if found is not None else None
-    return bounds.max_duration_seconds if bounds is not None else None
+    return WorkRequest.model_validate_json(found) if found is not None else None

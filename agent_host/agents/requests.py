@@ -23,7 +23,17 @@ from ..access import TeamMember, Teams
 from ..database import BatchWriter, HostDatabase
 from ..errors import Conflict, NotFound
 from ..listener import LedgerRecord, Listener, read_task_result
-from .callers import CallChain, Lineage, check_chain, lineage_of, read_chain, read_seconds, record_request
+from .callers import (
+    CallChain,
+    Lineage,
+    WorkOnHand,
+    check_chain,
+    lineage_of,
+    read_chain,
+    read_seconds,
+    read_user,
+    record_request,
+)
 from .cards import AgentCards
 from .errors import WorkEnded
 
@@ -52,12 +62,12 @@ class AgentRequests:
         self._closing.set()
 
     async def ask(
-        self, member: TeamMember, agent_id: str, asked: AskPeer, key: str | None, task: str | None
+        self, member: TeamMember, agent_id: str, asked: AskPeer, key: str | None, on_hand: WorkOnHand
     ) -> AskReply:
-        """Hand the message over and wait for the end. `task`: the work that the caller does.
+        """Hand the message over and wait for the end. `on_hand`: what the caller does meanwhile.
 
         Raises NotFound, and Conflict if it must not be asked, or has no channel."""
-        lineage = await self._lineage(member, agent_id, task, asked.deadline_s, waits=True)
+        lineage = await self._lineage(member, agent_id, on_hand, asked.deadline_s, waits=True)
         submitted, _ = await self._submit(member, agent_id, asked.message, key, lineage, expires_in=asked.deadline_s)
         record = await self._wait(submitted, asked.deadline_s)
         if record.is_finished:
@@ -72,29 +82,39 @@ class AgentRequests:
         return late or AskReply(status="timeout", error=text, request_id=record.request_id)
 
     async def hand_off(
-        self, member: TeamMember, agent_id: str, given: HandOff, key: str | None, task: str | None
+        self, member: TeamMember, agent_id: str, given: HandOff, key: str | None, on_hand: WorkOnHand
     ) -> tuple[HandedOff, bool]:
         """Hand the message over without waiting. Returns the work, and whether it is new. Raises as `ask`."""
-        lineage = await self._lineage(member, agent_id, task, given.deadline_s, waits=False)
+        lineage = await self._lineage(member, agent_id, on_hand, given.deadline_s, waits=False)
         record, known = await self._submit(member, agent_id, given.message, key, lineage)
         return HandedOff(request_id=record.request_id, status=record.status), not known
 
     async def _lineage(
-        self, member: TeamMember, agent_id: str, task: str | None, seconds: float, *, waits: bool
+        self, member: TeamMember, agent_id: str, on_hand: WorkOnHand, seconds: float, *, waits: bool
     ) -> Lineage:
         await self._check_target(member, agent_id)
-        parent = None
+        parent = None if member.is_operator else await self._find_parent(member, on_hand)
         before = CallChain()
-        if task is not None and not member.is_operator:
-            open_work = self._listener.ledger.find_open(task)
-            if open_work is not None and open_work.workspace == member.name:
-                parent = open_work.request
-                before = await self._database.run(lambda connection: read_chain(connection, task))
-            elif await self._listener.ledger.owner(task) == member.name:
-                raise WorkEnded(f"the work {task!r} is over, so nothing more is asked in its name")
+        if parent is not None:
+            before = await self._database.run(lambda connection: read_chain(connection, parent.request_id))
         found = lineage_of(member, parent, before, seconds, waits=waits)
         check_chain(found.chain, agent_id, waits=waits)
         return found
+
+    async def _find_parent(self, member: TeamMember, on_hand: WorkOnHand) -> WorkRequest | None:
+        """Return the work in whose name the caller asks; None: it asks for itself. A task that a user has posted at the
+        agent may have the id of another user's work, and must not borrow its authority. Raises WorkEnded."""
+        ledger, task = self._listener.ledger, on_hand.task
+        if task is None:
+            return None
+        open_work = ledger.find_open(task)
+        if open_work is not None and open_work.workspace == member.name:
+            return open_work.request if on_hand.is_of(open_work.request.principal.name) else None
+        if await ledger.owner(task) != member.name:
+            return None
+        if on_hand.is_of(await self._database.run(lambda connection: read_user(connection, task))):
+            raise WorkEnded(f"the work {task!r} is over, so nothing more is asked in its name")
+        return None
 
     async def _check_target(self, member: TeamMember, agent_id: str) -> None:
         """Raise NotFound for an agent that is unknown or of another team, and Conflict if it takes no work."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import ASK_KEY, AskReply, HandedOff, PeerAgent, PeerList
+from agent_common.protocol import ASK_KEY, USER_HEADER, AskReply, HandedOff, PeerAgent, PeerList
 
 from ..access import TeamMember, identify_member
 from ..errors import Forbidden
 from ..http import JsonRoute, cause_of
+from .callers import WorkOnHand
 from .cards import AgentCards, CardQuery
 from .requests import AgentRequests
 from .schemas import AskBody, CardBody, HandOffBody
@@ -32,6 +34,12 @@ def _requests(request: Request) -> AgentRequests:
 def _team_of(request: Request, member: TeamMember) -> str | None:
     """Return the team whose cards the caller sees; None: of all teams."""
     return None if member.is_operator and "team" not in request.query_params else member.team
+
+
+def _on_hand(request: Request) -> WorkOnHand:
+    """Return what the caller does, as its headers say."""
+    user = request.headers.get(USER_HEADER)
+    return WorkOnHand(cause_of(request).task, unquote(user) if user is not None else None)
 
 
 @router.post("")
@@ -67,7 +75,7 @@ async def get_agent(request: Request, member: Member, agent_id: str) -> PeerAgen
 @router.post("/{agent_id}/ask")
 async def ask(request: Request, member: Member, agent_id: str, body: AskBody, idempotency_key: Key = None) -> AskReply:
     """Give an agent a message as work, and wait until it is over or the deadline has passed."""
-    return await _requests(request).ask(member, agent_id, body, idempotency_key, cause_of(request).task)
+    return await _requests(request).ask(member, agent_id, body, idempotency_key, _on_hand(request))
 
 
 @router.post("/{agent_id}/hand-off", status_code=202, response_model=HandedOff)
@@ -75,5 +83,5 @@ async def hand_off(
     request: Request, member: Member, agent_id: str, body: HandOffBody, idempotency_key: Key = None
 ) -> Response:
     """Give an agent a message as work, which is done whenever it is there: 202; 200 for the same again."""
-    found, created = await _requests(request).hand_off(member, agent_id, body, idempotency_key, cause_of(request).task)
+    found, created = await _requests(request).hand_off(member, agent_id, body, idempotency_key, _on_hand(request))
     return Response(found.model_dump_json(), 202 if created else 200, media_type="application/json")

@@ -26,6 +26,10 @@ def _ignore(_workspace: str, _change: str) -> None:
     return
 
 
+def _ignore_team(_workspace: str) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """One agent's place on this host, whether its runtime runs or not."""
@@ -82,6 +86,8 @@ class Workspaces:
         self._clock = clock
         self.on_change: Callable[[str, str], None] = _ignore
         """Called with the id and the new state of a workspace, or with `created` or `deleted`."""
+        self.on_team_change: Callable[[str], None] = _ignore_team
+        """Called with the id of a workspace that is new or gone, or may have another team, once that is committed."""
 
     @property
     def host_folder(self) -> Path:
@@ -122,6 +128,7 @@ class Workspaces:
             connection.execute(insert(workspaces).values(row))
 
         await self._database.run(work)
+        self.on_team_change(workspace_id)
         self.on_change(workspace_id, "created")
         return await self.get(workspace_id)
 
@@ -180,12 +187,14 @@ class Workspaces:
         values = {"team": team, "settings": json.dumps(settings), "restart_needed": restart_needed}
         query = update(workspaces).where(workspaces.c.id == workspace_id).values(values)
         await self._database.run(lambda connection: connection.execute(query) and None)
+        self.on_team_change(workspace_id)
         return await self.get(workspace_id)
 
     async def delete(self, workspace_id: str) -> None:
         """Delete the row. Idempotent."""
         query = delete(workspaces).where(workspaces.c.id == workspace_id)
         await self._database.run(lambda connection: connection.execute(query) and None)
+        self.on_team_change(workspace_id)
         self.on_change(workspace_id, "deleted")
 
     def _from_row(self, row: RowMapping) -> Workspace:

@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from agent_common.api import BodyRefused
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
-from agent_common.protocol import MAX_VALUE_BYTES
+from agent_common.protocol import MAX_VALUE_BYTES, MAX_VALUE_LEVELS
 
 from .body_limit import MAX_BODY
 
@@ -52,9 +52,9 @@ class _Checked(Request):
 
 
 class ValueRoute(JsonRoute):
-    """The same for bodies that hold one JSON value, which is measured in bytes."""
+    """The same for bodies that hold one JSON value, which is measured in bytes and levels."""
 
-    limits = JsonLimits(max_bytes=8 * MAX_VALUE_BYTES)
+    limits = JsonLimits(max_bytes=8 * MAX_VALUE_BYTES, max_depth=1 + MAX_VALUE_LEVELS)
     """Characters of the value may be escaped. A long list is one value, and only its bytes count."""
 
 

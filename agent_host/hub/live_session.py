@@ -29,6 +29,8 @@ OnPosted = Callable[[str | NetworkError], None]
 """Called with the id of the envelope once it is durable, or with why it is refused."""
 DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
 """What makes a session open, or over."""
+NOT_STORED = "not_stored"
+"""Why a session is over whose opening could not be stored: there is none."""
 _SESSION_BYTES = 2048
 """What a session without knobs and labels counts."""
 _RECENT_KEYS = 256
@@ -39,7 +41,7 @@ _RECENT_BYTES = 4 << 20
 class Post:
     """An envelope on its way into the log."""
 
-    __slots__ = ("also", "dropped", "envelope", "on_posted", "recipients", "size", "submission")
+    __slots__ = ("also", "displaces", "dropped", "envelope", "on_posted", "recipients", "size", "submission")
 
     def __init__(self, envelope: Envelope, on_posted: OnPosted | None, also: Sequence[Row] = ()) -> None:
         self.envelope, self.also = envelope, also
@@ -50,6 +52,8 @@ class Post:
         """Ids of the agents in whose inboxes it is counted."""
         self.dropped: list[str] = []
         """Ids of the agents for whom it was dropped before it was durable."""
+        self.displaces: list[str] = []
+        """Ids of the agents whose full inboxes drop their oldest for it, once it is durable."""
         self.submission: Submission | None = None
         self.size = 0
         """Characters of the envelope as JSON, once it is appended."""

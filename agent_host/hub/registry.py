@@ -86,6 +86,8 @@ class Registry:
         self._store, self._clock, self._limits, self._sharing = store, clock, limits, sharing
         self._agents, self._delivery, self._leases = agents, delivery, leases
         self._table, self._lifecycle, self._audit, self._tasks = table, lifecycle, audit, tasks
+        self._leaving: set[str] = set()
+        """Ids of agents that are being removed from the database: what is written of them now would stay there."""
 
     async def register(
         self,
@@ -234,18 +236,29 @@ class Registry:
         self._delivery.detach(agent)
         self._delivery.inboxes.save_all()
         await self._store.flush()
+        tasks = TasksEnd("its agent was unregistered", self._clock.now_ms(), owner_id=agent.agent_id)
         try:
             await asyncio.gather(*[self._leave(agent, one) for one in await self._store.undelivered(agent.agent_id)])
-        except HubUnavailable:
+            self._leaving.add(agent.agent_id)
+            await self._write(
+                AgentRemoval(agent.agent_id),
+                tasks,
+                on_stored=partial(self._forget, agent, endpoint),
+                on_refused=partial(self._leaving.discard, agent.agent_id),
+            )
+        except Exception:
             if endpoint is not None and self._delivery.endpoint(agent) is None:
                 self._delivery.attach(agent, endpoint)  # it stays
             raise
+
+    def _forget(self, agent: Agent, endpoint: Endpoint | None) -> None:
+        """An agent is not in the database any more. `endpoint`: where it was connected when it began to leave."""
+        endpoint = self._delivery.endpoint(agent) or endpoint
+        self._leaving.discard(agent.agent_id)
         self._delivery.inboxes.forget(agent)
         self._agents.remove(agent)
         if endpoint is not None:
             endpoint.release(agent.agent_id)
-        tasks = TasksEnd("its agent was unregistered", self._clock.now_ms(), owner_id=agent.agent_id)
-        await self._write(AgentRemoval(agent.agent_id), tasks)
         self._audit.record("agent_unregistered", agent_id=agent.agent_id, name=agent.name)
 
     async def _leave(self, agent: Agent, session_id: str) -> None:
@@ -263,13 +276,13 @@ class Registry:
         if rule.inbox.max_pending is not None and not was_bounded:
             await self._load_sessions(agent)
             await self._delivery.inboxes.recount(agent, self._limits.page)
-        await self._write(agent.to_row())
+        await self._write_again(agent)
         self._audit.record("rule_set", agent_id=agent.agent_id)
 
     async def set_resume(self, agent: Agent, resume: Resume) -> None:
         """Change an agent's resume."""
         agent.resume = resume
-        await self._write(agent.to_row())
+        await self._write_again(agent)
         self._audit.record("resume_set", agent_id=agent.agent_id)
 
     def disconnect(self, agent: Agent, endpoint: Endpoint) -> None:
@@ -287,10 +300,21 @@ class Registry:
         """The agent of that id or name. Raises NotFoundError."""
         return self._agents.get(name_or_id)
 
-    async def _write(self, *rows: Row, on_refused: Callable[[], None] | None = None) -> None:
-        """Write rows, and return once they are durable. Raises HubUnavailable. `on_refused`: as of submit_and_wait."""
+    async def _write_again(self, agent: Agent) -> None:
+        """Write an agent that is registered. Raises HubUnavailable, also if it is being removed."""
+        if agent.agent_id in self._leaving:
+            raise HubUnavailable(f"{agent.name} is being unregistered", retry_after=1.0)
+        await self._write(agent.to_row())
+
+    async def _write(
+        self,
+        *rows: Row,
+        on_stored: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
+    ) -> None:
+        """Write rows, and return once they are durable. Raises HubUnavailable. The calls are as of submit_and_wait."""
         try:
-            await submit_and_wait(self._store, *rows, on_refused=on_refused)
+            await submit_and_wait(self._store, *rows, on_stored=on_stored, on_refused=on_refused)
         except Exception as error:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
 

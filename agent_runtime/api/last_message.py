@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+SHORT_BODY = 16 * 1024
+"""Bytes of a body that are kept until it is known whether there are `messages` in it. Most bodies are shorter."""
 MAX_TOKENS = 5_000_000
 """Strings, brackets and commas that are looked at in one body, so that reading it takes seconds at most."""
 _TOKEN = re.compile(rb'["\[\]{},]')
@@ -26,17 +28,21 @@ class MessageTooLarge(Exception):
 
 
 class LastMessageReader:
-    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one."""
+    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one, once `finish` was
+    called."""
 
-    def __init__(self, message_limit: int) -> None:
+    def __init__(self, message_limit: int, short_body: int = SHORT_BODY) -> None:
         """`message_limit`: most bytes of a message. A larger one is not kept, and a fault only if it is the last."""
         self.body = bytearray()
         self._message_limit = message_limit
+        self._short_body = short_body
+        self._short = True
+        """Whether no more than a short body has come, which nobody has looked at yet."""
         self._depth = self._tokens = 0
         self._in_string = self._escaped = False
         self._in_messages = self._too_large = False
-        self._list_at = self._message_at = 0
-        """Where the list of messages, and the current message with the comma before it, begin in `body`."""
+        self._list_at = 0
+        """Where the list of messages begins in `body`, and so the current message with the comma before it."""
 
     def feed(self, piece: bytes) -> int:
         """Take a piece of the body. Return how many more bytes `body` has; negative if fewer.
@@ -44,6 +50,26 @@ class LastMessageReader:
         Raises TooManyTokens and MessageTooLarge.
         """
         before = len(self.body)
+        if self._short:
+            self.body += piece
+            if len(self.body) > self._short_body:
+                self._read_short()
+        else:
+            self._read(piece)
+        return len(self.body) - before
+
+    def finish(self) -> int:
+        """Take note that the body is complete. Returns and raises as `feed`."""
+        before = len(self.body)
+        if self._short and _KEY in self.body:
+            self._read_short()
+        return len(self.body) - before
+
+    def _read_short(self) -> None:
+        piece, self.body, self._short = bytes(self.body), bytearray(), False
+        self._read(piece)
+
+    def _read(self, piece: bytes) -> None:
         at = kept = 0
         while at < len(piece):
             if self._in_string:
@@ -70,7 +96,6 @@ class LastMessageReader:
         if self._tokens > MAX_TOKENS:
             raise TooManyTokens
         self._keep(piece, kept, len(piece))
-        return len(self.body) - before
 
     def _string_end(self, piece: bytes, at: int) -> int:
         """Return where the current string ends in the piece, or the piece itself."""
@@ -92,7 +117,7 @@ class LastMessageReader:
         """Keep a part of the piece, unless it belongs to a message that is too large. Return its end."""
         if not self._too_large:
             self.body += piece[begin:end]
-            if self._in_messages and len(self.body) - self._message_at > self._message_limit:
+            if self._in_messages and len(self.body) - self._list_at > self._message_limit:
                 self._too_large = True
                 del self.body[self._list_at :]
         return end
@@ -102,14 +127,12 @@ class LastMessageReader:
         head = self.body[-64:-1].rstrip()
         if head.endswith(b":") and head[:-1].rstrip().endswith(_KEY):
             self._in_messages = True
-            self._list_at = self._message_at = len(self.body)
+            self._list_at = len(self.body)
 
     def _end_message(self, *, is_last: bool) -> None:
-        """Throw away the message before the one that has just ended."""
+        """Throw away the message that has just ended, unless it is the last one: so `body` never has two of them."""
         if self._too_large and is_last:
             raise MessageTooLarge
-        if not self._too_large:
-            self.body[self._list_at :] = self.body[self._message_at :].lstrip(b", \t\r\n")
+        self.body[self._list_at :] = self.body[self._list_at :].lstrip(b", \t\r\n") if is_last else b""
         self._too_large = False
         self._in_messages = not is_last
-        self._message_at = len(self.body)

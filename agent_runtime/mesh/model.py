@@ -188,7 +188,7 @@ class ModelClient:
         if card is not None and completion.usage_reported:
             watched = card.caching != "none" and bool(request.session_id)
             self._catalog.cache_watch.record_usage(answered, request.session_id, usage, watched=watched)
-        return replace(completion, usage=usage)
+        return completion if usage is completion.usage else replace(completion, usage=usage)
 
 
 class _Retries:

@@ -32,11 +32,14 @@ def request_body(request: ModelRequest, caching: Caching, maker: str, profile: P
         head["temperature"] = request.temperature
     if profile.prompt_cache_key is not False:
         head |= cache_fields(caching, request)
+    tools = tools_for(request, profile)
+    if tools is not None and profile.effort_with_tools is not None:
+        head["reasoning_effort"] = profile.effort_with_tools
     messages = messages_for(request, maker, profile)
     if caching == "breakpoints":
         messages = with_cache_marks(messages)
     pieces = [to_json(head)[:-1], b',"messages":[', b",".join(messages), b"]"]
-    if (tools := tools_for(request, profile)) is not None:
+    if tools is not None:
         choice = "auto" if profile.tool_choice_none is False else request.tool_choice
         pieces += [b',"tools":', tools, b',"tool_choice":"', choice.encode(), b'"']
     return b"".join((*pieces, b"}"))

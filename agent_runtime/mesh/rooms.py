@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from urllib.parse import quote
 
 from agent_common.completions import read_error_body
 from agent_common.net import HttpPool, HttpResponse, TransportFault
-from agent_common.protocol import SESSION_HEADER, TASK_HEADER
+from agent_common.protocol import SESSION_HEADER, TASK_HEADER, USER_HEADER
 
 from ..errors import MeshUnavailable, ToolFailure, ToolFailureKind
 from ..ports import MESH_SECONDS, MeshReply, MeshRequest, MeshStream
@@ -74,6 +75,8 @@ def _cause(request: MeshRequest) -> Iterator[tuple[str, str]]:
     for name, value in ((SESSION_HEADER, request.session_id), (TASK_HEADER, request.task_id)):
         if value and value.isascii() and value.isprintable():
             yield name, value
+    if request.user:
+        yield USER_HEADER, quote(request.user, safe="")
 
 
 def _unanswered(request: MeshRequest, why: str) -> MeshUnavailable:

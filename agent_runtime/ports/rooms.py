@@ -41,6 +41,8 @@ class MeshRequest:
     silence: float | None = None
     """Seconds without a byte; None: `seconds`."""
     max_bytes: int = MAX_MESH_BYTES
+    user: str = ""
+    """Whose task it is, for a request that is made in the task's name; empty: not named."""
 
     @property
     def silent_seconds(self) -> float:

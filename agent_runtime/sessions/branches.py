@@ -44,6 +44,19 @@ SELECT 1 FROM chat_messages WHERE session_id = ? AND (created_at, id) > (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
 LIMIT 1
 """
+_FOLLOWED = """
+SELECT 1 FROM chat_messages this JOIN chat_messages later
+  ON later.session_id = this.session_id AND (later.created_at, later.id) > (this.created_at, this.id)
+WHERE this.id = ?
+  AND json_extract(this.metadata_json, '$.hidden_at') IS NULL
+  AND json_extract(this.metadata_json, '$.steered_at') IS NULL
+  AND later.role = 'user'
+  AND json_extract(later.metadata_json, '$.hidden_at') IS NULL
+  AND json_extract(later.metadata_json, '$.queued_at') IS NULL
+  AND json_extract(later.metadata_json, '$.steered_at') IS NULL
+  AND json_extract(later.metadata_json, '$.trigger') IS NULL
+LIMIT 1
+"""
 _PREFIX = """
 SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) <= (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
@@ -104,6 +117,18 @@ def is_hidden(connection: sqlite3.Connection, message_id: str) -> bool:
     return row is not None and row[0] is not None
 
 
+def is_shown(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Return whether a message belongs to the conversation: neither hidden nor queued."""
+    message = history.message(connection, message_id)
+    return message is not None and message.shown
+
+
+def is_followed(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Return whether the conversation went on after the turn of a message with one of another message of a person.
+    False for a message that steered: its turn is another's."""
+    return connection.execute(_FOLLOWED, (message_id,)).fetchone() is not None
+
+
 def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
     """Return whether a rewind has hidden the message; False for one cancelled in the queue."""
     row = connection.execute(
@@ -112,12 +137,15 @@ def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
     return is_hidden(connection, message_id) and row[0] is None
 
 
-def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str) -> None:
-    """Free the client's id of a message that a rewind has hidden, so that it may be sent again."""
+def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str, *, or_cancelled: bool = False) -> None:
+    """Free the client's id of a message that a rewind has hidden, so that it may be sent again.
+
+    `or_cancelled`: also of one that was cancelled in the queue.
+    """
     row = connection.execute(
         "SELECT message_id FROM turns WHERE session_id = ? AND client_id = ?", (session_id, name)
     ).fetchone()
-    if row is not None and is_rewound(connection, row[0]):
+    if row is not None and (is_hidden if or_cancelled else is_rewound)(connection, row[0]):
         connection.execute("UPDATE turns SET client_id = NULL WHERE message_id = ?", (row[0],))
 
 

@@ -1,4 +1,4 @@
-"""Asks the host for what is published, as long as a session of this agent has subscribed to something."""
+"""Asks the host for what is published: all the time while a session of this agent has subscribed to something."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ log = logger(__name__)
 WAIT_SECONDS = 25.0
 BUSY_SECONDS = 2.0
 """How long a question waits while a session is busy, so that it is asked again when that session takes messages."""
+LOOK_SECONDS = 30.0
+"""How often the host is asked while no session is known to have subscribed: somebody else may subscribe one."""
 MAX_BUSY = 1000
 _BACKOFF = Backoff(first=0.5, most=10.0, jitter=0.5)
 _LIMITS = JsonLimits(MAX_MESH_BYTES)
@@ -29,9 +31,9 @@ class TopicFollower:
     """One question to the host after the other. What was taken is said with the next one; a question that failed is
     asked again with the same receipts."""
 
-    def __init__(self, rooms: Rooms, wake: asyncio.Event) -> None:
+    def __init__(self, rooms: Rooms, wake: asyncio.Event, look_seconds: float = LOOK_SECONDS) -> None:
         """`wake`: set whenever a session may have subscribed."""
-        self._rooms, self._wake = rooms, wake
+        self._rooms, self._wake, self._look_seconds = rooms, wake, look_seconds
         self._has_asked = False
         self._task: asyncio.Task[None] | None = None
 
@@ -50,7 +52,9 @@ class TopicFollower:
         failures, reported = 0, ""
         self._wake.set()  # an earlier process may have subscribed
         while True:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look_seconds):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 found = await self._ask(receipts, turns.busy_sessions()[:MAX_BUSY])

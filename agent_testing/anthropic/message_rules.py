@@ -66,6 +66,8 @@ def _check_content(messages: Sequence[Message], at: int, message: Message) -> No
             raise Refusal(f"{where}: `{block.type}` blocks can only be in `{expected}` messages")
         if message.role == "assistant" and block.type == "document":
             raise Refusal(f"{where}: `document` blocks are not permitted in `assistant` messages")
+    if message.blocks and isinstance(message.blocks[-1], Thinking | RedactedThinking):
+        raise Refusal(f"messages.{at}: The final block in an assistant message cannot be `thinking`.")
 
 
 def _check_calls(messages: Sequence[Message]) -> None:

@@ -22,6 +22,10 @@ class ModelRules:
     """Whether it takes `thinking: {type: enabled}`, as those before 5."""
     thinks: bool
     """Whether it thinks unless told not to, as those from 5 on."""
+    disabled: bool
+    """Whether it takes `thinking: {type: disabled}`: not those from 5.1 on, but for Haiku."""
+    forced_tools: bool
+    """Whether it takes a choice of tools that forces a call: not those from 5.1 on, but for Haiku."""
     prefill: bool
     """Whether the last message may be the beginning of the answer, as before 4.6."""
     context: int
@@ -35,5 +39,6 @@ def rules_of(model: str) -> ModelRules:
     found = _VERSION.search(model)
     version = (int(found[1]), int(found[2] or 0)) if found else (5, 0)
     new, newest = version >= (4, 6), version >= (5, 0)
+    lenient = version <= (5, 0) or "haiku" in model
     context, output = (1_000_000, 128_000) if new else (200_000, 64_000)
-    return ModelRules(new, not newest, newest, not new, context, output)
+    return ModelRules(new, not newest, newest, lenient, lenient, not new, context, output)

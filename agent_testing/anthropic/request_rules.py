@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 from .errors import Refusal
 from .models import ModelRules
@@ -13,6 +14,11 @@ OLD_VERSION = "2023-06-01"
 VERSIONS = (OLD_VERSION, "2026-10-21")
 MOST_BREAKPOINTS = 4
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_UNSUPPORTED = frozenset((
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+    *("maxItems", "uniqueItems", "oneOf"),
+))  # fmt: skip
+"""Keywords that the schema of an answer may not have."""
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
@@ -21,7 +27,10 @@ def check_request(request: CountedRequest, model: ModelRules, version: str) -> N
     if not request.messages:
         raise Refusal("messages: at least one message is required")
     _check_tools(request)
+    _check_choice(request, model)
     _check_thinking(request, model)
+    if request.output_config is not None and request.output_config.format is not None:
+        _check_schema(request.output_config.format.get("schema"))
     if isinstance(request, MessagesRequest):
         _check_sampling(request, version)
         if request.max_tokens > model.output:
@@ -55,32 +64,54 @@ def _check_tools(request: CountedRequest) -> None:
             )
     if not tools and any(isinstance(block, ToolUse | ToolResult) for block in _blocks(request.messages)):
         raise Refusal("Requests which include `tool_use` or `tool_result` blocks must define tools")
-    choice = request.tool_choice
+
+
+def _check_choice(request: CountedRequest, model: ModelRules) -> None:
+    tools, choice = request.tools or [], request.tool_choice
     if choice is None:
         return
     if not tools and choice.type != "none":
         raise Refusal("tool_choice may only be specified while providing tools")
-    if choice.type == "tool" and choice.name not in names:
+    if choice.type == "tool" and choice.name not in [tool.name for tool in tools]:
         raise Refusal(f"Tool '{choice.name}' not found in provided tools")
+    if choice.type in ("any", "tool") and not model.forced_tools:
+        raise Refusal('tool_choice: type "tool" and "any" are not supported for this model.')
     if choice.type in ("any", "tool") and request.thinking is not None and request.thinking.type != "disabled":
         raise Refusal("Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def _check_thinking(request: CountedRequest, model: ModelRules) -> None:
     thinking = request.thinking
-    if thinking is None or thinking.type == "disabled":
+    if thinking is None or (thinking.type == "disabled" and model.disabled):
         return
     if thinking.type == "adaptive":
         if not model.adaptive:
             raise Refusal("adaptive thinking is not supported on this model")
         return
-    if not model.budget:
+    if thinking.type == "disabled" or not model.budget:
         raise Refusal(
-            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            f'"thinking.type.{thinking.type}" is not supported for this model. Use "thinking.type.adaptive" and '
             '"output_config.effort" to control thinking behavior.'
         )
     if isinstance(request, MessagesRequest) and request.max_tokens <= thinking.budget_tokens:
         raise Refusal("`max_tokens` must be greater than `thinking.budget_tokens`.")
+
+
+def _check_schema(schema: object) -> None:
+    """Check the schema of an answer, and all within it."""
+    if not isinstance(schema, dict):
+        return
+    node = cast("dict[str, Any]", schema)
+    kind, where = node.get("type"), "output_config.format.schema"
+    if kind == "object" and node.get("additionalProperties") is not False:
+        raise Refusal(f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false")
+    if found := sorted(_UNSUPPORTED & node.keys()):
+        raise Refusal(f"{where}: For '{kind}' type, properties {', '.join(found)} are not supported")
+    for name in ("properties", "$defs"):
+        for inner in node.get(name, {}).values():
+            _check_schema(inner)
+    for inner in (*node.get("anyOf", ()), *node.get("allOf", ()), node.get("items")):
+        _check_schema(inner)
 
 
 def _check_sampling(request: MessagesRequest, version: str) -> None:

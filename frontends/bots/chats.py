@@ -161,7 +161,8 @@ class Chats:
             await self._handle(update, person)
         except Later as later:
             progress.delays += 1
-            await self._inform_of_delay(waiting, later.reason)
+            if person is not None:
+                await self._inform_of_delay(waiting, later.reason)
             progress.urgent_first = not waiting.urgent
             pause = self._backoff.pause(progress.delays)
             await self._pause(waiting, pause if later.after is None else min(later.after, MAX_PAUSE_SECONDS))

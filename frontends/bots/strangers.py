@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from hashlib import sha256
 
 from agent_common.clock import Clock
+from agent_common.telemetry import logger
 
-from ..conversation import Bot
+from ..conversation import Bot, Later
 from ..people import CODE_LIFETIME_MS, code_in, identity_of
-from ..platform import Piece, Update
+from ..platform import ChatGone, Piece, TemporarilyUnavailable, Update
 from ..store import Database
 
+log = logger(__name__)
 ANSWER_SECONDS = 60.0
 """Least time between two answers to one stranger."""
 _NOT_PAIRED = "You are not paired with this bot."
@@ -35,7 +38,15 @@ class Strangers:
         self._answered: dict[str, float] = {}
 
     async def answer(self, update: Update) -> None:
-        """Answer an update of a stranger. Raises PlatformError."""
+        """Answer an update of a stranger. Raises Later while the platform cannot be reached, and PlatformError."""
+        try:
+            await self._answer(update)
+        except ChatGone as error:  # they have blocked the bot, which is no fault of it
+            log.info("a stranger cannot be answered", bot=self._bot.name, chat=update.chat.id, error=str(error))
+        except TemporarilyUnavailable as error:
+            raise Later(error.retry_after or None) from error
+
+    async def _answer(self, update: Update) -> None:
         platform = self._bot.platform
         if update.kind == "button":
             if update.interaction is not None:
@@ -45,7 +56,7 @@ class Strangers:
         if update.chat.private and self._is_due(identity):
             code = await self._code(identity, update.chat.id)
             text = _TOO_MANY if code is None else INTRODUCTION.format(code=code)
-            await platform.send(update.chat, Piece(text), key=f"pairing-{update.id}")
+            await platform.send(update.chat, Piece(text), key=_key_of(update, text))
             self._answered[identity] = self._clock.monotonic()
 
     def _is_due(self, identity: str) -> bool:
@@ -63,3 +74,9 @@ class Strangers:
         if code is not None:
             self._codes[identity] = code, at if code == known else now
         return code
+
+
+def _key_of(update: Update, text: str) -> str:
+    """Return the key of an answer. One with another code, of another process, is another message: as a repetition of
+    the first one, Discord would not show it. The code itself is not in the key."""
+    return f"pairing-{update.id}-{sha256(text.encode()).hexdigest()[:8]}"

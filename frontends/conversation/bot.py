@@ -21,11 +21,12 @@ class Bot:
 
 
 class Later(Exception):
-    """An update cannot be handled now, because an agent cannot be reached. Nothing has happened; try it again."""
+    """An update cannot be handled now, because an agent or the platform cannot be reached. Nothing has happened; try it
+    again."""
 
     def __init__(self, after: float | None = None, reason: str = "The agent cannot be reached right now.") -> None:
         super().__init__(reason)
         self.after = after
-        """Seconds, if the agent has said so."""
+        """Seconds, if the agent or the platform has said so."""
         self.reason = reason
         """Why, in words for the chat."""

@@ -43,8 +43,8 @@ class Dispatch:
                     await Sending(self.context).edit(update, chat, person)
                 case "message":
                     await self._message(update, chat, person)
-                case "move":  # what comes from a platform was stored without waiting here
-                    await self.context.tell(update)
+                case "move":
+                    pass  # it was carried out as it came in
         except ClientError as error:
             await self.context.tell(update, words_or_later(error))
 

@@ -101,6 +101,12 @@ def replies_of_session_in(
     return _select(connection, where, bot, chat, session, limit)
 
 
+def last_reply_in(connection: sqlite3.Connection, bot: str, chat: str, session: str) -> Reply | None:
+    """Return the reply to the last message of a session that was not rewound, also one that has joined another turn."""
+    where = "bot = ? AND chat = ? AND session = ? AND state != 'rewound' ORDER BY position DESC LIMIT 1"
+    return _first(_select(connection, where, bot, chat, session))
+
+
 def count_replies_in(connection: sqlite3.Connection, bot: str, chat: str, session: str) -> int:
     """Return how many messages the session of a chat has ever had from it."""
     query = "SELECT COUNT(*) FROM replies WHERE bot = ? AND chat = ? AND session = ?"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from .characters import WORD_JOINER, beginning, utf16_length, utf16_offsets
 from .reader import read
-from .telegram_writer import MOST_ENTITIES, Span, SpanType, TelegramWriter
+from .telegram_writer import Span, SpanType, TelegramWriter
 
 TELEGRAM_LIMIT = 4096
 """UTF-16 code units of a message."""
@@ -73,21 +73,8 @@ def written(markdown: str, *, aligned: bool) -> tuple[str, list[Span]]:
     blank = len(text) - len(text.lstrip())
     if spans:
         blank = min(blank, spans[0].start)
-    kept = _most_needed(spans, text)
-    return _disarmed(text[blank:], [replace(span, start=span.start - blank, end=span.end - blank) for span in kept])
-
-
-def _most_needed(spans: Sequence[Span], text: str) -> list[Span]:
-    """Return no more spans than Telegram takes: those with an address that the text does not show before all others,
-    then addresses of the text and blocks of code, and styles last."""
-
-    def need(at: int) -> int:
-        span = spans[at]
-        if span.url is not None and span.url != text[span.start : span.end]:
-            return 0
-        return 1 if span.url is not None or span.type == "pre" else 2
-
-    return [spans[at] for at in sorted(sorted(range(len(spans)), key=need)[:MOST_ENTITIES])]
+    moved = [replace(span, start=span.start - blank, end=span.end - blank) for span in spans]
+    return _disarmed(text[blank:], moved)
 
 
 def _disarmed(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:

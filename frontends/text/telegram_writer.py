@@ -13,9 +13,11 @@ from .writer import Style
 
 SpanType = Literal["bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote"]
 
-MOST_ENTITIES = 100
-"""What Telegram takes with a message."""
+MOST_SPANS = 100
+"""What Telegram takes in a message; it passes over all others."""
 _HOLDS_NOTHING = ("code", "pre")
+_LAST_TO_LEAVE_OUT = ("text_link", "pre", "code")
+"""An address that only a link has would be lost."""
 
 
 @dataclass(slots=True)
@@ -41,14 +43,15 @@ class TelegramWriter:
         self._closed = list[Span]()
         self._in_link = False
         self._link_start = 0
-        self._links_left = MOST_ENTITIES
-        """How many labels can be links in the place of their addresses."""
+        self._links = 0
 
     def message(self) -> tuple[str, list[Span]]:
         """Return the text and its spans in their order, outer before inner ones."""
         text = "".join(self._parts)
-        spans = [span for span in self._closed if _trim(span, text)]
-        return text, sorted(spans, key=lambda span: (span.start, -span.end, span.type in _HOLDS_NOTHING))
+        spans = sorted((span for span in self._closed if _trim(span, text)), key=_order)
+        if len(spans) > MOST_SPANS:
+            spans = sorted(sorted(spans, key=_importance)[:MOST_SPANS], key=_order)
+        return text, spans
 
     # ---- what a reader calls
 
@@ -60,9 +63,10 @@ class TelegramWriter:
 
     def text(self, text: str) -> None:
         for part, is_address in addresses(visible(text).replace("\t", " ")):
-            if is_address and not self._in_link and is_linkable(part):
-                self._closed.append(Span("text_link", self._at, self._at + len(part), url=part))
+            start = self._at
             self._write(part)
+            if is_address and not self._in_link:
+                self._link(start, part)
 
     def code(self, code: str) -> None:
         self._literal(visible(code).replace("\t", " "), "code")
@@ -90,11 +94,8 @@ class TelegramWriter:
 
     def close_link(self, address: str, label: str) -> None:
         self._in_link = False
-        linkable = is_linkable(address) and self._links_left > 0
-        if linkable:
-            self._links_left -= 1
-            self._closed.append(Span("text_link", self._link_start, self._at, url=address))
-        if label != address and not (linkable and is_honest(visible(label), address)):
+        linked = self._link(self._link_start, address)
+        if label != address and not (linked and is_honest(visible(label), address)):
             self._write(" (")
             self.text(address)
             self._write(")")
@@ -110,6 +111,14 @@ class TelegramWriter:
     def _write(self, text: str) -> None:
         self._parts.append(text)
         self._at += len(text)
+
+    def _link(self, start: int, address: str) -> bool:
+        """Make a link of what was written since, and return whether it is one: not if there are too many."""
+        if self._links == MOST_SPANS or not is_linkable(address):
+            return False
+        self._closed.append(Span("text_link", start, self._at, url=address))
+        self._links += 1
+        return True
 
     def _close(self) -> None:
         span = self._open.pop()
@@ -136,6 +145,14 @@ class TelegramWriter:
         for depth, span in enumerate(self._open):
             if span.type != "blockquote":
                 yield span, self._open[:depth]
+
+
+def _order(span: Span) -> tuple[int, int, bool]:
+    return span.start, -span.end, span.type in _HOLDS_NOTHING
+
+
+def _importance(span: Span) -> int:
+    return _LAST_TO_LEAVE_OUT.index(span.type) if span.type in _LAST_TO_LEAVE_OUT else len(_LAST_TO_LEAVE_OUT)
 
 
 def _trim(span: Span, text: str) -> bool:

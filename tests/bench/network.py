@@ -112,6 +112,9 @@ async def talking(
             samples["sqlite flat"].append(await _stream(await Hub.open(url), envelopes))
         hub = await Hub.open(url)
         await BareLink(hub).register("a0")
+        async with asyncio.timeout(60):
+            while hub.owned_tasks._tasks:  # what it reads for the agent
+                await asyncio.sleep(0.01)
         samples["restart"] = [hub.store.envelopes_read]
         await hub.close()
     samples["open"] = [await _openings(opened)]

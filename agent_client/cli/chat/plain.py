@@ -17,7 +17,6 @@ from ... import (
     ChatEvent,
     ChatStream,
     ClientError,
-    Failed,
     Finished,
     NotFound,
     NotWaiting,
@@ -97,7 +96,8 @@ class PlainChat:
                     if not await self._answer(event, lines):
                         return WAITS
                 if isinstance(event, Finished):
-                    return {"error": FAILED, "abort": ABORTED}.get(event.reply.finish_reason, DONE)
+                    aborted = event.reply.finish_reason == "abort"
+                    return ABORTED if aborted else FAILED if event.reply.failed else DONE
         return DONE
 
     async def _waiting(self, message_id: str) -> set[str]:
@@ -150,10 +150,10 @@ class PlainChat:
                 line = self._calls.pop(event.id, None) or ToolLine(event.id, event.name, None)
                 line.result = event
                 self._line(line.text(WIDTH).plain)
-            case Failed():
-                self._line(f"error: {event.message}")
-            case Finished():
+            case Finished(reply=reply):
                 self._end_text()
+                if reply.failed and reply.finish_reason != "abort":
+                    self._line(f"error: {reply.error or 'the turn failed'}")
             case _:
                 return
 

@@ -27,6 +27,7 @@ async def check_model(choice: ModelChoice) -> ModelFault | None:
     """Return what is wrong with the choice; None if nothing is known to be wrong."""
     import httpx2
 
+    from agent_common.completions import from_response
     from agent_common.net import trusting_tls
 
     if choice.provider == "demo":
@@ -41,7 +42,8 @@ async def check_model(choice: ModelChoice) -> ModelFault | None:
             answer = await client.get(address, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return ModelFault(f"{choice.base_url} cannot be reached: {error or type(error).__name__}")
-    if answer.status_code in (401, 403):
+    refusal = from_response(answer.status_code, answer.headers, answer.content) if answer.is_client_error else None
+    if refusal is not None and (answer.status_code in (401, 403) or refusal.code == "model_auth"):
         why = f"refuses the key ({answer.status_code})" if choice.key else f"wants a key ({answer.status_code})"
         return ModelFault(f"{choice.base_url} {why}")
     if answer.status_code >= 500:

@@ -34,4 +34,4 @@ class Turn:
         ended = self.reply.finish_reason if self.reply else "abort"
         if (self.reply and self.reply.limit) or (self.timed_out and ended == "abort"):
             return "limit"
-        return "aborted" if ended == "abort" else "failed" if ended == "error" else "done"
+        return "aborted" if ended == "abort" else "failed" if self.reply and self.reply.failed else "done"

@@ -111,7 +111,7 @@ class ChatRequest(Inbound):
 class UIMessage(BaseModel):
     """One message in the shape of an AI SDK frontend. Unknown fields of later versions are kept."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     id: str = Field(default="", max_length=200)
     role: Literal["system", "user", "assistant"]
@@ -122,7 +122,7 @@ class UIMessage(BaseModel):
 class UseChatRequest(BaseModel):
     """The body that `useChat` posts. Only the last of `messages` counts; extra keys are tolerated."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     id: str | None = Field(default=None, min_length=1, max_length=200, pattern=SESSION_NAME)
     messages: list[UIMessage] = Field(min_length=1)

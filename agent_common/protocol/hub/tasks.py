@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 from pydantic_core import to_json
 
-from ..base import Inbound, Peer
+from ..base import Inbound, Peer, same_json
 from .errors import ProtocolError
 
 TaskState = Literal["created", "running", "completed", "failed", "expired", "cancelled"]
@@ -103,8 +103,8 @@ def update_task(task: TaskMetadata, update: TaskUpdate, now: int) -> TaskMetadat
 def _is_repeated(task: TaskMetadata, update: TaskUpdate) -> bool:
     """Whether the update may be the one by which the task was over: what it says is so. Updates before that one may
     have said more."""
-    given = ((name, getattr(update, name)) for name in ("progress", "result", "error"))
-    return update.state == task.state and all(value in (None, getattr(task, name)) for name, value in given)
+    given = {name: value for name in ("progress", "result", "error") if (value := getattr(update, name)) is not None}
+    return update.state == task.state and all(same_json(value, getattr(task, name)) for name, value in given.items())
 
 
 def end_task(task: TaskMetadata, state: Literal["expired", "cancelled"], why: str, now: int) -> TaskMetadata:

@@ -66,7 +66,7 @@ class Delivery:
         inbox, buffer = cursor.inbox, cursor.buffer
         if envelope.sequence == cursor.next and not buffer:
             if not self._is_due(cursor, envelope):
-                cursor.next += 1
+                self._skip(cursor, envelope)
                 self.check_done(cursor)
             elif inbox.endpoint is not None:
                 if cursor.retry is None and inbox.has_space and not inbox.ready and not inbox.behind:
@@ -189,8 +189,15 @@ class Delivery:
             if self._is_due(cursor, envelope):
                 self._send(cursor, envelope)
                 return
-            cursor.next = envelope.sequence + 1
+            self._skip(cursor, envelope)
         self.check_done(cursor)
+
+    def _skip(self, cursor: Cursor, envelope: Envelope) -> None:
+        """Go past an envelope that is not to be sent. Nobody acknowledges it, so the cursor is stored now and then: a
+        restart must not read all of them again."""
+        cursor.next = envelope.sequence + 1
+        if cursor.next % self._limits.snapshot_every == 0:
+            self.inboxes.save(cursor)
 
     def _send(self, cursor: Cursor, envelope: Envelope) -> None:
         name = envelope.envelope_id

@@ -119,6 +119,15 @@ class Inboxes:
             self.drop(*found)
         return found is not None
 
+    def displace(self, agent_ids: list[str], envelope: Envelope) -> None:
+        """Drop the oldest of each inbox that an envelope has made too full."""
+        of_session = self._by_session.get(envelope.session_id, {})
+        for agent_id in agent_ids:
+            cursor = of_session.get(agent_id)
+            most = cursor.inbox.agent.rule.inbox.max_pending if cursor is not None else None
+            if cursor is not None and most is not None and cursor.inbox.pending > most:
+                self.drop_oldest(cursor.inbox)
+
     def trim(self, inbox: Inbox) -> None:
         """Drop what is too much in an inbox, if its rule says what to drop."""
         rule = inbox.agent.rule.inbox

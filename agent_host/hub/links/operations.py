@@ -15,6 +15,7 @@ from agent_common.protocol.hub import (
     MAX_SECONDS,
     AccessDeniedError,
     AgentKind,
+    HubUnavailable,
     Passport,
     ProtocolError,
     Resume,
@@ -25,6 +26,7 @@ from agent_common.protocol.hub import (
 )
 
 from ..agents import Agent
+from ..live_session import NOT_STORED
 from ..parts import HubParts
 from ..registry import AgentQuery
 from ..sessions import Opening
@@ -174,6 +176,8 @@ async def _open(caller: Caller, params: _Open) -> Any:
     await session.wait_decided()
     info = session.folded.info
     if info.is_over and not session.folded.opened_at:
+        if info.close_reason == NOT_STORED:
+            raise HubUnavailable("the hub cannot store this now", retry_after=1.0)
         raise ProtocolError(f"the session {info.session_id} was not opened: {info.close_reason}")
     return dump_info(info)
 

@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent_common.http import abort_connection
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from agent_common.protocol import is_object
 from agent_common.protocol.hub import MAX_FRAME, Frame, ProtocolError, error_frame, frame_of
 
 from .caller import LinkRights
@@ -24,9 +25,18 @@ LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_values=50_000)
 """What a frame of a client may cost."""
 SEND_SECONDS = 30.0
 """Within which a client must have made space for a frame, or its link is cut."""
-_REQUEST_ID = re.compile(rb'"request_id"\s*:\s*"([\w.:-]{1,200})"')
-_HEAD = 400
-"""Bytes at the beginning of a frame in which its request_id stands, if it can be answered although it is wrong."""
+_MOST_ID = 1000
+"""Most characters of an id that the answer to a wrong frame repeats."""
+_REQUEST_ID = re.compile(rb'\s*\{[^{\[]{0,200}?"request_id"\s*:\s*"([ !#-\[\]-~]{1,200})"')
+"""That of a frame whose JSON is not read: at the beginning, before anything that could have one of its own."""
+
+
+class _Refused(Exception):
+    """What has come is not a frame."""
+
+    def __init__(self, error: ProtocolError, request_id: str) -> None:
+        super().__init__(str(error))
+        self.answer = error_frame(error, request_id)
 
 
 class Linkable(Protocol):
@@ -68,9 +78,8 @@ class SocketLink:
             data: bytes = message.get("bytes") or (message.get("text") or "").encode()
             try:
                 frame = await run_by_size(len(data), partial(_read, data))
-            except ProtocolError as error:
-                found = _REQUEST_ID.search(data[:_HEAD])
-                self._outbox.put(error_frame(error, found[1].decode() if found else ""))
+            except _Refused as refused:
+                self._outbox.put(refused.answer)
                 continue
             self._connection.receive(frame, len(data))
             await self._connection.written()
@@ -95,6 +104,19 @@ class SocketLink:
 
 def _read(data: bytes) -> Frame:
     try:
-        return frame_of(read_json(data, LIMITS))
+        value = read_json(data, LIMITS)
     except JsonRefused as refusal:
-        raise ProtocolError(f"not a frame: {refusal}") from None
+        found = _REQUEST_ID.match(data)
+        raise _Refused(ProtocolError(f"not a frame: {refusal}"), found[1].decode() if found else "") from None
+    try:
+        return frame_of(value)
+    except ProtocolError as error:
+        raise _Refused(error, _id_of(value)) from error
+
+
+def _id_of(value: object) -> str:
+    """The id under which the client of a wrong frame waits for its answer; empty: it has none."""
+    if not is_object(value):
+        return ""
+    found = value.get("subscription_id" if value.get("kind") == "subscribe" else "request_id")
+    return found if isinstance(found, str) and len(found) <= _MOST_ID else ""

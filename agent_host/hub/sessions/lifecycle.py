@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock
+from agent_common.protocol import same_json
 from agent_common.protocol.hub import (
     EV_EXPECTATION_VIOLATED,
     EV_SESSION_CLOSED,
@@ -116,8 +117,8 @@ class Lifecycle:
         session = await self._table.get(session_id)
         info = session.folded.info
         targets = [self._agents.get(name).agent_id for name in opening.targets]
-        opened = (info.type, [one.agent_id for one in info.participants[1:]], info.knobs, info.labels)
-        if opened != (opening.type, targets, opening.knobs, opening.labels):
+        opened = (info.type, [one.agent_id for one in info.participants[1:]], info.labels)
+        if opened != (opening.type, targets, opening.labels) or not same_json(info.knobs, opening.knobs):
             raise ProtocolError("key: you have opened another session with it; use a new key")
         return session
 
@@ -143,13 +144,13 @@ class Lifecycle:
     def _begin(self, session_type: SessionType[Any], info: SessionInfo, members: list[Agent]) -> LiveSession:
         session = LiveSession(session_type, begin(session_type, info), set())
         cursors = [Cursor(self._delivery.inboxes.of(one), session) for one in members]
-        self._store.submit(Submission([session.to_row(self._invite_ms), *(one.to_row() for one in cursors)]))
+        rows: list[Row] = [session.to_row(self._invite_ms), *(one.to_row() for one in cursors)]
         self._table.add(session)
         for cursor in cursors:
             self._delivery.add(cursor)
         members[0].created += 1
         members[0].opened_bytes += opening_bytes(info)
-        self._audit.record(
+        created = self._audit.note(
             "session_created", agent_id=info.creator_id, session_id=info.session_id, type=info.type,
             participants=[one.name for one in info.participants],
         )  # fmt: skip
@@ -160,8 +161,9 @@ class Lifecycle:
             "knobs": info.knobs,
             "labels": info.labels,
         }
-        for one in info.pending_acks:
-            self._posting.say(session, EV_SESSION_INVITE, (one,), invitation)
+        for at, one in enumerate(info.pending_acks):  # the session is stored with the first, or nothing of it is
+            also = [] if at else [*rows, created]
+            self._posting.say(session, EV_SESSION_INVITE, (one,), invitation, also=also)
         return session
 
     async def close(self, session: LiveSession, reason: str, agent: Agent | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from agent_common.protocol.hub import (
     FoldedSession,
     HubUnavailable,
     NetworkError,
+    NotFoundError,
     ProtocolError,
     RateLimited,
     fold,
@@ -33,7 +35,7 @@ from ..agents import Agent, Agents
 from ..delivery import Delivery
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
-from ..live_session import DECIDING, LiveSession, OnPosted, Post, opening_bytes, read_fired
+from ..live_session import DECIDING, NOT_STORED, LiveSession, OnPosted, Post, opening_bytes, read_fired
 from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from .recipients import Recipients
@@ -182,6 +184,7 @@ class Posting:
         session.uncommitted.popleft()
         session.committed = post.envelope.sequence
         post.finish(post.envelope.envelope_id)
+        self._delivery.inboxes.displace(post.displaces, post.envelope)
         self._deliver(session, post.envelope)
         if session.known > session.committed:
             self.follow(session, session.known)
@@ -219,6 +222,9 @@ class Posting:
                 _, stored, folded = await self._table.read(session.session_id)
                 posts = [post for post in posts if not await self._repetitions.finish_stored(post)]
                 break
+            except NotFoundError:
+                self._forget(session, posts)
+                return
             except Exception as error:  # noqa: BLE001
                 log.error("hub_session_unreadable", session=session.session_id, why=str(error))
                 await asyncio.sleep(1.0)
@@ -226,6 +232,21 @@ class Posting:
         session.folded, session.snapshot_sequence = folded, stored.row.snapshot_sequence
         session.fired |= read_fired(stored.row.fired)
         await self._catch_up(session, posts)
+
+    def _forget(self, session: LiveSession, posts: list[Post]) -> None:
+        """A session whose opening could not be stored: leave no trace of it, and tell those who wait."""
+        before = session.folded
+        session.folded = replace(before, info=replace(before.info, state="closed", close_reason=NOT_STORED))
+        self._follow_creator(before, session.folded)
+        session.is_loading = False
+        self._table.drop(session)
+        for post in posts:
+            post.finish(HubUnavailable("the hub cannot store this now", retry_after=1.0))
+        waiting = [*session.queue, *session.on_decided]
+        session.queue.clear()
+        session.on_decided.clear()
+        for call in waiting:
+            call()
 
     def follow(self, session: LiveSession, sequence: int) -> None:
         """The log goes on up to a sequence, by another hub: read it, and deliver what is new."""

@@ -22,7 +22,8 @@ class Recipients:
         """Called when an inbox seems full to which another hub delivers: this one does not see what is acknowledged."""
 
     def count(self, session: LiveSession, post: Post) -> list[Cursor]:
-        """Count the envelope in the inboxes of its recipients. Returns those whose rule drops it.
+        """Count the envelope in the inboxes of its recipients. Returns those whose rule drops it. Those whose rule
+        drops their oldest for it do so when it is durable: were it not stored, that would be lost.
 
         Raises InboxFull or AccessDeniedError, and then it is counted nowhere, and nothing is dropped for it."""
         envelope = post.envelope
@@ -40,16 +41,11 @@ class Recipients:
                 full.append(cursor)
         for cursor in full:
             self._check_drops(cursor.inbox)
-        dropped: list[Cursor] = []
-        for cursor in full:
-            if cursor.inbox.agent.rule.inbox.overflow == "drop_newest":
-                dropped.append(cursor)
-            else:
-                self._inboxes.drop_oldest(cursor.inbox)
         for cursor in recipients:
             self._inboxes.count(cursor, envelope)
         post.recipients = [cursor.inbox.agent.agent_id for cursor in recipients]
-        return dropped
+        post.displaces = [cursor.inbox.agent.agent_id for cursor in full if not _drops_newest(cursor)]
+        return [cursor for cursor in full if _drops_newest(cursor)]
 
     def _check_drops(self, inbox: Inbox) -> None:
         """Raise InboxFull, unless the rule of a full inbox has something to drop for a new envelope."""
@@ -64,6 +60,10 @@ class Recipients:
             f"{inbox.agent.name} has {inbox.pending} unacknowledged envelopes, and its rule allows {rule.max_pending}",
             retry_after=_INBOX_RETRY,
         )
+
+
+def _drops_newest(cursor: Cursor) -> bool:
+    return cursor.inbox.agent.rule.inbox.overflow == "drop_newest"
 
 
 def _ignore(_agent: Agent) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from agent_common.protocol import same_json
 from agent_common.protocol.hub import Envelope, HubUnavailable, NetworkError, ProtocolError
 
 from ..live_session import LiveSession, Post
@@ -60,7 +61,8 @@ def finish_as_before(session: LiveSession, post: Post) -> bool:
 
 
 def _is_same(one: Envelope, other: Envelope) -> bool:
-    return (one.event_type, one.event_data, one.audience) == (other.event_type, other.event_data, other.audience)
+    is_alike = (one.event_type, one.audience) == (other.event_type, other.audience)
+    return is_alike and same_json(one.event_data, other.event_data)
 
 
 def _other_content() -> ProtocolError:

@@ -100,7 +100,13 @@ class SessionTable:
             waits = inbox.endpoint is not None or bounded
             if waits and not cursor.is_done:
                 return
-        if not self._delivery.is_watched(session.session_id) and self.live.pop(session.session_id, None) is not None:
+        if not self._delivery.is_watched(session.session_id):
+            self.drop(session)
+
+    def drop(self, session: LiveSession) -> None:
+        """Let go of a session, and of how far its agents have come."""
+        inboxes = self._delivery.inboxes
+        if self.live.pop(session.session_id, None) is not None:
             inboxes.save_all()
             for cursor in inboxes.cursors(session.session_id):
                 inboxes.remove(cursor)

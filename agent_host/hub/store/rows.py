@@ -185,15 +185,21 @@ class Submission:
     """Set by who submitted it, until it is written: it is left out, and not called back."""
 
 
-async def submit_and_wait(store: HubStore, *rows: Row, on_refused: Callable[[], None] | None = None) -> None:
+async def submit_and_wait(
+    store: HubStore,
+    *rows: Row,
+    on_stored: Callable[[], None] | None = None,
+    on_refused: Callable[[], None] | None = None,
+) -> None:
     """Write rows together, and return once they are durable. Raises Conflict, or why they cannot be written.
 
-    `on_refused`: called if they cannot be written, also when the caller does not wait any more."""
+    One of the calls follows in any case, also when the caller does not wait any more."""
     written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
     def on_written(error: Exception | None) -> None:
-        if error is not None and on_refused is not None:
-            on_refused()
+        call = on_stored if error is None else on_refused
+        if call is not None:
+            call()
         if not written.done():
             written.set_result(error)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from agent_common.clock import Clock
+from agent_common.protocol import same_json
 from agent_common.protocol.hub import HubUnavailable, NetworkError, NotFoundError, TaskMetadata
 
 from ..audit import HubAudit
@@ -56,7 +57,7 @@ class TaskWriter:
                     raise unknown(task_id)
                 task = read_task(row)
                 made, event = make(task)
-                if made == task or await self._write(made, row.version + 1, event):
+                if _is_same(made, task) or await self._write(made, row.version + 1, event):
                     return made
         raise HubUnavailable(f"the task {task_id} cannot be changed now", retry_after=1.0)
 
@@ -103,6 +104,10 @@ class TaskWriter:
         except Exception as error:
             raise HubUnavailable(f"the hub cannot store this: {error}", retry_after=1.0) from error
         return True
+
+
+def _is_same(one: TaskMetadata, other: TaskMetadata) -> bool:
+    return one is other or same_json(one.model_dump(mode="json"), other.model_dump(mode="json"))
 
 
 def unknown(task_id: str) -> NotFoundError:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from pydantic_core import from_json  # noqa: TID251  our own rows
 
 from agent_common.clock import Clock
+from agent_common.protocol import same_json
 from agent_common.protocol.hub import (
     EV_TASK_CANCEL_REQUEST,
     EV_TASK_CANCELLED,
@@ -255,7 +256,7 @@ class Tasks:
 
 def _shown(task: TaskMetadata, seen: Observation, until: int | None) -> TaskMetadata:
     """The task once its owner has shown it, maybe again, or after its first checkpoint. `until`: when it expires."""
-    if (task.spec, task.session_id) == (seen.spec, seen.session_id):
+    if task.session_id == seen.session_id and same_json(task.spec.model_dump(), seen.spec.model_dump()):
         return task
     if (task.spec, task.session_id, task.state) == (_NO_SPEC, None, "created"):
         return task.model_copy(update={"spec": seen.spec, "session_id": seen.session_id, "expires_at": until})

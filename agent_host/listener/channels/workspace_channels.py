@@ -38,6 +38,8 @@ class WorkspaceChannels:
         self._clock = clock
         self._owner = owner
         self._all: dict[str, WorkspaceChannel] = {}
+        self._creating: set[str] = set()
+        """Workspaces whose channels are being written."""
         self._detached = asyncio.Event()
         """Set each time an agent has detached."""
         self.on_change: Callable[[str, str], None] = _ignore
@@ -134,8 +136,12 @@ class WorkspaceChannels:
             connection.execute(insert(channels).values(whole))
             return whole
 
-        stored = await self._ledger_writer.run(work)
-        channel = self._all[workspace] = _channel_from_row(stored, FrameRateLimiter(self._clock))
+        self._creating.add(workspace)  # there was no await since the check
+        try:
+            stored = await self._ledger_writer.run(work)
+            channel = self._all[workspace] = _channel_from_row(stored, FrameRateLimiter(self._clock))
+        finally:
+            self._creating.discard(workspace)
         return channel
 
     def check(self, workspace: str, dialect: Dialect, auth: Auth, listen: str | None) -> None:
@@ -146,7 +152,7 @@ class WorkspaceChannels:
         if auth == "none" and listen is None:
             why = "is missing: without auth the agent is known by an address of its own, such as tcp://127.0.0.1:9901"
             raise InvalidRequest(f"listen {why}", faults=[("listen", why)])
-        if workspace in self._all:
+        if workspace in self._all or workspace in self._creating:
             raise Conflict(f"the workspace {workspace!r} has a channel already", code="id_taken")
         if listen is None:
             return

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
+from types import NoneType
 from typing import Any
 
 import anyio
@@ -42,7 +43,7 @@ from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .media_addresses import check_addresses
-from .order import ModelCallOrder, reserve_of, wanted_answers, wanted_output
+from .order import WHOLE_NUMBERS, ModelCallOrder, reserve_of, wanted_answers, wanted_output
 from .relay import ModelRefusal, Relay
 
 log = logger(__name__)
@@ -252,6 +253,9 @@ def _parse_payload(body: bytes, operation: Operation) -> dict[str, Any]:
         raise InvalidCall(f"{needed}: is required and must not be empty", param=needed)
     if operation == "chat" and not isinstance(payload["messages"], list):
         raise InvalidCall("messages: must be a list of messages", param="messages")
+    for number in WHOLE_NUMBERS if operation == "chat" else ():
+        if type(payload.get(number)) not in (int, NoneType):
+            raise InvalidCall(f"{number}: must be a whole number", param=number)
     if not isinstance(payload.get("stream"), bool | None):
         raise InvalidCall("stream: must be true or false", param="stream")
     if not isinstance(payload.get("stream_options"), dict | None):

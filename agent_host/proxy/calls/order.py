@@ -15,6 +15,8 @@ from .fallbacks import Attempt
 DEFAULT_OUTPUT = 32_768
 """Tokens that are reserved for an answer which neither the request nor the catalog limits."""
 _LIMITS = ("max_completion_tokens", "max_tokens")
+WHOLE_NUMBERS = (*_LIMITS, "n")
+"""Members by which the reserve of a call is counted. Providers take `16.0` and `"16"` for a number too."""
 _MOST_TOKENS = 10**9
 
 

@@ -54,8 +54,18 @@ def _adapt_parameters(payload: dict[str, Any], model: CatalogModel) -> None:
         payload[profile.output_limit or "max_tokens"] = limits[0]
     if profile.temperature is False:
         payload.pop("temperature", None)
+    if payload.get("tools"):
+        _adapt_effort(payload, profile)
     if profile.prompt_cache_key is False or model.caching != "key":
         payload.pop("prompt_cache_key", None)
+
+
+def _adapt_effort(payload: dict[str, Any], profile: Profile) -> None:
+    """Ask for the effort that the model wants beside tools, and not for what the first one may have wanted."""
+    if payload.get("reasoning_effort") == "none":
+        del payload["reasoning_effort"]
+    if profile.effort_with_tools is not None:
+        payload["reasoning_effort"] = profile.effort_with_tools
 
 
 def _accepted(payload: dict[str, Any], profile: Profile) -> dict[str, Any]:

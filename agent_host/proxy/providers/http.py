@@ -95,12 +95,12 @@ async def read_answer(
 
 
 def refuses_key(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether an answer says that the key is wrong. A 403 may also be about what was asked."""
-    return status == 401 or (status == 403 and from_response(status, headers, body).code == "model_auth")
+    """Whether an answer says that the key is wrong. A 400 or 403 may also be about what was asked."""
+    return status == 401 or (status in (400, 403) and from_response(status, headers, body).code == "model_auth")
 
 
 def key_refused(spec: ProviderSpec, status: int, body: bytes) -> ProviderFailed:
-    """Return the error for a 401 or 403, which to the agent would mean that its own token is wrong. It quotes the
+    """Return the error for a refused key, which to the agent would mean that its own token is wrong. It quotes the
     provider's words, but not the key, which some of them repeat."""
     refused = "refused the host's key" if spec.api_key else "requires a key, and the host has none"
     words = read_error_body(body).message

@@ -12,7 +12,6 @@ from agent_common.completions import decompress
 from ..catalog.catalog import ProviderSpec
 from .base import ProviderAnswer, ProviderCall
 from .http import key_refused, open_client, refuses_key, transport_failed
-from .wire import body_parts
 
 _MOST_OF_A_REFUSAL = 64 * 1024
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
@@ -41,7 +40,7 @@ class OpenAICompatible:
             async with aclosing(await self._client.send(self._request(call), stream=True)) as response:
                 reached = True
                 body = response.aiter_raw()
-                if response.status_code in (401, 403):
+                if response.status_code in (400, 401, 403):
                     body = await self._check_key(response.status_code, response.headers, body)
                 yield ProviderAnswer(response.status_code, response.headers, body, self._spec.api_key)
         except httpx2.TransportError as error:
@@ -81,4 +80,10 @@ class OpenAICompatible:
         plain = decompress(bytes(content), headers.get("content-encoding", ""), _MOST_OF_A_REFUSAL)
         if refuses_key(status, headers, plain):
             raise key_refused(self._spec, status, plain)
-        return body_parts([bytes(content)])
+        return _joined(bytes(content), body)
+
+
+async def _joined(begun: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begun
+    async for data in rest:
+        yield data

@@ -11,25 +11,31 @@ from agent_common.event_ring import parse_event_id
 from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply, PendingQuery
 
 from ...errors import Conflict, NotFound
-from ...loop import HumanAnswer, LiveSession, list_pending
+from ...loop import CompletedTurn, HumanAnswer, LiveSession, list_pending
 from ...sessions import branches, history, is_session_id, unknown_session
 from ..dependencies import Services, get_services, parse_query, principal, read_body, user_in_header
-from ..responses import EventStream, live_stream, model_response
+from ..responses import EventStream, live_stream, model_response, recorded_stream
 
 router = APIRouter(tags=["turns"])
 
 
 @router.get("/chat/{session}/stream")
-async def stream(request: Request, session: str, follow: Annotated[str, Query()] = "") -> Response:
-    """Stream the running turn from its first chunk, then live; 204 if none is running. The stream ends when the turn
-    waits for a person, unless `follow` is set."""
+async def stream(
+    request: Request, session: str, follow: Annotated[str, Query()] = "", message_id: Annotated[str, Query()] = ""
+) -> Response:
+    """Stream the running turn from its first chunk, then live; 204 if none is running. With `message_id` it is that
+    message's turn, also if it has ended. The stream ends when the turn waits for a person, unless `follow` is set."""
     at = get_services(request)
     found = await at.loop.live_sessions.get(principal(request), session)
     if found is None and is_session_id(session):
         raise unknown_session(session)
-    turn = at.loop.admission.queues.active_turn(found) if found else None
+    if found is None:
+        return Response(status_code=204)
+    turn = await at.chats.find(found, message_id) if message_id else at.loop.admission.queues.active_turn(found)
     if turn is None:
         return Response(status_code=204)
+    if isinstance(turn, CompletedTurn):
+        return recorded_stream(turn.reply, turn.outcome.get("error"))
     return live_stream(turn, at.loop.admission, through_waits=follow in ("1", "true"))
 
 

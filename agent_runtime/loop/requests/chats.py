@@ -15,7 +15,7 @@ from agent_common.protocol import ChatReply, OnBusy, ToolOutput, Usage
 from agent_common.protocol import chunks as c
 
 from ...agents import DEFAULT
-from ...errors import Conflict
+from ...errors import Conflict, NotFound
 from ...sessions import (
     Message,
     NewTurn,
@@ -59,7 +59,8 @@ class IncomingMessage:
     regenerate: bool = False
     """Make the reply to the message of this id again: the conversation is first rewound to the message."""
     is_edit: bool = False
-    """The message replaces the one of its id if its content differs: the conversation is first rewound to that."""
+    """The message replaces the one of its id if its content differs, or if the conversation went on behind that: it is
+    first rewound to there."""
     external_work: ExternalWork | None = None
     """Set for recorded work from outside: no person can be asked, and a crash does not end the turn."""
 
@@ -99,16 +100,18 @@ class ChatService:
             session.use_count -= 1
             self._services.live_sessions.discard_unstored(session)
 
+    async def find(self, session: LiveSession, name: str) -> Turn | CompletedTurn:
+        """Return the turn that the message with that name has started, the client's id or ours. Raises NotFound."""
+        row = await self._services.database.read(lambda connection: branches.find_turn(connection, session.id, name))
+        if row is None:
+            raise NotFound(f"there is no message {name}", code="unknown_message")
+        return await self._turn_of(row, None)
+
     async def _send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
-        if incoming.regenerate:
+        if incoming.regenerate or (incoming.is_edit and await self._replaces(incoming, session)):
             return await self._rewind_and_send(incoming, session)
-        try:
-            if incoming.message_id is not None and (known := await self._find_existing(incoming, session)) is not None:
-                return known
-        except Conflict:
-            if not incoming.is_edit:
-                raise
-            return await self._rewind_and_send(incoming, session)
+        if incoming.message_id is not None and (known := await self._find_existing(incoming, session)) is not None:
+            return known
         if incoming.on_busy == "answer" and (turn := await self._answers.waiting_turn(session)) is not None:
             return await self._answer(turn, incoming, session)
         return await self._admit(incoming, session)
@@ -147,13 +150,41 @@ class ChatService:
         assert known is not None  # noqa: S101  its row has just been seen
         return known
 
+    async def _replaces(self, incoming: IncomingMessage, session: LiveSession) -> bool:
+        """Return whether an edited message takes the place of the one of its id; False if it is that one sent again."""
+
+        def read(connection: sqlite3.Connection) -> bool:
+            message_id = branches.resolve_message_id(connection, session.id, incoming.message_id or "")
+            if message_id is None or branches.is_rewound(connection, message_id):
+                return False
+            row = history.turn(connection, message_id)
+            if row is None:  # it was copied by a fork or an import
+                return branches.is_shown(connection, message_id)
+            changed = row.fingerprint != incoming.fingerprint()
+            return changed or (row.state == "ended" and branches.is_followed(connection, message_id))
+
+        return await self._services.database.read(read)
+
     async def _rewind_and_send(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         """Rewind to the message of this id and send it again, in one transaction."""
+        if incoming.on_busy == "interrupt":
+            await self._interrupt(incoming, session)
         with self._services.admission.hold(session):
             sent = await self._admit(replace(incoming, regenerate=True), session)
             session.view = None
             session.context_tokens = 0
         return sent
+
+    async def _interrupt(self, incoming: IncomingMessage, session: LiveSession) -> None:
+        """End the session's turn, and take back what waits behind the message that is sent again. Where others wait
+        before it, or work from outside, nothing is lost: the session stays busy."""
+        _require_can_accept(incoming, session, None)
+        waiting = self._services.admission.queues.queue(session)
+        names = [{turn.request.message_name, turn.message_id} for turn in waiting[1:]]
+        others = any(incoming.message_id in own for own in names) or any(turn.request.external_work for turn in waiting)
+        if not others and session.id not in self._services.admission.queues.held:
+            # Cancelling the caller does not undo the interruption.
+            await asyncio.shield(self._services.admission.stop_all(session))
 
     async def _admit(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         turn = self._turn(incoming, session)
@@ -161,14 +192,15 @@ class ChatService:
         if self._services.snapshot_guard is not None:
             turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         running = self._services.admission.queues.active_turn(session)
+        interrupted = running if incoming.on_busy == "interrupt" and running and running.state != "queued" else None
         _require_can_accept(incoming, session, running)  # no await between this check and the reservation
         try:
             await self._services.admission.admit(turn, lambda admitted: self._unit(incoming, admitted))
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
-        if incoming.on_busy == "interrupt" and running is not None:
+        if interrupted is not None:
             # Cancelling the caller does not undo the interruption.
-            await asyncio.shield(self._services.admission.stop(running))
+            await asyncio.shield(self._services.admission.stop(interrupted))
         return turn
 
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
@@ -215,13 +247,15 @@ class ChatService:
             return None
         if row.fingerprint != incoming.fingerprint():
             raise Conflict(f"message {client_id} exists with other content", code="message_conflict")
+        return await self._turn_of(row, incoming.session)
+
+    async def _turn_of(self, row: TurnRow, session_name: str | None) -> Turn | CompletedTurn:
         joined = (row.outcome or {}).get("into")  # a message that steered has the end of the turn that it joined
         turn = self._services.admission.queues.turn(joined or row.message_id)
-        return turn if turn is not None else await self._load_completed(row, incoming)
-
-    async def _load_completed(self, row: TurnRow, incoming: IncomingMessage) -> CompletedTurn:
+        if turn is not None:
+            return turn
         reply = await self._services.database.read(lambda connection: history.message(connection, row.reply_id))
-        names = {"session_id": incoming.session or row.session_id, "message_id": row.client_id or row.message_id}
+        names = {"session_id": session_name or row.session_id, "message_id": row.client_id or row.message_id}
         outcome = reply.metadata.get("outcome") if reply is not None else None
         return CompletedTurn(names, reply, outcome or row.outcome or {})
 
@@ -299,9 +333,9 @@ def _require_can_accept(incoming: IncomingMessage, session: LiveSession, running
 
 
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
-    """Rewind the conversation to before the message of that client id, which becomes free again. Does nothing if the
-    message is unknown or already rewound."""
-    branches.free_rewound_id(connection, session_id, name)
+    """Rewind the conversation to before the message of that client id, which becomes free again. Of a message that is
+    already rewound, or was cancelled in the queue, only the id becomes free."""
+    branches.free_rewound_id(connection, session_id, name, or_cancelled=True)
     message_id = branches.resolve_message_id(connection, session_id, name)
     if message_id is not None and not branches.is_hidden(connection, message_id):
         branches.rewind(connection, session_id, message_id, now, free_id=True)

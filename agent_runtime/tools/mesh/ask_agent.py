@@ -46,6 +46,7 @@ def ask_agent_tool(rooms: Rooms) -> Tool:
             context.session_id,
             context.task_id,
             seconds=seconds + MESH_SECONDS,
+            user=context.principal,
         )
         answer = await read_object(await sender(rooms, context)(request))
         status, response = answer.get("status"), answer.get("response")

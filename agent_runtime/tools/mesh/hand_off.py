@@ -42,6 +42,7 @@ def hand_off_tool(rooms: Rooms) -> Tool:
             context.session_id,
             context.task_id,
             frozenset({200, 202}),
+            user=context.principal,
         )
         answer = await read_object(await sender(rooms, context)(request))
         return {"handed_off": True, "request_id": answer.get("request_id"), "status": answer.get("status")}

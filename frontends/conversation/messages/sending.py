@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_client import ClientError, SessionBusy
+from agent_common.protocol import is_object
 
 from ...people import Person
 from ...platform import Update
@@ -19,9 +20,9 @@ from ...store import (
     add_reply_in,
     change_post_in,
     count_replies_in,
+    last_reply_in,
     repeat_reply_in,
     replace_offered_in,
-    replies_of_session_in,
     reply_of_message_in,
 )
 from ..context import Context, key_of, words_or_later
@@ -32,6 +33,8 @@ WhenBusy = Literal["queue", "steer"]
 HANDOVER_SECONDS = 60.0
 _QUEUE = re.compile(r"/queue(?:@\w{1,64})?(?!\S)", re.IGNORECASE)
 _NOT_THE_LAST = "Only the last message of a conversation can be edited. /rewind takes messages back."
+_JOINED = "It is part of the answer to an earlier message, so it cannot be edited by itself. Write the correction."
+_WAITS = "The agent still works on what came before this message. Edit it when that has ended, or write the correction."
 
 
 def _nothing(_: sqlite3.Connection) -> None:
@@ -107,17 +110,18 @@ class Sending:
         if again.text == found.text:  # a platform reports what nobody has written, such as a preview of a link
             await it.tell(update)
             return
-        replies = await it.database.run(
-            lambda c: replies_of_session_in(c, found.bot, found.chat, chat.session, limit=1)
-        )
-        if not replies or replies[0].key != found.key or found.requester != person.principal:
-            await it.tell(update, _NOT_THE_LAST)
+        last = await it.database.run(lambda c: last_reply_in(c, found.bot, found.chat, chat.session))
+        if found.state == "joined" or last is None or last.key != found.key or found.requester != person.principal:
+            await it.tell(update, _JOINED if found.state == "joined" else _NOT_THE_LAST)
             return
         agent = it.mesh.agent(found.workspace, found.user)
         try:
             await agent.edit(again.text, session=found.session, id=found.message_id)
-        except SessionBusy:  # it is not the answer that the person wants any more
-            await self._edit_after_abort(update, again)
+        except SessionBusy as error:
+            if _is_busy_with(error, found):  # it is not the answer that the person wants any more
+                await self._edit_after_abort(update, again)
+            else:
+                await it.tell(update, _WAITS)
             return
         except ClientError as error:
             await it.tell(update, words_or_later(error))
@@ -175,3 +179,9 @@ class Sending:
             requester_name=shown_name(source.sender),
             platform_message=source.message_id,
         )
+
+
+def _is_busy_with(error: SessionBusy, reply: Reply) -> bool:
+    """Whether the turn that runs is that of this message, and not one for which it waits."""
+    running = (error.problem.model_extra or {}).get("running")
+    return is_object(running) and running.get("message_id") == reply.message_id

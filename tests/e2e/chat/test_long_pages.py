@@ -20,6 +20,7 @@ def told(text: str, **fields: Any) -> dict[str, Any]:
 
 OLD: dict[str, list[Any]] = {
     "nine megabytes": [told("x" * 1_000_000)] * 9,
+    "two messages of five megabytes": [told("x" * 5_000_000)] * 2,
     "one message of nine megabytes": [told("x" * 9_000_000)],
     "210,000 values": [told("x", metadata=[0] * 210_000)],
     "210,000 objects": [told("x", metadata=[{"a": {}}] * 70_000)],

@@ -64,6 +64,12 @@ async def test_a_task_answers_with_an_object(agent: Runtime, client: Agent) -> N
     assert [task.task_id async for task in client.tasks("complete") if task.task_id == id] == [id]
 
 
+async def test_an_empty_input_is_a_task(agent: Runtime, client: Agent) -> None:
+    agent.provider.script.replace(None, otherwise=Say('{"result": {"orders": 3}}'))
+    assert await client.run({}) == {"orders": 3}
+    assert await client.map([{}, {}]) == [{"orders": 3}, {"orders": 3}]
+
+
 async def test_a_task_that_fails_says_why(agent: Runtime, client: Agent) -> None:
     agent.provider.script.replace([Fail(401, "no key")])
     with pytest.raises(TaskFailed) as caught:

@@ -135,6 +135,31 @@ async def test_a_stream_that_breaks_at_its_beginning_or_end_gives_the_same_messa
     assert len(agent.provider.completions) == 2  # the message was taken once
 
 
+@pytest.mark.parametrize("next_turn", [False, True], ids=["nothing runs", "the next turn runs"])
+async def test_a_watched_turn_that_ends_while_the_connection_is_broken_is_read_to_its_end(
+    agent: Runtime, client: Agent, bridge: FakeBridge, through: Agent, next_turn: bool
+) -> None:
+    session, own_id = fresh("s"), fresh("m")
+    agent.provider.script.replace([Hang(after=100, reply=Say(pieces=WORDS)), Hang(after=1, reply=Say("other words"))])
+    await client.send("count", session=session, id=own_id)
+    events: list[ChatEvent] = []
+    async with through.watch(session) as turn:
+        async for event in turn:
+            events.append(event)
+            if isinstance(event, TextDelta) and event.text == WORDS[99]:
+                bridge.cut()
+                if next_turn:
+                    await client.send("and again", session=session)
+                agent.provider.release()
+                await client.chat("count", session=session, id=own_id).reply()
+    assert text_of(events) == ANSWER
+    assert sum(isinstance(event, Started) for event in events) == 1
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].reply.message_id, events[-1].reply.text) == (own_id, ANSWER)
+    if next_turn:
+        await client.abort(session)
+
+
 async def test_a_connection_that_carries_no_byte_any_more_is_replaced(agent: Runtime, bridge: FakeBridge) -> None:
     agent.provider.script.replace([Hang(after=250, reply=Say(pieces=WORDS))])
     async with through_bridge(bridge, silence=1.0) as client, client.chat("count", session=fresh("s")) as turn:

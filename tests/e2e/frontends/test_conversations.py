@@ -38,12 +38,18 @@ async def test_a_message_is_answered_and_tools_are_shown(bots: Bots) -> None:
 
 async def test_a_message_joins_the_turn_that_runs(bots: Bots) -> None:
     bots.world.provider.script.replace([Call("bash", {"command": "sleep 1"}), Say("Both done.")], otherwise=WELL)
-    await bots.says("one")
+    one = await bots.says("one")
     await bots.until_found("sleep 1")
-    await bots.says("two")
+    two = await bots.says("two")
     await bots.until_found("Both done.")
     assert len(bots.platform.messages) == 1
     assert "↳ *two*" in bots.platform.shown()[0]
+    asked = len(bots.world.provider.requests)
+    await bots.take(bots.people.edit(one.message_id, "won"))
+    await bots.until_found("Only the last message")
+    await bots.take(bots.people.edit(two.message_id, "too"))
+    await bots.until_found("part of the answer to an earlier message")
+    assert len(bots.world.provider.requests) == asked, "the agent would answer without what has joined"
 
 
 async def test_an_approval_is_decided_by_a_button_once_and_by_those_who_may(bots: Bots) -> None:
@@ -165,6 +171,22 @@ async def test_a_message_is_edited_and_others_are_not(bots: Bots) -> None:
     await bots.until_shown("You wrote: helo", "You wrote: world")
     await bots.take(bots.people.edit(first.message_id, "hello"))
     await bots.until_found("Only the last message")
+
+
+async def test_an_edit_of_a_message_that_waits_stops_no_other(bots: Bots) -> None:
+    hangs = Hang(after=1, reply=Say("one two"))
+    bots.world.provider.script.replace([hangs, Hang(after=1, reply=Say("three four"))], otherwise=WELL)
+    await bots.says("wait")
+    await bots.until_found("one")
+    waits = await bots.says("/queue b")
+    await bots.take(bots.people.edit(waits.message_id, "/queue c"))
+    await bots.until_found("The agent still works on what came before")
+    bots.world.provider.release()
+    await bots.until_found("one two")
+    await bots.until_found("three")
+    assert not any("Stopped" in text for text in bots.platform.shown())
+    await bots.take(bots.people.edit(waits.message_id, "/queue c"))
+    await bots.until_found("well said")
 
 
 async def test_a_reply_to_an_older_message_goes_back_after_asking(bots: Bots) -> None:

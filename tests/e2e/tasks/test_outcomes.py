@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from agent_client import TurnFailed
+from agent_client.sync import SyncAgent
 from agent_testing import Call, Drop, Fail, Garbage, Hang, Say, ScriptedProvider
 from tests.ports import free_port
 
 from ..conftest import MODELS, Start
-from ..live import Runtime, assert_problem, assignment, eventually, fresh
+from ..live import TOKEN, Runtime, assert_problem, assignment, eventually, fresh
 
 
 @pytest.fixture(scope="module")
@@ -245,10 +247,13 @@ def test_the_status_says_why_a_model_is_asked_again(agent: Runtime) -> None:
 @pytest.mark.slow
 def test_a_chat_turn_that_takes_too_long_is_504(start: Start, provider: ScriptedProvider) -> None:
     agent = start(AGENT_TURN_TIMEOUT=0.3)
-    provider.script.replace([Hang(after=1, reply=Say("half of it"))])
+    provider.script.replace([Hang(after=1, reply=Say("half of it")), Hang(after=1, reply=Say("half of it"))])
     problem = assert_problem(agent.chat("go"), 504, "deadline_exceeded")
     assert problem["response"] == "half "
     assert problem["session_id"]
+    with SyncAgent(agent.url, TOKEN) as client, pytest.raises(TurnFailed) as caught:
+        client.ask("go")
+    assert (caught.value.code, caught.value.reply.text) == ("deadline_exceeded", "half ")
     agent.still_works()
 
 

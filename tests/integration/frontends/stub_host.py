@@ -28,8 +28,8 @@ PATIENCE = 60.0
 Respond = Callable[[httpx2.Request], httpx2.Response]
 
 
-def problem(status: int, code: str) -> httpx2.Response:
-    body = {"title": "T", "status": status, "detail": "why", "instance": "/x", "code": code}
+def problem(status: int, code: str, **more: Any) -> httpx2.Response:
+    body = {"title": "T", "status": status, "detail": "why", "instance": "/x", "code": code, **more}
     return httpx2.Response(status, json=body)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -16,10 +17,12 @@ from agent_common.backoff import Backoff
 from agent_testing import ManualClock
 from frontends.bots.chats import ATTEMPTS, MAX_AT_ONCE, Chats
 from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
+from frontends.bots.strangers import Strangers
 from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
-from frontends.platform import IncomingFile, Update
+from frontends.platform import ChatGone, IncomingFile, TemporarilyUnavailable, Update
 from frontends.store import Database, moves_in, opened, waiting_chats_in
+from tests.bot_platform import MemoryPlatform, unreachable
 
 from .fakes import TEAM, FakeHandler, FakePlatform, admit, message, press, private, until
 
@@ -336,6 +339,48 @@ async def test_a_stranger_gets_a_code_and_reaches_no_agent(world: World) -> None
     await world.idle()
     assert line not in world.platform.texts(STRANGER)[2], "the code is not in the database, so another takes its place"
     assert world.handler.handled == []
+
+
+async def test_a_stranger_gets_a_code_after_an_outage(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    away = TemporarilyUnavailable("Telegram does not answer")
+    world.platform.sending += [away] * (ATTEMPTS + 1) + [TemporarilyUnavailable("it asks to wait", retry_after=0.01)]
+    await world.intake.accept([message(1, STRANGER)])
+    await world.idle()
+    assert len(world.platform.texts(STRANGER)) == 1
+    assert world.handler.texts(STRANGER) == []
+    assert "an update failed" not in caplog.text
+
+
+async def test_a_stranger_who_has_blocked_the_bot_is_let_go(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.platform.sending = [ChatGone("it was blocked by the user")]
+    await world.intake.accept([message(1, STRANGER)])
+    await world.idle()
+    assert world.platform.texts(STRANGER) == []
+    assert not world.platform.sending
+    assert "an update failed" not in caplog.text
+
+
+async def test_a_code_that_died_with_its_process_is_not_what_a_stranger_sees(world: World, tmp_path: Path) -> None:
+    """The first process dies after its message was sent, which comes again. Discord takes a message of the same key for
+    a repetition, as the second attempt of a process is one."""
+    platform = MemoryPlatform()
+    lost = iter([unreachable()])
+
+    def lose(_: str) -> None:
+        for error in lost:
+            raise error
+
+    platform.after = lose
+    bot, asked = Bot("home", platform, ["a"]), message(1, STRANGER)
+    first = Strangers(bot, world.database, world.clock)
+    with pytest.raises(Later):
+        await first.answer(asked)
+    await first.answer(asked)
+    assert len(platform.messages) == 1
+    await Strangers(bot, world.database, world.clock).answer(asked)
+    [*_, code] = re.findall(r"agent bots pair (\S+)", "".join(platform.shown(private(STRANGER))))
+    with opened(tmp_path / "bots.db") as other:
+        assert confirm(other, code, None, now=world.clock.now_ms()).identity == f"telegram:{STRANGER}"
 
 
 async def test_in_a_group_only_paired_people_who_address_the_bot_are_answered(world: World) -> None:

@@ -346,6 +346,48 @@ async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Ta
     await talk.until(lambda: files() == sorted([*first, ("b.txt", b"b"), ("answer.md", b"b")]))
 
 
+@pytest.mark.parametrize(
+    ("runs", "shown"),
+    [("own", "anew"), ("another", "Edit it when that has ended"), (None, "Edit it when that has ended")],
+)
+async def test_an_edit_stops_the_turn_of_its_own_message_alone(talk: Talk, runs: str | None, shown: str) -> None:
+    """It may wait behind the turn of another person, or while the conversation is compacted."""
+    talk.respond = says("half", cut=True)
+    message = talk.people.message("/queue helo")
+    await talk.handle(message)
+    own = json.loads(talk.requests[-1].content)["message_id"]
+    running = {"message_id": own if runs == "own" else runs} if runs else {}
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith("/abort"):
+            return httpx2.Response(200, json={"session_id": "s", "aborted": True})
+        if not request.url.path.endswith("/chat/stream") or "messageId" not in json.loads(request.content):
+            return nothing(request)
+        return streamed(request, "anew") if aborts(talk) else problem(409, "session_busy", running=running)
+
+    talk.respond = respond
+    await talk.handle(talk.people.edit(message.message_id, "/queue hello"))
+    assert aborts(talk) == (runs == "own")
+    talk.respond = says("anew")
+    await talk.until(lambda: any(shown in text for text in talk.platform.shown()))
+
+
+async def test_what_has_joined_a_turn_is_not_lost_by_an_edit(talk: Talk) -> None:
+    """The agent would answer the first message anew without the second."""
+    talk.respond = says("both")
+    first, second = talk.people.message("one"), talk.people.message("two")
+    for message in (first, second):
+        await talk.handle(message)
+    await talk.until(lambda: talk.platform.shown() == ["both", "both"])
+    await talk.database.run(lambda c: c.execute("UPDATE replies SET state = 'joined' WHERE position = 2"))
+    asked = chats(talk)
+    await talk.handle(talk.people.edit(first.message_id, "won"))
+    await talk.until(lambda: "Only the last message" in talk.platform.shown()[-1])
+    await talk.handle(talk.people.edit(second.message_id, "too"))
+    await talk.until(lambda: "part of the answer to an earlier message" in talk.platform.shown()[-1])
+    assert chats(talk) == asked
+
+
 async def test_a_file_of_an_answer_that_is_empty_is_not_sent(talk: Talk) -> None:
     chat = says("See [it](workspace:empty.txt)")
 
@@ -401,6 +443,11 @@ def says(text: str, *, cut: bool = False) -> Respond:
 def chats(talk: Talk) -> int:
     """How often a turn was asked for."""
     return sum(request.url.path.endswith("/chat/stream") for request in talk.requests)
+
+
+def aborts(talk: Talk) -> int:
+    """How often a turn was stopped."""
+    return sum(request.url.path.endswith("/abort") for request in talk.requests)
 
 
 def followers() -> list[str]:

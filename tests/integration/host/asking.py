@@ -31,9 +31,10 @@ class Peer:
             yield await agent.attach()
 
     @asynccontextmanager
-    async def client(self, task: str | None = None) -> AsyncGenerator[httpx.AsyncClient]:
-        """A client of the agent; `task`: the work in whose name it speaks."""
-        headers = {"authorization": f"Bearer {self.token}", **({"x-agent-task": task} if task else {})}
+    async def client(self, task: str | None = None, user: str | None = None) -> AsyncGenerator[httpx.AsyncClient]:
+        """A client of the agent; `task`: the work in whose name it speaks; `user`: whose task it says that is."""
+        cause = {**({"x-agent-task": task} if task else {}), **({"x-agent-user": user} if user else {})}
+        headers = {"authorization": f"Bearer {self.token}", **cause}
         async with httpx.AsyncClient(
             base_url=self.host.url, headers=headers, timeout=PATIENCE, trust_env=False
         ) as client:

@@ -57,7 +57,7 @@ async def test_a_message_is_work_of_the_peer_and_its_result_the_answer(host: Hos
 
 async def test_callers_and_authority_travel_and_only_narrow(host: Host) -> None:
     ann, bob, cat = (Peer(host, f"{name}-2", "two") for name in ("ann", "bob", "cat"))
-    principal = {"name": "pat", "authorization_scope": ["read", "ask_agent"]}
+    principal = {"name": "pat b", "authorization_scope": ["read", "ask_agent"]}
     given = {"request_id": "from-pat", "principal": principal, "content": "{}", "content_kind": "json"}
     bounds = {"max_duration_seconds": 40, "max_tokens": 5000}
     async with ann.attached() as first, bob.attached() as second:
@@ -65,10 +65,14 @@ async def test_callers_and_authority_travel_and_only_narrow(host: Host) -> None:
         assert submitted.status_code == 202, submitted.text
         work = await first.request()
         first.accept(work)
-        async with ann.client(task="from-pat") as client, cat.client(task="from-pat") as stranger:
+        async with (
+            ann.client(task="from-pat", user="pat%20b") as client,
+            ann.client(task="from-pat", user="alice") as of_alice,
+            cat.client(task="from-pat") as stranger,
+        ):
             asked = asyncio.create_task(client.post("/agents/bob-2/ask", json={"message": "help"}))
             request = await second.request()
-            assert request["principal"]["name"] == "pat"
+            assert request["principal"]["name"] == "pat b"
             assert request["principal"]["authorization_scope"] == ["read", "ask_agent"]
             assert request["principal"]["verified_by"] == "operator-token; asked by agent ann-2"
             assert request["bounds"] == {"max_duration_seconds": 40, "max_tokens": 5000}
@@ -82,14 +86,18 @@ async def test_callers_and_authority_travel_and_only_narrow(host: Host) -> None:
             assert (await asked).json()["status"] == "completed"
             async with cat.attached() as third:
                 handed = await third.request()
-                assert handed["principal"]["name"] == "pat"
+                assert handed["principal"]["name"] == "pat b"
                 assert json.loads(handed["content"])["context"]["callers"] == ["ann-2", "bob-2"]
             strange = await second.request()
             assert strange["principal"]["name"] == "agent:cat-2", "another agent's work lends it nothing"
+            borrowed = {"message": "I have a task of the same id"}
+            assert (await of_alice.post("/agents/bob-2/hand-off", json=borrowed)).status_code == 202
+            assert (await second.request())["principal"]["name"] == "agent:ann-2", "nor does another user's work"
             answer(first, work, {})
             while host.operator.get("/work/from-pat").json()["status"] != "resulted":
                 await asyncio.sleep(0.02)
             assert_problem(await client.post("/agents/bob-2/ask", json={"message": "x"}), 409, "work_ended")
+            assert (await of_alice.post("/agents/bob-2/hand-off", json=borrowed)).status_code == 202
 
 
 async def test_a_deadline_cancels_the_work(host: Host) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -11,8 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
+from agent_common.protocol import MAX_VALUE_LEVELS
+from agent_runtime.ports import MeshReply
+from agent_runtime.tools.mesh.exchange import read_object
+
 from .live import PATIENCE, Host, assert_problem
-from .members import make_member
+from .members import make_member, make_token
 from .watching import Watcher, eventually
 
 WATCH = "/blackboard/watch"
@@ -55,6 +60,21 @@ def put(client: httpx.Client, key: str, value: Any, ttl: float | None = None, **
     body = {"value": value} if ttl is None else {"value": value, "ttl": ttl}
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return client.put(f"/blackboard/{key}", json=body, headers=named)
+
+
+def test_a_workspace_of_another_team_has_that_teams_board_at_once(host: Host, ann: httpx.Client) -> None:
+    assert put(ann, "secret", "of the reds").status_code in (200, 201)
+    workspace = {"id": "moving", "driver": "external", "team": "green"}
+    with host.client(make_member(host, "moving", "red")) as client:
+        assert client.get("/blackboard/secret").status_code == 200
+        assert host.operator.patch("/workspaces/moving", json={"team": "blue"}).status_code == 200
+        assert_problem(client.get("/blackboard/secret"), 404, "not_found")
+        assert host.operator.patch("/workspaces/moving", json={"team": "red"}).status_code == 200
+        assert client.get("/blackboard/secret").status_code == 200
+    assert host.operator.delete("/workspaces/moving", params={"force": "true"}).status_code == 204
+    assert host.operator.post("/workspaces", json=workspace).status_code == 201
+    with host.client(make_token(host, "moving")) as client:
+        assert_problem(client.get("/blackboard/secret"), 404, "not_found")
 
 
 # ---------------------------------------------------------------- entries
@@ -305,6 +325,19 @@ def test_a_value_of_the_largest_size_fits_also_as_a_long_list(ann: httpx.Client)
     for value in ("x" * (256 * 1024 - 2), [1] * 130_000):
         assert put(ann, "large", value).status_code in (200, 201)
         assert ann.get("/blackboard/large").json()["value"] == value
+
+
+@pytest.mark.parametrize("path", ["/blackboard/deep", "/topics/deep"])
+def test_no_value_is_nested_so_deep_that_a_list_of_it_cannot_be_read(ann: httpx.Client, path: str) -> None:
+    method, member = ("PUT", "value") if path.startswith("/blackboard") else ("POST", "data")
+
+    def write(levels: int) -> httpx.Response:
+        return ann.request(method, path, content=f'{{"{member}": {"[" * levels}{"]" * levels}}}')
+
+    assert write(MAX_VALUE_LEVELS).status_code in (200, 201)
+    assert "nested more than" in assert_problem(write(MAX_VALUE_LEVELS + 1), 422, "invalid_request")["detail"]
+    page = ann.get(path.removesuffix("/deep") if method == "PUT" else path)
+    assert asyncio.run(read_object(MeshReply(200, {}, page.content))), "the tools of agents read it"
 
 
 @pytest.mark.parametrize("raw", [b'{"value": 1e999}', b'{"value": {"a": 1, "a": 2}}', b'{"value": "\\ud800"}', b"{"])

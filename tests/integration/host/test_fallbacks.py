@@ -38,6 +38,8 @@ models:
   picky:
     {{provider: second, model: mistral-9,
      profile: {{two_users: false, description_limit: 12, reasoning_required: true}}}}
+  for-effort: {{provider: absent, fallbacks: [effortless]}}
+  effortless: {{provider: second, model: gpt-5.6, profile: {{effort_with_tools: none}}}}
   for-marks: {{provider: absent, fallbacks: [marked]}}
   marked: {{provider: second, caching: breakpoints}}
   for-keys: {{provider: absent, fallbacks: [keyed]}}
@@ -95,6 +97,7 @@ FAILURES: list[tuple[Step, str, bool]] = [
         (Fail(529), "scripted failure"),
         (Fail(429), "scripted failure"),
         (Fail(402, "insufficient balance"), "insufficient balance"),
+        (Fail(403, "Insufficient account balance"), "account balance"),
         (Drop(after=0), "cannot be reached"),
     )),
     (Raw(("\x8b\x02",), 429, {"content-encoding": "br"}, "latin-1"), "compresses its answer as br", True),
@@ -236,6 +239,25 @@ def test_a_fallback_is_sent_what_it_takes(agent: httpx.Client, models: Any) -> N
         assert agent.post(CHAT, json=said("", model=model) | more).status_code == 200
         sent = models[1].completions[-1].json
         assert ("prompt_cache_key" in sent, json.dumps(sent).count("cache_control")) == (keyed, marks)
+
+
+@pytest.mark.parametrize(
+    ("model", "tools", "given", "sent"),
+    [
+        ("for-effort", TOOLS, None, "none"),
+        ("for-effort", TOOLS, "high", "none"),
+        ("for-effort", None, "high", "high"),
+        ("for-marks", TOOLS, "none", None),
+        ("for-marks", TOOLS, "high", "high"),
+    ],
+)
+def test_a_fallback_is_asked_for_the_effort_that_it_takes_with_tools(
+    agent: httpx.Client, models: Any, model: str, tools: Any, given: str | None, sent: str | None
+) -> None:
+    models[1].script.replace([Say("Read.")])
+    more = {name: value for name, value in (("tools", tools), ("reasoning_effort", given)) if value}
+    assert agent.post(CHAT, json=said("hi", model=model) | more).status_code == 200
+    assert models[1].wait_for(1)[-1].json.get("reasoning_effort") == sent
 
 
 @pytest.mark.parametrize("odd", [[1], ["text"], [{"role": "user"}, {"role": "assistant", "tool_calls": [{"id": 5}]}]])

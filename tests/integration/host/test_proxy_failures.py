@@ -49,6 +49,8 @@ def test_no_token_and_a_wrong_one(host: Host, provider: ScriptedProvider) -> Non
         (b'{"model": "default", "messages": []}', "invalid_request", "messages", "messages: is required"),
         (b'{"model": "default", "messages": "hi"}', "invalid_request", "messages", "messages: must be a list"),
         (b'{"model": "default", "messages": [1], "stream": "yes"}', "invalid_request", "stream", "true or false"),
+        (b'{"model": "default", "messages": [1], "n": 16.0}', "invalid_request", "n", "n: must be a whole number"),
+        (b'{"model": "default", "messages": [1], "max_tokens": "9"}', "invalid_request", "max_tokens", "whole number"),
         (b'{"model": "default", "messages": [1], "stream_options": 1}', "invalid_request", "stream_options", "object"),
         (b'{"model": "embedding", "messages": [1]}', "unsupported_operation", "model", "it offers embeddings"),
     ],
@@ -149,7 +151,7 @@ def test_an_error_in_another_shape_keeps_its_meaning(
     assert status != 422 or learned[1] is not None
 
 
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("status", [400, 401, 403])
 def test_a_refused_key_is_the_hosts_trouble_and_not_the_agents(
     agent: httpx.Client, provider: ScriptedProvider, host: Host, status: int
 ) -> None:
@@ -184,6 +186,13 @@ def test_a_compressed_refusal_of_the_content_is_no_refusal_of_the_key(
     provider.script.replace([Raw((zipped,), 403, {**JSON, "content-encoding": "gzip"}, encoding="latin-1")])
     reply = agent.post(CHAT, json=said("hi"))
     assert (reply.status_code, reply.json()) == (403, json.loads(body))
+
+
+def test_a_long_refusal_is_passed_on_whole(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    body = {"error": {"message": "x" * 100_000, "code": "no"}}
+    provider.script.replace([Fail(400, body=json.dumps(body))])
+    reply = agent.post(CHAT, json=said("hi"))
+    assert (reply.status_code, reply.json()) == (400, body)
 
 
 def test_a_redirect_is_not_followed_with_the_key(agent: httpx.Client, provider: ScriptedProvider) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -68,6 +69,16 @@ def test_lists_are_by_team_and_by_page(host: Host) -> None:
     found, _ = names(host)
     assert found == sorted(found)
     assert {"p1", "plain"} <= set(found)
+
+
+def test_one_of_several_callers_at_once_makes_a_workspace(host: Host) -> None:
+    def create(_: int) -> tuple[int, str | None]:
+        reply = host.operator.post("/workspaces", json={"id": "wanted"})
+        return reply.status_code, reply.json().get("code")
+
+    with ThreadPoolExecutor(8) as callers:
+        answers = sorted(callers.map(create, range(8)))
+    assert answers == [(201, None), *[(409, "id_taken")] * 7]
 
 
 @pytest.mark.parametrize("team", ["", "a b", "../x", "x" * 101, "a\n", 5, None])

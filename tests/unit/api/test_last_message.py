@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_runtime.api.last_message import MAX_TOKENS, LastMessageReader, MessageTooLarge, TooManyTokens
+from agent_runtime.api.body_limits import MESSAGE_BYTES
+from agent_runtime.api.last_message import MAX_TOKENS, SHORT_BODY, LastMessageReader, MessageTooLarge, TooManyTokens
 
 LIMIT = 1 << 20
 text = st.text(alphabet=st.sampled_from('ab"\\[]{},: é\n'), max_size=8)
@@ -21,10 +22,11 @@ value = st.recursive(
 message = st.dictionaries(text, value, max_size=4)
 
 
-def read(raw: bytes, size: int, limit: int = LIMIT) -> LastMessageReader:
-    reader, grown = LastMessageReader(limit), 0
+def read(raw: bytes, size: int, limit: int = LIMIT, short: int = 0) -> LastMessageReader:
+    reader, grown = LastMessageReader(limit, short), 0
     for at in range(0, len(raw), size):
         grown += reader.feed(raw[at : at + size])
+    grown += reader.finish()
     assert grown == len(reader.body)
     return reader
 
@@ -36,30 +38,37 @@ def read(raw: bytes, size: int, limit: int = LIMIT) -> LastMessageReader:
     escaped=st.booleans(),
     indent=st.sampled_from([None, 1]),
     first=st.booleans(),
+    short=st.sampled_from([0, 50, SHORT_BODY]),
 )
 def test_all_but_the_old_messages_is_kept(
-    others: dict[str, Any], messages: list[Any], size: int, escaped: bool, indent: int | None, first: bool
+    others: dict[str, Any], messages: list[Any], size: int, escaped: bool, indent: int | None, first: bool, short: int
 ) -> None:
     body = {"messages": messages, **others} if first else {**others, "messages": messages}
     raw = json.dumps(body, ensure_ascii=escaped, indent=indent).encode()
-    assert json.loads(bytes(read(raw, size).body)) == {**body, "messages": messages[-1:]}
+    assert json.loads(bytes(read(raw, size, short=short).body)) == {**body, "messages": messages[-1:]}
 
 
-@given(body=value, size=st.sampled_from([1, 3, 5000]))
-def test_any_other_document_stays_as_it_is(body: Any, size: int) -> None:
+@given(body=value, size=st.sampled_from([1, 3, 5000]), short=st.sampled_from([0, SHORT_BODY]))
+def test_any_other_document_stays_as_it_is(body: Any, size: int, short: int) -> None:
     raw = json.dumps({"message": body, "nested": {"messages": [1, 2]}}).encode()
-    assert bytes(read(raw, size).body) == raw
+    assert bytes(read(raw, size, short=short).body) == raw
 
 
-def test_old_messages_take_no_memory() -> None:
-    old = [{"id": str(at), "parts": [{"type": "text", "text": "x" * 100_000}]} for at in range(100)]
+@pytest.mark.parametrize(
+    ("sizes", "limit", "most"),
+    [([100_000] * 100, LIMIT, 200_000), ([5 << 20, 9 << 19, 100], MESSAGE_BYTES, 6 << 20)],
+    ids=["many", "large"],
+)
+def test_old_messages_take_no_memory(sizes: list[int], limit: int, most: int) -> None:
+    """Not even two of them at a time."""
+    old = [{"id": str(at), "parts": [{"type": "text", "text": "x" * size}]} for at, size in enumerate(sizes)]
     raw = json.dumps({"id": "c", "messages": [*old, {"id": "last"}]}).encode()
-    reader = LastMessageReader(LIMIT)
-    most = 0
+    reader = LastMessageReader(limit)
+    seen = 0
     for at in range(0, len(raw), 65536):
         reader.feed(raw[at : at + 65536])
-        most = max(most, len(reader.body))
-    assert most < 400_000
+        seen = max(seen, len(reader.body))
+    assert seen < most
     assert json.loads(bytes(reader.body)) == {"id": "c", "messages": [{"id": "last"}]}
 
 

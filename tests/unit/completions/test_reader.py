@@ -187,13 +187,27 @@ def test_a_document_whose_choice_has_an_empty_delta_too_is_read(delta: dict[str,
         '{"choices": [], "error": {"code": 400, "message": "it broke"}}',
         '{"choices": [{"delta": {}, "error": {"code": 400, "message": "it broke"}, "finish_reason": "error"}]}',
         '{"choices": null, "base_resp": {"status_code": 1008, "status_msg": "it broke"}}',
-        '{"type": "error", "error": {"type": "overloaded_error", "message": "it broke"}}',
     ],
 )
 @pytest.mark.parametrize("form", ["data: {}\n\ndata: [DONE]\n\n", "{}", "event: error\ndata: {}\n\n"])
 def test_an_error_is_found_wherever_it_stands(event: str, form: str) -> None:
     with pytest.raises(ModelError, match="it broke"):
         read(form.replace("{}", event, 1).encode())
+
+
+@pytest.mark.parametrize("text", ["", "lo"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error": {"message": "it broke"}},
+        {"base_resp": {"status_code": 1027, "status_msg": "it broke"}},
+        {"x_groq": {"error": "it broke"}},
+    ],
+)
+def test_an_error_beside_a_text_is_found(text: str, error: dict[str, Any]) -> None:
+    event = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}], **error}
+    with pytest.raises(ModelError, match="it broke"):
+        read(stream({"content": "Hel"}, finish=None)[:-14] + f"data: {json.dumps(event)}\n\n".encode())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from agent_host.cli.main import app
 from agent_host.errors import InvalidRequest, NotFound, StartError
 from agent_host.proxy import HostCatalog, load_catalog
 from agent_host.proxy.catalog.catalog import ProviderSpec
+from agent_host.proxy.catalog.claude import ClaudeGeneration
 from agent_host.settings import HostSettings
 
 
@@ -130,6 +131,37 @@ def test_what_is_known_of_claude_is_overridden_by_the_file(tmp_path: Path, monke
     assert (own.pricing.input, own.pricing.cache_read) == (1, None)
     assert (own.capabilities, own.caching, own.effort) == (("chat",), "none", "high")
     assert "reasoning_effort" in faults(tmp_path, "models: {a: {provider: demo, reasoning_effort: much}}")
+
+
+@pytest.mark.parametrize(
+    ("model", "adaptive", "limits"),
+    [
+        ("claude-3-7-sonnet-20250219", False, (200_000, 64_000)),
+        ("claude-3-5-haiku-20241022", False, (200_000, 8192)),
+        ("claude-sonnet-4-20250514", False, (200_000, 32_000)),
+        ("claude-sonnet-4-5-latest", False, (200_000, 64_000)),
+        ("anthropic/claude-sonnet-4.5", False, (200_000, 64_000)),
+        ("us.anthropic.claude-opus-4-6-v1:0", True, (1_000_000, 128_000)),
+        ("claude-sonnet-5@20260701", True, (1_000_000, 128_000)),
+        ("claude-next", True, (1_000_000, 128_000)),
+        ("glm-4.6", False, (None, None)),
+        ("deepseek-v4-pro", False, (None, None)),
+    ],
+)
+def test_a_generation_is_read_from_every_form_of_a_name(
+    tmp_path: Path, model: str, adaptive: bool, limits: tuple[int | None, int | None]
+) -> None:
+    generation = ClaudeGeneration.of(model)
+    assert (generation.adaptive, generation.thinks) == (adaptive, adaptive and "4-6" not in model)
+    catalog = from_yaml(
+        tmp_path,
+        f"""
+        providers: {{gateway: {{kind: anthropic, base_url: "http://gateway"}}}}
+        models: {{default: {{provider: gateway, model: "{model}"}}}}
+        """,
+    )
+    default = catalog.find("default")
+    assert (default.context_limit, default.max_output_tokens) == limits
 
 
 def test_yaml_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

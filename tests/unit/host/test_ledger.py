@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 from agent_common.clock import SystemClock
 from agent_common.protocol import Usage
 from agent_host import health
+from agent_host.access import Teams
 from agent_host.budgets import Budgets, CallOrigin
 from agent_host.database import HostDatabase, open_database
 from agent_host.errors import Unavailable
@@ -34,7 +35,9 @@ def database(tmp_path: Path) -> Iterator[HostDatabase]:
 
 @asynccontextmanager
 async def opened(database: HostDatabase, limit: int = 100) -> AsyncGenerator[ModelCallLedger]:
-    ledger = ModelCallLedger(database, Budgets(database, SystemClock()), limit=limit, retry_seconds=0.01)
+    ledger = ModelCallLedger(
+        database, Budgets(database, Teams(database, SystemClock()), SystemClock()), limit=limit, retry_seconds=0.01
+    )
     ledger.start()
     try:
         yield ledger

@@ -424,6 +424,23 @@ async def test_a_refusal_that_teaches_costs_no_attempt_and_is_remembered() -> No
     assert names == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
 
 
+async def test_a_model_that_takes_tools_only_without_effort_is_asked_so() -> None:
+    refusal = (
+        "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function"
+        " tools, use /v1/responses or set reasoning_effort to 'none'."
+    )
+    with_tools = replace(REQUEST, tools=b'[{"type":"function","function":{"name":"read"}}]')
+    with ScriptedProvider(otherwise=Say("fine")) as provider:
+        provider.script.refuse(
+            lambda body: "tools" in body and body.get("reasoning_effort") != "none", Fail(400, refusal)
+        )
+        async with client_of(provider.url) as (client, _):
+            for request in (with_tools, with_tools, REQUEST):
+                assert (await collect(client, request))[0] == TextPiece("fine")
+        efforts = [asked.fields.get("reasoning_effort") for asked in provider.completions]
+    assert efforts == [None, "none", "none", None]
+
+
 OVERFLOW = '{"error": {"message": "too long", "code": "context_length_exceeded"}}'
 
 

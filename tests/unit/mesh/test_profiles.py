@@ -115,6 +115,9 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("json: unknown field \"provider_specific_fields\""), {"kept_fields": False}),
         (openai("Failed to parse the request: unknown field `extra_content`, expected one of `role`, `content`"),
          {"kept_fields": False}),
+        (openai("Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To"
+                " use function tools, use /v1/responses or set reasoning_effort to 'none'.", "reasoning_effort"),
+         {"effort_with_tools": "none"}),
         (openai("1 validation error detected: Value at 'messages.2.member.content.1.member.toolUse.toolUseId' failed to"
                 " satisfy constraint: Member must have length less than or equal to 64"), {"call_ids": "short"}),
     ],
@@ -187,6 +190,8 @@ def test_of_a_fault_of_the_server_only_the_order_of_roles_is_learned(message: st
         "Additional properties are not allowed ('marks' was unexpected) - 'tools.0.function'",
         "Unsupported parameter: 'reasoning'",
         "Unknown parameter: 'reasoning.effort'.",
+        "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use"
+        " /v1/responses instead.",
         "Invalid tool_choice: supports one function only",
         "messages.1.content.0: `redacted_thinking` blocks can only be in `assistant` messages",
     ],

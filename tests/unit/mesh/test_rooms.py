@@ -35,6 +35,8 @@ async def test_a_request_names_its_cause() -> None:
     assert {"x-agent-session: ses_1", "x-agent-task: t1", "authorization: bearer t"} <= {*lines}
     _, head = await ask(answer({}), MeshRequest("GET", "/x", session_id="a\r\nb: c", task_id="ü"))
     assert b"x-agent" not in head.lower()
+    _, head = await ask(answer({}), MeshRequest("GET", "/x", user="ann/\r\nü"))
+    assert b"x-agent-user: ann%2F%0D%0A%C3%BC\r\n" in head
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agent_common.protocol import same_json
 from agent_common.protocol.hub import (
     EV_HANDOFF,
     FULL_TRANSCRIPT,
@@ -130,6 +131,25 @@ def test_durations(value: object, seconds: int) -> None:
 def test_what_is_no_duration(value: object) -> None:
     with pytest.raises(ValidationError):
         Rule.model_validate({"session_ttl": value})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (True, 1, False),
+        (0, False, False),
+        (True, True, True),
+        (1, 1.0, True),
+        ({"a": [True, {"b": False}]}, {"a": [True, {"b": False}]}, True),
+        ({"a": [True, {"b": False}]}, {"a": [True, {"b": 0}]}, False),
+        ({"a": None}, {}, False),
+        ([1], [1, 2], False),
+        ([], {}, False),
+        ("1", 1, False),
+    ],
+)
+def test_which_values_are_the_same(one: object, other: object, is_same: bool) -> None:
+    assert same_json(one, other) is same_json(other, one) is is_same
 
 
 def test_patterns_of_names() -> None:

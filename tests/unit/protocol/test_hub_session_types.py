@@ -160,6 +160,15 @@ def test_a_workflow_follows_its_graph(sent: list[tuple[str, str, str | None, str
         check_snapshot(log)
 
 
+def test_a_variable_that_is_true_is_not_one_that_is_1() -> None:
+    when = ContextEquals(key="done", value={"all": [True]})
+    graph = TransitionGraph(transitions=(Transition(when=when, then=Stay()),), default_target=RoundRobin())
+    log = Log.open("workflow", 2, graph=graph.model_dump(mode="json"), context_vars={"done": {"all": [1]}})
+    log.send("a", text="x")
+    log.send("b", text="x", context_updates={"set": {"done": {"all": [True]}}})
+    assert log.speaker == "b"
+
+
 def test_a_sequence_ends_after_its_last_speaker() -> None:
     graph = TransitionGraph.sequence("agent-b", "agent-a", "agent-c")
     log = Log.open("workflow", 3, graph=graph.model_dump(mode="json"))

@@ -113,7 +113,7 @@ async def test_a_call_that_is_repeated_is_the_same_message(context: ToolContext,
     body = rooms.asked[0].body
     assert isinstance(body, bytes)
     assert json.loads(body) == {"message": "How many?", "deadline_s": 30}
-    assert rooms.asked[0].task_id == "t1"
+    assert (rooms.asked[0].task_id, rooms.asked[0].user) == ("t1", "operator")
     if name == "ask_agent":
         assert results[0].data == {"status": "completed", "response": {"text": "three"}}
         assert rooms.asked[0].seconds > 30

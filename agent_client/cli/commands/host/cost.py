@@ -15,10 +15,11 @@ COLUMNS = ("agent", "model", "calls", "failed", "input", "output", "reasoning", 
 
 @command
 async def cost(call: Invocation) -> None:
-    """Sum up what model calls used, by agent and model. With -w only of one agent."""
+    """Sum up what model calls used, by agent and model. With -w only of one agent, with --user only for
+    one person."""
     target = call.target()
     async with open_mesh(target) as mesh:
-        report = await mesh.usage(target.workspace, recent=1)
+        report = await mesh.usage(target.workspace, recent=1, user=target.user)
     total, unpriced = totals(report)
     if call.output.json:
         sums = [one.model_dump(mode="json") for one in report.sums]

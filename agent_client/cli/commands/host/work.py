@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ...contexts import open_mesh
+from ...errors import UsageError
 from ...output import local_time, safe_json
 from ...run import Invocation, command
 
@@ -23,6 +24,8 @@ async def work(
     status: Annotated[list[str] | None, typer.Option(help=f"Only with this status: {STATES}. Repeatable.")] = None,
 ) -> None:
     """List the work of all workspaces, or of one with -w, newest first; the subcommands read and cancel one."""
+    if call.choice.user is not None:
+        raise UsageError("--user: a host does not list work by its user", "leave it out; -w names a workspace")
     target = call.target()
     async with open_mesh(target) as mesh:
         wanted = mesh.work.list(*(status or ()), workspace=target.workspace)  # pyright: ignore[reportArgumentType]  the server says what it knows

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from pydantic import Field
 from pydantic_core import to_json
 
-from ...base import is_object
+from ...base import is_object, same_json
 from ..envelope import Envelope
 from ..errors import ProtocolError
 from ..event_types import EV_CONTEXT_SET, EV_EXPECTATION_VIOLATED, EV_FINISH, EV_HANDOFF, TURN_EVENTS
@@ -185,7 +185,8 @@ def _holds(condition: Condition, state: WorkflowState, speaker: str, tool: objec
     if isinstance(condition, FromSpeaker):
         return state.names.get(condition.agent) == speaker
     if isinstance(condition, ContextEquals):
-        return condition.key in state.context_vars and state.context_vars[condition.key] == condition.value
+        known = state.context_vars
+        return condition.key in known and same_json(known[condition.key], condition.value)
     return condition.tool == tool
 
 

@@ -13,6 +13,8 @@ from agent_common.json_reader import JsonLimits, read_json
 from ...json_access import as_object, object_list, text_of
 
 FORMAT = "anthropic-claude-v1"
+THINKING = ("thinking", "redacted_thinking")
+"""Types of blocks with thinking."""
 TEXT, ENCRYPTED = "reasoning.text", "reasoning.encrypted"
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _INPUT_LIMITS = JsonLimits(max_bytes=32 * 1024 * 1024, max_values=100_000)
@@ -35,7 +37,10 @@ def assistant_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
         )
         blocks += [*_text(text[text_at:before_text]), *calls[call_at:before_calls], thinking]
         text_at, call_at = before_text, before_calls
-    return [*blocks, *_text(text[text_at:]), *calls[call_at:]]
+    blocks += [*_text(text[text_at:]), *calls[call_at:]]
+    while blocks and blocks[-1]["type"] in THINKING:  # an answer that was cut off; Claude takes none that ends so
+        blocks.pop()
+    return blocks
 
 
 def merged_details(given: object) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .assistant import THINKING
+
 _MARK = {"type": "ephemeral"}
-_NEVER = ("thinking", "redacted_thinking")
 
 
 def mark_breakpoints(request: dict[str, Any]) -> None:
@@ -19,5 +20,5 @@ def mark_breakpoints(request: dict[str, Any]) -> None:
         head[-1]["cache_control"] = _MARK
     asked = [message["content"] for message in request["messages"] if message["role"] == "user"]
     for blocks in asked[-2:]:
-        if blocks and blocks[-1]["type"] not in _NEVER:
+        if blocks and blocks[-1]["type"] not in THINKING:
             blocks[-1]["cache_control"] = _MARK

@@ -56,6 +56,10 @@ class Conversation:
                 return False
         return False
 
+    def add_instruction(self, text: str) -> None:
+        """Add words of ours at the end."""
+        self._append("user", user_blocks(text))
+
     def _add(self, message: dict[str, Any]) -> None:
         role, content = message.get("role"), message.get("content")
         match role:

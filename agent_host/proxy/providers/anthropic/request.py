@@ -13,6 +13,7 @@ from ....errors import ProviderFailed
 from ...catalog.claude import ClaudeGeneration
 from ...json_access import as_list, as_object, object_list
 from ..base import ProviderCall
+from .answer_schema import closed_schema
 from .breakpoints import mark_breakpoints
 from .conversation import Conversation
 from .thinking import thinking_fields
@@ -42,16 +43,22 @@ def build_request(call: ProviderCall) -> bytes:
         raise refused("max_tokens: must be a number")
     request: dict[str, Any] = {"model": model, "max_tokens": min(limit, call.max_output or limit)}
     tools = _tools(payload) or conversation.used_tools()
+    generation, instruction = ClaudeGeneration.of(model), ""
     if tools:
         request["tools"] = tools
-        request |= _tool_choice(payload)
+        choice = _tool_choice(payload)
+        if not generation.forced_tools:
+            choice, instruction = _unforced(choice)
+        request |= {} if choice == {"type": "auto"} else {"tool_choice": choice}
     if conversation.system:
         request["system"] = conversation.system
     request["messages"] = conversation.messages
     request |= _output(payload)
-    request |= thinking_fields(payload, request, ClaudeGeneration.of(model), call.effort, conversation)
+    request |= thinking_fields(payload, request, generation, call.effort, conversation)
     if call.cached:
         mark_breakpoints(request)
+    if instruction:  # behind the breakpoints: the next request does not have it
+        conversation.add_instruction(instruction)
     if call.streamed:
         request["stream"] = True
     return to_json(request)
@@ -96,14 +103,26 @@ def _schema(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 def _tool_choice(payload: dict[str, Any]) -> dict[str, Any]:
     given: Any = payload.get("tool_choice")
     if not payload.get("tools") or given == "none":
-        return {"tool_choice": {"type": "none"}}
+        return {"type": "none"}
     name = as_object(as_object(given).get("function")).get("name")
     choice: dict[str, Any] = {"type": "any" if given == "required" else "auto"}
     if name:
         choice = {"type": "tool", "name": name}
     if payload.get("parallel_tool_calls") is False:
         choice["disable_parallel_tool_use"] = True
-    return {} if choice == {"type": "auto"} else {"tool_choice": choice}
+    return choice
+
+
+def _unforced(choice: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the choice without force, and the words that say instead what the model must do; none if it was free."""
+    match choice["type"]:
+        case "any":
+            instruction = "Answer this by calling one of the tools."
+        case "tool":
+            instruction = f"Answer this by calling the tool {choice['name']}."
+        case _:
+            return choice, ""
+    return {**{name: value for name, value in choice.items() if name != "name"}, "type": "auto"}, instruction
 
 
 def _output(payload: dict[str, Any]) -> dict[str, Any]:
@@ -116,5 +135,5 @@ def _output(payload: dict[str, Any]) -> dict[str, Any]:
         fields["metadata"] = {"user_id": user[:256]}
     schema = as_object(as_object(payload.get("response_format")).get("json_schema")).get("schema")
     if schema:
-        fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        fields["output_config"] = {"format": {"type": "json_schema", "schema": closed_schema(schema)}}
     return fields

@@ -102,6 +102,7 @@ def test_tasks_and_work_are_listed_read_and_cancelled(world: World, cli: Cli) ->
     assert cli("work", "show", work, "--json").json["result"]["status"] == "completed"
     assert cli("work", "show", work).out.startswith(f"work {work} of ada: resulted")
     assert cli("work", "cancel", work).out == "resulted\n"
+    assert "--user" in cli("work", "--user", "ann", code=2).err
 
 
 def test_cost_sums_up_agents_and_models(world: World, cli: Cli) -> None:
@@ -112,6 +113,15 @@ def test_cost_sums_up_agents_and_models(world: World, cli: Cli) -> None:
     shown = cli("cost")
     assert shown.rows[0][:2] == ["ada", "default"]
     assert "in all" in shown.err
+
+
+def test_cost_with_a_user_is_of_that_user_only(world: World, cli: Cli) -> None:
+    ann, bob = fresh("ann"), fresh("bob")
+    world.provider.script.replace([Say("ok"), Say("ok"), Say("ok")])
+    for user in (ann, ann, bob):
+        cli("-p", "hello", "--user", user)
+    assert [row["calls"] for row in cli("cost", "--user", ann, "--json").json["sums"]] == [2]
+    assert cli("cost", "--user", fresh("nobody"), "--json").json["sums"] == []
 
 
 def test_a_token_for_people_is_in_a_file_and_opens_its_workspaces_only(world: World, cli: Cli, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def reply(reason: str, limit: str | None = None) -> Reply:
         ({"reply": reply("stop", "max_rounds")}, "limit"),
         ({"reply": reply("error", "max_tokens")}, "limit"),
         ({"reply": reply("error")}, "failed"),
+        ({"reply": replace(reply("other"), error_code="unknown")}, "failed"),
         ({"reply": reply("abort")}, "aborted"),
         ({"reply": reply("abort"), "timed_out": True}, "limit"),
         ({"reply": reply("stop"), "timed_out": True}, "done"),

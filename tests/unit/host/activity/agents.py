@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from agent_common.net import Tcp, connect
-from agent_host.errors import Conflict, NotFound
+from agent_host.errors import Conflict, NotFound, RequestError
 from agent_host.fleet import AgentRuntime, Fleet, RunningAgent
 
 P = TypeVar("P", bound=asyncio.Protocol)
@@ -21,8 +21,12 @@ PATIENCE = 20.0
 class Runtime:
     def __init__(self, port: int) -> None:
         self.port = port
+        self.refusals: list[RequestError] = []
+        """Raised for the next connections."""
 
     async def connect(self, protocol: Callable[[], P]) -> P:
+        if self.refusals:
+            raise self.refusals.pop(0)
         return (await connect(protocol, Tcp("127.0.0.1", self.port)))[1]
 
 

@@ -7,7 +7,9 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from agent_common.clock import SystemClock
 from agent_common.event_ring import EventRing
@@ -21,10 +23,13 @@ from agent_host.activity.agent_streams import (
     _Stream,
 )
 from agent_host.activity.event_reader import AgentEvent
+from agent_host.errors import RequestError, Unavailable
+from agent_host.fleet import NotOffered
 from agent_host.gateway import AgentConnections
+from agent_host.listener.connection.agent_api import ApiNotOffered
 from agent_testing import ManualClock
 
-from .agents import PATIENCE, Agents, Answer, agents
+from .agents import PATIENCE, Agents, Answer, Runtime, agents
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
@@ -124,6 +129,32 @@ async def test_an_agent_of_another_program_goes_on_after_a_stop_where_it_was() -
         seen.streams.start("a")
         await seen.until(lambda: seen.numbers() == [1, 2, 3])
         assert seen.asked_after() == ["0", "11", "0"]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ApiNotOffered("it does not offer its API"),
+        Unavailable("it has 64 connections open", code="too_many_connections"),
+    ],
+    ids=lambda refusal: refusal.code,
+)
+async def test_an_agent_that_cannot_be_followed_now_is_followed_later(refusal: RequestError) -> None:
+    async with followed(breaking(event(11, 1)), external=True) as seen:
+        runtime = cast(Runtime, seen.agents.running["a"].runtime)
+        runtime.refusals.extend([refusal, refusal])  # the stream has not had its first step
+        await seen.until(lambda: bool(seen.events))
+        assert (seen.numbers(), seen.asked_after(), runtime.refusals) == ([1], ["0"], [])
+
+
+async def test_an_agent_to_which_its_driver_has_no_way_is_not_followed() -> None:
+    async with followed(breaking(event(11, 1))) as seen:
+        cast(Runtime, seen.agents.running["a"].runtime).refusals.append(NotOffered("there is no way"))
+        [task] = seen.streams._tasks.values()
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([task])
+        assert seen.streams._tasks == {}
+        assert seen.asked_after() == []
 
 
 async def test_what_was_lost_on_the_way_is_told() -> None:

@@ -18,7 +18,7 @@ from agent_host.proxy.providers.anthropic import AnthropicProvider
 from agent_host.proxy.providers.http import transport_failed
 from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Raw, Say
 
-NEW, OLD = "claude-sonnet-5-5", "claude-sonnet-4-5"
+NEW, FIVE, OLD = "claude-sonnet-5-5", "claude-sonnet-5", "claude-sonnet-4-5"
 TOOLS = [
     {
         "type": "function",
@@ -138,6 +138,24 @@ async def test_an_answer_goes_back_as_it_came(
             assert member is None or block[member] == given[member]
 
 
+@pytest.mark.parametrize("text", ["Let me", ""])
+async def test_thinking_at_the_end_of_an_answer_does_not_go_back(
+    api: FakeAnthropic, provider: AnthropicProvider, text: str
+) -> None:
+    """It stands there when the answer was cut off or refused."""
+    said = ({"type": "text", "text": text},) if text else ()
+    thinking = ({"type": "thinking", "thinking": "Hm."}, {"type": "redacted_thinking"})
+    api.script.append(Blocks(content=(*said, *thinking), finish_reason="length"), Say("ok"))
+    _, message, _ = await ask(provider, USER)
+    assert len(message["reasoning_details"]) == 2
+    status, _, reply = await ask(provider, USER, message, USER)
+    assert status == 200, reply
+    first, *others = api.completions[1].json["messages"]
+    assert first["role"] == "user"
+    kept = [{"role": "assistant", "content": list(said)}] if text else []
+    assert [other for other in others if other["role"] == "assistant"] == kept
+
+
 async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: AnthropicProvider) -> None:
     api.script.append(Say("ok"))
     pixel = "data:image/png;base64,aGk="
@@ -148,6 +166,7 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
         {"role": "user", "content": parts},
         {"role": "assistant", "content": " \n"},
         {"role": "system", "content": "A note."},
+        model=FIVE,
         tools=TOOLS,
         tool_choice={"type": "function", "function": {"name": "read"}},
         parallel_tool_calls=False,
@@ -164,7 +183,7 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
     (asked,) = api.completions
     assert asked.headers["authorization"] == "Bearer sk-ant"
     assert asked.json == {
-        "model": NEW,
+        "model": FIVE,
         "max_tokens": 40_000,
         "tools": [
             {"name": name, "description": f"the tool {name}", "input_schema": {"type": "object"}}
@@ -182,10 +201,84 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
                 ],
             }
         ],
-        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        "output_config": {
+            "format": {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}
+        },
         "stop_sequences": ["END"],
         "metadata": {"user_id": "ann"},
     }
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ("required", "Answer this by calling one of the tools."),
+        ({"type": "function", "function": {"name": "list"}}, "Answer this by calling the tool list."),
+        ("auto", None),
+    ],
+)
+async def test_a_claude_that_cannot_be_forced_is_told_to_call(
+    api: FakeAnthropic, provider: AnthropicProvider, choice: Any, words: str | None
+) -> None:
+    api.script.append(Call("read", {}), Say("ok"))
+    fields = {"tools": TOOLS, "parallel_tool_calls": False, "cached": True}
+    _, message, _ = await ask(provider, USER, **fields)
+    status, _, reply = await ask(provider, USER, message, *results(message), tool_choice=choice, **fields)
+    assert status == 200, reply
+    before, sent = (asked.json for asked in api.completions)
+    assert sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+    assert sent["tools"] == before["tools"], "which its thinking is bound to"
+    result, *told = sent["messages"][-1]["content"]
+    assert result.pop("cache_control")
+    assert told == ([{"type": "text", "text": words}] if words else [])
+
+
+SCHEMAS: list[tuple[Message, Message]] = [
+    (
+        {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]},
+        {
+            "type": "object",
+            "required": ["n"],
+            "additionalProperties": False,
+            "properties": {"n": {"type": "integer", "description": '{"minimum":1}'}},
+        },
+    ),
+    (
+        {"properties": {"minimum": {"type": "string", "maxLength": 9, "description": "The least."}}},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"minimum": {"type": "string", "description": 'The least.\n\n{"maxLength":9}'}},
+        },
+    ),
+    (
+        {"$defs": {"A": {"type": ["object", "null"], "$comment": "x"}}, "oneOf": [{"$ref": "#/$defs/A", "title": "A"}]},
+        {
+            "$defs": {"A": {"type": ["object", "null"], "additionalProperties": False}},
+            "anyOf": [{"$ref": "#/$defs/A"}],
+        },
+    ),
+    (
+        {"type": "array", "minItems": 1, "items": {"type": ["string", "null"], "enum": ["a", None]}},
+        {"type": "array", "minItems": 1, "items": {"enum": ["a", None]}},
+    ),
+    (
+        {"type": "object", "additionalProperties": {"type": "string"}, "format": ["odd"]},
+        {"type": "object", "additionalProperties": False, "description": '{"format":["odd"]}'},
+    ),
+    ({"items": True, "minItems": 2}, {"description": '{"items":true,"minItems":2}'}),
+]
+
+
+@pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
+async def test_the_schema_of_an_answer_is_closed(
+    api: FakeAnthropic, provider: AnthropicProvider, schema: Message, expected: Message
+) -> None:
+    api.script.append(Say("{}"))
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    status, _, reply = await ask(provider, USER, response_format=form)
+    assert status == 200, reply
+    assert api.completions[0].json["output_config"]["format"]["schema"] == expected
 
 
 async def test_arguments_with_names_that_claude_refuses_are_described(
@@ -240,11 +333,13 @@ async def test_what_other_models_left_in_the_history_is_mended(api: FakeAnthropi
         (NEW, {"reasoning_effort": "high"}, SUMMARIZED, {"effort": "high"}),
         (NEW, {"effort": "max"}, SUMMARIZED, {"effort": "max"}),
         (NEW, {"reasoning_effort": "none"}, None, {"effort": "low"}),
-        (NEW, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, None, None),
-        (NEW, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
+        (NEW, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, SUMMARIZED, {"effort": "high"}),
+        (FIVE, {"tools": TOOLS, "tool_choice": "required", "effort": "high"}, None, None),
+        (FIVE, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
         ("claude-opus-4-6", {}, None, None),
         ("claude-opus-4-6", {"reasoning": {"effort": "low"}}, SUMMARIZED, {"effort": "low"}),
         (OLD, {}, None, None),
+        ("claude-3-7-sonnet-20250219", {}, None, None),
         (OLD, {"reasoning_effort": "medium", "max_tokens": 8000}, {"type": "enabled", "budget_tokens": 4000}, None),
         (OLD, {"reasoning": {"max_tokens": 2000}}, {"type": "enabled", "budget_tokens": 2000}, None),
         (OLD, {"reasoning_effort": "high", "max_tokens": 500}, None, None),

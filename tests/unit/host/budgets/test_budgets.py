@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent_common.clock import SystemClock
 from agent_common.protocol import Usage
+from agent_host.access import Teams
 from agent_host.budgets import BudgetExhausted, Budgets, CallOrigin, HeldReserve, Reserve
 from agent_host.budgets.limits import BudgetLimits
 from agent_host.budgets.periods import DAY_MS
@@ -66,7 +67,7 @@ class Life:
 
 @asynccontextmanager
 async def life(database: HostDatabase, wait_seconds: float = 60.0, clock: Noon = CLOCK) -> AsyncGenerator[Life]:
-    budgets = Budgets(database, clock, wait_seconds)
+    budgets = Budgets(database, Teams(database, clock), clock, wait_seconds)
     await budgets.open()
     ledger = ModelCallLedger(database, budgets, retry_seconds=0.01)
     ledger.start()

@@ -18,7 +18,7 @@ from agent_common.protocol.hub import (
     RateLimited,
 )
 from agent_host.hub import Hub
-from agent_host.hub.store import MemoryStore, Submission
+from agent_host.hub.store import AgentRemoval, MemoryStore, Submission
 from agent_testing import ManualClock
 
 from .raw_link import RawLink, join, open_session, opened
@@ -34,13 +34,14 @@ async def test_a_key_is_stored_once_and_gives_the_first_id(url: str) -> None:
     async with opened(url) as hub:
         alice, bob = await join(hub, "alice"), await join(hub, "bob")
         session = await open_session(alice, "bob", kind="consulting")
-        both = [alice.start_send(session, idempotency_key="q", event_data={"text": "why"}, trace_id=t) for t in "ab"]
-        first, second = [await one for one in both]
-        assert first == second == await alice.send(session, "why", idempotency_key="q")
-        with pytest.raises(ProtocolError, match="idempotency_key: another envelope of yours"):
-            await alice.send(session, "why not", idempotency_key="q")
+        question: dict[str, Any] = {"idempotency_key": "q", "event_data": {"text": "why", "now": True}}
+        first, second = [await one for one in [alice.start_send(session, **question, trace_id=t) for t in "ab"]]
+        assert first == second == await alice.start_send(session, **question)
+        for other in ({"text": "why not", "now": True}, {"text": "why", "now": 1}):
+            with pytest.raises(ProtocolError, match="idempotency_key: another envelope of yours"):
+                await alice.start_send(session, idempotency_key="q", event_data=other)
         await bob.send(session, "because", idempotency_key="q")  # another sender's key
-        assert await alice.send(session, "why", idempotency_key="q") == first  # although the session is over
+        assert await alice.start_send(session, **question) == first  # although the session is over
         assert await texts(hub, session) == ["why", "because"]
 
 
@@ -223,6 +224,28 @@ async def test_what_was_dropped_in_a_write_that_failed_takes_the_number_of_nothi
     await hub.close()
 
 
+async def test_a_write_that_fails_drops_nothing_that_was_there_before() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    rule = {"inbox": {"max_pending": 2, "overflow": "drop_oldest", "in_flight": 1}}
+    alice, bob = await join(hub, "alice"), await join(hub, "bob", rule=rule)
+    session = await open_session(alice, "bob")
+    await alice.send(session, "in flight")
+    await alice.send(session, "1")
+    store.is_full = True
+    with pytest.raises(HubUnavailable):
+        await alice.send(session, "lost")
+    store.is_full = False
+    bob.ack(await bob.get_text())
+    await alice.send(session, "2")
+    for text in ("1", "2"):
+        frame = await bob.get_text()
+        assert frame.envelope.text == text
+        bob.ack(frame)
+    assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
+    await hub.close()
+
+
 class CursorStore(FailingStore):
     """A store that writes how far agents have come, before it refuses an envelope and after that."""
 
@@ -259,6 +282,25 @@ async def test_nor_if_it_is_on_disk_and_the_hub_dies() -> None:
     assert (await bob.get_text()).envelope.text == "second"
     for one in (hub, again):
         await one.close()
+
+
+async def test_a_session_that_cannot_be_stored_is_not_opened() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, _ = await join(hub, "alice", rule={"max_concurrent_sessions": 1}), await join(hub, "bob")
+    store.is_full = True
+    openings = [asyncio.create_task(open_session(alice, "bob", key="k")) for _ in range(2)]
+    for opening in openings:
+        with pytest.raises(HubUnavailable, match="cannot store") as caught:
+            await opening
+        assert caught.value.retry_after == 1.0
+    store.is_full = False
+    creator = hub.agents.get("alice")
+    assert (creator.created, creator.opened_bytes, hub.table.live) == (0, 0, {})
+    session = await open_session(alice, "bob", key="k")
+    await alice.send(session, "kept")
+    assert await texts(hub, session) == ["kept"]
+    await hub.close()
 
 
 async def test_a_session_that_cannot_be_closed_stays_open() -> None:
@@ -305,6 +347,53 @@ async def test_an_agent_that_could_not_leave_gets_what_is_said_and_leaves_later(
     await bob.ask_own("unregister")
     await bob.ask("register", passport={"name": "carol"})
     assert await bob.ask("sessions", agent_id="") == []
+    await hub.close()
+
+
+async def test_an_agent_that_could_not_be_removed_is_still_registered_and_is_removed_later() -> None:
+    store = FailingStore()
+    hub = await Hub.open_store(store)
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    store.is_full = True
+    with pytest.raises(HubUnavailable, match="cannot store"):
+        await bob.ask_own("unregister")
+    store.is_full = False
+    session = await open_session(alice, "bob")
+    await alice.send(session, "still there?")
+    assert (await bob.get_text()).envelope.text == "still there?"
+    await bob.ask_own("unregister")
+    await join(hub, "bob")
+    assert len(await store.agents()) == 2
+    await hub.close()
+
+
+class SlowStore(MemoryStore):
+    """A store that says late that an agent is removed."""
+
+    removed: Submission | None = None
+
+    def submit(self, submission: Submission) -> None:
+        if any(isinstance(row, AgentRemoval) for row in submission.rows):
+            self.removed, submission = submission, Submission(submission.rows)
+        super().submit(submission)
+
+
+async def test_an_agent_that_is_being_removed_is_not_stored_again() -> None:
+    store = SlowStore()
+    hub = await Hub.open_store(store)
+    alice = await join(hub, "alice")
+    leaving = asyncio.create_task(alice.ask_own("unregister"))
+    async with asyncio.timeout(60):
+        while store.removed is None:
+            await asyncio.sleep(0)
+    for asking in (alice.ask_own("set_rule", rule={}), alice.ask_own("set_resume", resume={}), join(hub, "alice")):
+        with pytest.raises(HubUnavailable, match="alice is being unregistered") as caught:
+            await asking
+        assert caught.value.retry_after == 1.0
+    assert store.removed.on_written is not None
+    store.removed.on_written(None)
+    await leaving
+    assert await store.agents() == []
     await hub.close()
 
 

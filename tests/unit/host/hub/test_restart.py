@@ -31,6 +31,22 @@ async def test_a_restart_reads_the_tail_of_a_log_only(file_url: str) -> None:
             await alice.send(session)
 
 
+async def test_a_restart_reads_the_tail_only_also_for_who_speaks_all_the_time(file_url: str) -> None:
+    limits = HubLimits(snapshot_every=8, page=8)
+    async with opened(file_url, limits=limits) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        alice.ack(await alice.get())
+        for _ in range(50):
+            await alice.send(session)
+            bob.ack(await bob.get_text())
+    async with opened(file_url, limits=limits) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        await bob.send(session, "goes on")
+        assert (await alice.get_text()).envelope.text == "goes on"  # after all that she is not sent
+        assert hub.store.envelopes_read < 2 * 8 + 2
+
+
 async def test_deliveries_go_on_where_they_were(file_url: str) -> None:
     limits = HubLimits(max_attempts=3, retry=Backoff(1.0, 60.0))
     clock = ManualClock()

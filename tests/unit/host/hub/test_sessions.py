@@ -234,6 +234,9 @@ async def test_openings_with_one_key_are_one_session_also_at_once_and_while_it_i
             given: dict[str, Any] = {"kind": "conversation", "targets": ["bob"], **other}
             with pytest.raises(ProtocolError, match="key: you have opened another session with it"):
                 await open_session(alice, *given.pop("targets"), key="k", **given)
+        await open_session(alice, "bob", kind="workflow", key="w", knobs={"context_vars": {"x": True}})
+        with pytest.raises(ProtocolError, match="key: you have opened another session with it"):
+            await open_session(alice, "bob", kind="workflow", key="w", knobs={"context_vars": {"x": 1}})
 
 
 @pytest.mark.parametrize(

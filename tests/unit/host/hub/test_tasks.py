@@ -55,17 +55,21 @@ async def test_a_task_goes_through_its_states_and_its_last_one_stays(url: str) -
     clock = ManualClock()
     async with opened(url, clock=clock) as hub:
         alice = await join(hub, "alice")
-        made = await show(alice, "t1", spec={"title": "Count", "payload": {"n": 3}}, ttl=60)
+        made = await show(alice, "t1", spec={"title": "Count", "payload": {"n": 3, "exact": True}}, ttl=60)
         assert (made["state"], made["started_at"], made["owner_id"]) == ("created", None, alice.agent_id)
         assert made["expires_at"] == made["created_at"] + 60_000
-        assert await show(alice, "t1", spec={"title": "Count", "payload": {"n": 3}}) == made, "the same again"
-        with pytest.raises(ProtocolError, match="with another spec or session"):
-            await show(alice, "t1", spec={"title": "Other"})
+        assert await show(alice, "t1", spec={"title": "Count", "payload": {"n": 3, "exact": True}}) == made, (
+            "the same again"
+        )
+        for spec in ({"title": "Other"}, {"title": "Count", "payload": {"n": 3, "exact": 1}}):
+            with pytest.raises(ProtocolError, match="with another spec or session"):
+                await show(alice, "t1", spec=spec)
         clock.advance(1)
         running = await alice.ask_own("update_task", task_id="t1", progress={"done": 1})
         assert (running["state"], running["started_at"]) == ("running", made["created_at"] + 1000)
         assert (running["progress"], running["last_progress_at"]) == ({"done": 1}, made["created_at"] + 1000)
-        await alice.ask_own("update_task", task_id="t1", result=[1, 2])
+        for result in ([True, 2], [1, 2]):  # neither is taken for the other
+            await alice.ask_own("update_task", task_id="t1", result=result)
         final = {"task_id": "t1", "state": "completed"}
         over = await alice.ask_own("update_task", **final)
         assert (over["state"], over["result"], over["progress"]) == ("completed", [1, 2], {"done": 1})
@@ -77,6 +81,7 @@ async def test_a_task_goes_through_its_states_and_its_last_one_stays(url: str) -
             {"progress": 2},
             {"result": [1, 2]},
             {"state": "completed", "result": 3},
+            {"state": "completed", "result": [True, 2]},
             {"state": "completed", "progress": 2},
             {"state": "completed", "error": "x"},
         ]

@@ -42,6 +42,37 @@ async def test_a_message_that_is_sent_twice_runs_once(tmp_path: Path) -> None:
         assert list(replay(again.reply))
 
 
+@pytest.mark.parametrize("again", [{"regenerate": True}, {"text": "or this", "is_edit": True}], ids=str)
+async def test_a_message_that_was_cancelled_in_the_queue_can_be_answered_after_all(
+    tmp_path: Path, again: dict[str, Any]
+) -> None:
+    async with World(tmp_path, FakeModel([[asyncio.Event().wait()], say("here it is")]), slots=1) as world:
+        blocker = await world.send("holds the slot", session="other")
+        await world.admission.stop(await world.send("this", message_id="m"))
+        await world.admission.stop(blocker)
+        turn = await world.send(**{"text": "this", "message_id": "m", **again})
+        await world.ended(turn)
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.status == "complete"
+        known = await world.chats.send(incoming(again.get("text", "this"), message_id="m"))
+        assert isinstance(known, CompletedTurn)
+        assert known.outcome["status"] == "complete"
+
+
+async def test_an_earlier_message_that_is_submitted_anew_takes_back_what_came_behind_it(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([say("hello Ada"), say("bye"), say("hello again")])) as world:
+        for words in ("I am Ada", "Bye"):
+            await world.ended(await world.send(words, message_id=words))
+        last = await world.chats.send(incoming("Bye", message_id="Bye", is_edit=True))
+        assert isinstance(last, CompletedTurn), "nothing came behind it"
+        await world.ended(await world.send("I am Ada", message_id="I am Ada", is_edit=True))
+        again = await world.chats.send(incoming("I am Ada", message_id="I am Ada", is_edit=True))
+        assert isinstance(again, CompletedTurn), "it is the last now"
+        await world.ended(await world.send("Who?"))
+        said = [json.loads(message)["content"] for message in world.model.requests[-1][1][1:]]
+        assert [without_notes(text) for text in said] == ["I am Ada", "hello again", "Who?"]
+
+
 async def test_sessions_of_others_are_not_there(tmp_path: Path) -> None:
     async with World(tmp_path) as world:
         turn = await world.send("secret", session="shared")

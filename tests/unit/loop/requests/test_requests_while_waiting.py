@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol import ForkRequest
+from agent_common.protocol import ForkRequest, without_notes
 from agent_runtime.errors import Conflict, NotReady
 from agent_runtime.loop import HumanAnswer, Turn
 from agent_runtime.sessions import replay
@@ -44,6 +44,32 @@ async def test_an_interrupt_takes_the_place_of_a_turn_that_waits(tmp_path: Path)
         assert turn.end.outcome.status == "cancelled"
         assert [b"behind" in it.model.requests[1][1][-1], b"never mind" in it.model.requests[2][1][-1]] == [True, True]
         assert_fit_for_a_provider(it.model.requests[2][1])
+
+
+@pytest.mark.parametrize("again", [{"text": "paint", "regenerate": True}, {"text": "draw", "is_edit": True}], ids=str)
+async def test_an_interrupt_takes_the_message_back_with_all_that_waits_behind_it(
+    tmp_path: Path, again: dict[str, Any]
+) -> None:
+    async with asking(tmp_path, say("new"), say("after")) as it:
+        turn = await waits(await it.send("paint", message_id="m"))
+        behind = await it.send("behind")
+        new = await it.send(**again, message_id="m", on_busy="interrupt")
+        await it.ended(turn, behind, new, await it.send("and now?"))
+        assert [one.end.outcome.status for one in (turn, behind, new) if one.end.outcome] == [
+            *("cancelled", "cancelled", "complete"),
+        ]
+        said = [json.loads(message)["content"] for message in it.model.requests[-1][1][1:]]
+        assert [without_notes(text) for text in said] == [again["text"], "new", "and now?"]
+
+
+async def test_an_interrupt_takes_nothing_back_that_waits_before_the_message(tmp_path: Path) -> None:
+    async with asking(tmp_path, say("before"), say("this")) as it:
+        turn = await waits(await it.send("paint"))
+        before, this = await it.send("before"), await it.send("this", message_id="m")
+        with pytest.raises(Conflict) as caught:
+            await it.send("that", message_id="m", is_edit=True, on_busy="interrupt")
+        assert caught.value.code == "session_busy"
+        assert [turn.state, before.state, this.state] == ["waiting", "queued", "queued"]
 
 
 async def test_a_session_that_waits_is_busy(tmp_path: Path) -> None:

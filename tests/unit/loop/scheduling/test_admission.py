@@ -93,15 +93,11 @@ async def test_a_caller_who_gives_up_loses_nothing(tmp_path: Path) -> None:
 
 
 async def test_two_interrupts_at_once_stop_the_same_turn_once(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    async with World(tmp_path, FakeModel([waiting(gate)]), slots=1) as world:
-        blocker = await world.send("elsewhere", session="other")
+    async with World(tmp_path, FakeModel([waiting(asyncio.Event())]), slots=1) as world:
         head = await world.send("one")
-        assert head.state == "queued"
         both = await asyncio.gather(world.send("two", on_busy="interrupt"), world.send("three", on_busy="interrupt"))
         assert head.ended.is_set()
-        gate.set()
-        await world.ended(blocker, *both)
+        await world.ended(*both)
         assert [turn.end.outcome.status for turn in both if turn.end.outcome] == ["complete", "complete"]
 
 
@@ -190,6 +186,18 @@ async def test_a_queued_turn_is_cancelled_in_place(tmp_path: Path) -> None:
         rows = await world.rows("SELECT metadata_json FROM chat_messages WHERE id = ?", second.message_id)
         assert "queue_canceled_at" in rows[0][0]
         assert '"queued_at"' not in rows[0][0]
+
+
+async def test_an_interrupt_leaves_a_message_that_only_waits(tmp_path: Path) -> None:
+    async with World(tmp_path, FakeModel([waiting(asyncio.Event()), say("yes"), say("and yes")]), slots=1) as world:
+        others = await world.send("long work", session="other")
+        first, second = await world.send("this"), await world.send("also this", on_busy="interrupt")
+        assert first.state == "queued"
+        await world.admission.stop(others)
+        await world.ended(first, second)
+        assert [one.end.outcome.status for one in (first, second) if one.end.outcome] == ["complete", "complete"]
+        said = world.model.requests[-1][1]
+        assert [b'"this' in said[-3], b"yes" in said[-2], b"also this" in said[-1]] == [True, True, True]
 
 
 async def test_a_drain_keeps_what_is_unfinished_for_the_next_life(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ class Queues(RuleBasedStateMachine):
         self.count += 1
         name = f"m{self.count}"
         busy, held = self._busy(session), session in self.holds
+        runs = busy is not None and busy.state != "queued"
         try:
             turn = await self.world.chats.send(_message(session, name, on_busy=on_busy))
         except Busy:
@@ -131,7 +132,7 @@ class Queues(RuleBasedStateMachine):
         assert not (held and turn.state == "running")
         self.accepted[name] = (session, turn)
         if on_busy == "interrupt" and busy is not None:
-            assert busy.ended.is_set()
+            assert busy.ended.is_set() == runs, "what only waited is kept"
         return turn
 
     def _wakes(self, turn: Turn) -> bool:

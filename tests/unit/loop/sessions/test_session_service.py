@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic_core import from_json
 
 from agent_common.protocol import (
     ForkRequest,
+    MessagesQuery,
     PermissionsUpdate,
     SessionPatch,
     SessionRule,
@@ -110,6 +112,27 @@ async def test_a_session_is_changed_by_one_at_a_time_and_messages_wait_meanwhile
         await world.ended(turn)
         assert all(one.total_tokens == 11 for one in made)
         assert (await room.get("operator", "s")).total_tokens == 22
+
+
+@pytest.mark.parametrize("copy", ["fork", "import"])
+async def test_a_message_of_a_copied_conversation_is_edited_as_any_other(tmp_path: Path, copy: str) -> None:
+    async with World(tmp_path / "first") as first, World(tmp_path / "second") as second:
+        turn = await first.send("I am Ada", message_id="m")
+        await first.ended(turn)
+        if copy == "fork":
+            world, session = first, (await sessions(first).fork("operator", turn.session.id, ForkRequest())).id
+        else:
+            world, session = second, turn.session.id
+            exported = await sessions(first).export("operator", session, whole=False)
+            with exported:
+                await sessions(second).import_session("operator", exported, keep_permissions=False)
+        room = sessions(world)
+        shown = (await room.messages("operator", session, MessagesQuery())).messages
+        for words in ("I am Bob", "I am Eve"):
+            await world.ended(await world.send(words, session=session, message_id=shown[0].id, is_edit=True))
+            said = [json.loads(message)["content"] for message in world.model.requests[-1][1][1:]]
+            assert [without_notes(text) for text in said] == [words]
+        assert len((await room.messages("operator", session, MessagesQuery())).messages) == 2
 
 
 async def test_the_view_is_that_of_the_disk_after_a_rewind(tmp_path: Path) -> None:

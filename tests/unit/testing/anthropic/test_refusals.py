@@ -9,8 +9,9 @@ import pytest
 from anthropic import Anthropic, APIStatusError
 
 from agent_testing import Call, FakeAnthropic, Say
+from agent_testing.anthropic.signatures import sign
 
-OLD = "claude-sonnet-4-5"
+OLD, FREE = "claude-sonnet-4-5", "claude-haiku-5-5"
 TOOL = {"name": "read", "input_schema": {"type": "object"}}
 MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -39,7 +40,12 @@ def tools(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"messages": list(messages), "tools": [TOOL], **more}
 
 
+def answered_by(schema: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"output_config": {"format": {"type": "json_schema", "schema": {**(schema or {}), **more}}}}
+
+
 FORGED = {"type": "thinking", "thinking": "hm", "signature": "Zm9yZ2Vk"}
+SIGNED = {"type": "thinking", "thinking": "hm", "signature": sign("hm")}
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("max_tokens: Field required", {"max_tokens": None}),
@@ -79,13 +85,16 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("Tool 'other' not found", {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}}),
     (
         "when tool_choice forces",
-        {"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
+        {"model": FREE, "tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
     ),
+    ('type "tool" and "any" are not supported', {"tools": [TOOL], "tool_choice": {"type": "any"}}),
+    ('"thinking.type.disabled" is not supported', {"thinking": {"type": "disabled"}}),
     ("Invalid `signature` in `thinking` block", {"messages": [user(), assistant(FORGED, text("a")), user()]}),
     (
         "messages.1.content.0.thinking.cache_control: Extra",
         {"messages": [user(), assistant({**FORGED, **MARK}), user()]},
     ),
+    ("messages.1: The final block in an assistant", {"messages": [user(), assistant(text("a"), SIGNED), user()]}),
     ("maximum of 4 blocks with cache_control", {"messages": [user([text("a", **MARK)] * 5)]}),
     ("cache_control cannot be set for empty", {"messages": [user([text("", **MARK)])]}),
     ("temperature: Extra inputs are not permitted", {"temperature": 0.5}),
@@ -103,6 +112,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
         "messages.1.content.0.type: Expected `thinking`",
         tools(user(), assistant(use()), user([result()]), model=OLD, max_tokens=2000, thinking=BUDGET),
     ),
+    ("'additionalProperties' must be explicitly set", answered_by({"type": "object"})),
+    ("For 'integer' type, properties minimum are not", answered_by(anyOf=[{"type": "integer", "minimum": 1}])),
     ("stop_sequences: each stop sequence", {"stop_sequences": [" "]}),
     ("model: gpt-4o", {"model": "gpt-4o"}),
 ]
@@ -138,7 +149,7 @@ def test_refused(client: Anthropic, words: str, fields: dict[str, Any]) -> None:
 def test_what_is_right_is_answered(api: FakeAnthropic, client: Anthropic) -> None:
     right: list[dict[str, Any]] = [
         {},
-        {"messages": [user(), user("more")], "thinking": {"type": "disabled"}},
+        {"messages": [user(), user("more")], "thinking": {"type": "disabled"}, "model": FREE},
         {"old": True, "temperature": 0.5, "model": OLD},
         tools(user(), assistant(text("a"), use("a"), use("b")), user([result("b"), result("a"), text("and")])),
         {"system": [text("be kind", **MARK)], "messages": [user([text("a", **MARK)])]},

@@ -1,0 +1,29 @@
+"""A provider is tried before it is used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent_client.cli.local.check_model import check_model
+from agent_client.cli.local.model_choice import ModelChoice
+from agent_testing import Raw, ScriptedProvider
+
+JSON = {"content-type": "application/json"}
+EXPIRED = [{"error": {"code": 400, "message": "no", "details": [{"reason": "API_KEY_INVALID"}]}}]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "refused"),
+    [
+        (401, {}, True),
+        (403, {}, True),
+        (400, EXPIRED, True),
+        (400, {"error": "Unknown parameter: 'limit'"}, False),
+    ],
+)
+async def test_a_refused_key_is_found_whatever_its_status(status: int, body: object, refused: bool) -> None:
+    with ScriptedProvider(models=Raw((json.dumps(body),), status, JSON)) as provider:
+        fault = await check_model(ModelChoice("openai-compatible", provider.url, "large-3", "sk-wrong"))
+    assert (fault is not None and f"refuses the key ({status})" in fault.text) == refused
