@@ -114,6 +114,18 @@ def add_request_in(connection: sqlite3.Connection, new: StoredRequest) -> bool:
     )
 
 
+def note_requester_in(connection: sqlite3.Connection, request: StoredRequest) -> None:
+    """Note for an open request that is known whose message has led to it: it may have been seen before the reply."""
+    connection.execute(
+        "UPDATE requests SET requester = ?, requester_name = ?, origin = NULL WHERE workspace = ? AND user = ?"
+        " AND session = ? AND request = ? AND since = ? AND state = 'open'",
+        (
+            *(request.requester, request.requester_name, request.workspace, request.user),
+            *(request.session, request.request, request.since),
+        ),
+    )
+
+
 def request_in(connection: sqlite3.Connection, token: str) -> StoredRequest | None:
     """Return a request by the token of its buttons."""
     found = _select(connection, "token = ?", token)

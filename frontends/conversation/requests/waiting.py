@@ -26,6 +26,7 @@ from ...store import (
     chat_in,
     end_request_in,
     is_being_decided_in,
+    note_requester_in,
     open_requests_in,
     reply_of_turn_in,
 )
@@ -145,6 +146,8 @@ class Waiting:
             code=one.code, agent=one.agent,
         )  # fmt: skip
         if not add_request_in(connection, request):
+            if reply is not None:
+                note_requester_in(connection, request)
             return None
         add_post_in(connection, self._bot.name, chat, request.token, card(request, self._bot.platform.split), now=now)
         return chat

@@ -27,10 +27,11 @@ from frontends.store import (
     add_reply_in,
     add_request_in,
     count_waiting_in,
+    open_requests_in,
     opened,
     remember_chat_in,
 )
-from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
+from tests.bot_platform import CHAT, GROUP, LENGTH, MemoryPlatform, let_in
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
 
@@ -319,6 +320,34 @@ async def test_who_is_unpaired_gets_nothing_more_of_a_turn_that_runs(talk: Talk,
     (text,) = talk.platform.shown()
     assert text.startswith("half")
     assert "more" not in text
+
+
+async def test_an_approval_that_was_seen_before_its_reply_is_decided_by_who_wrote_the_message(talk: Talk) -> None:
+    """A bot that dies after it has handed a message over stores the reply when it handles the message again."""
+    group = f"telegram:{GROUP.id}"
+    waits = {
+        "workspace": WORKSPACE, "agent": WORKSPACE, "user": group, "session_id": "s", "message_id": "m", "id": "r1",
+        "kind": "approval", "tool_call_id": "c1", "tool": "bash", "input": {"command": "ls"}, "since": 1,
+        "expires_at": SystemClock().now_ms() + 60_000,
+    }  # fmt: skip
+    talk.respond = lambda one: (
+        httpx2.Response(200, json={"pending": [waits]}) if one.url.path == "/pending" else nothing(one)
+    )
+    await talk.database.run(lambda c: remember_chat_in(c, BOT, GROUP))
+    await talk.database.run(lambda c: let_in(c, BOT, ANN_ID))
+    talk.conversations._bots[BOT][1].look()
+    await talk.until(lambda: talk.platform.shown(GROUP))
+    reply = Reply(
+        "k", BOT, GROUP.id, WORKSPACE, group, "s", "m", "do it", "steer", None, None, ANN_ID, "Ann", "1", "done"
+    )
+    await talk.database.run(lambda c: add_reply_in(c, reply))
+    talk.conversations._bots[BOT][1].look()
+    found = await talk.database.run(lambda c: open_requests_in(c, BOT))
+    async with asyncio.timeout(60):
+        while found[0].requester != ANN_ID:
+            await asyncio.sleep(0.01)
+            found = await talk.database.run(lambda c: open_requests_in(c, BOT))
+    assert [(one.requester_name, one.origin) for one in found] == [("Ann", None)]
 
 
 async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Talk) -> None:
