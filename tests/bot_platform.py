@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,6 +163,14 @@ class MemoryPlatform:
             return done
         finally:
             self._busy.discard(chat.id)
+
+
+def let_in(connection: sqlite3.Connection, bot: str, identity: str) -> None:
+    """Let somebody use the bot, beside those who may."""
+    connection.execute("INSERT OR IGNORE INTO identities (identity, person) VALUES (?, ?)", (identity, identity))
+    connection.execute(
+        "INSERT OR IGNORE INTO admissions (bot, identity, source) VALUES (?, ?, 'code')", (bot, identity)
+    )
 
 
 def unreachable(*, refused: bool = False) -> TemporarilyUnavailable:

@@ -58,6 +58,10 @@ class Handler(Protocol):
         platform may have is looked for among those that are not known."""
         ...
 
+    async def end_removed(self) -> None:
+        """Show nothing more to people who may not use a bot any more."""
+        ...
+
 
 @dataclass(slots=True)
 class _Progress:

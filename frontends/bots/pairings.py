@@ -1,4 +1,5 @@
-"""Informs people in their chats that the operator has paired them, which another process has done."""
+"""Notices whom the operator has paired, which another process has done, and informs them in their chats; and whom the
+operator has removed."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ _LINKED = "You are paired with this bot now, as the same person as {principal}. 
 
 
 async def announce_pairings(bots: Collection[str], database: Database, handler: Handler) -> None:
-    """Look for people who have been paired with bots of these names, and inform them, until it is cancelled."""
+    """Look for people who have been paired with bots of these names, and inform them, and for those who have been
+    removed, until it is cancelled."""
     version = None
     while True:
         current = await database.foreign_version()
         if current != version:
+            await handler.end_removed()
             for one in await database.run(confirmed_in):
                 if one.bot in bots:
                     await _welcome(one, handler)

@@ -86,6 +86,11 @@ class Conversations:
         await self._database.run(work)
         self._bots[bot][0].outbox.wake(chat.id)
 
+    async def end_removed(self) -> None:
+        """Show nothing more to people who may not use a bot any more."""
+        for context, _ in self._bots.values():
+            await context.followers.end_removed()
+
     async def _prune(self) -> None:
         while True:
             before = self._clock.now_ms() - KEPT_MS

@@ -8,7 +8,7 @@ from agent_client import ClientError
 
 from ..people import Person
 from ..platform import Update
-from ..store import StoredChat, remember_chat_in
+from ..store import StoredChat, remember_chat_in, show_requests_again_in
 from .commands import SESSION_PREFIX, TABLE, Call, choose, listing, parse
 from .context import Context, words_or_later
 from .messages import GOING_BACK_PREFIX, GoingBack, Sending
@@ -27,7 +27,14 @@ class Dispatch:
     async def handle(self, update: Update, person: Person) -> None:
         """Carry out an update and end it. Raises Later."""
         name, message = self.context.bot.name, update.message_id if update.kind == "message" else None
-        chat = await self.context.database.run(lambda c: remember_chat_in(c, name, update.chat, message))
+        chat, shows_again = await self.context.database.run(
+            lambda c: (
+                remember_chat_in(c, name, update.chat, message),
+                show_requests_again_in(c, name, update.chat.id),
+            )
+        )
+        if shows_again:
+            self.context.outbox.wake(update.chat.id)
         try:
             match update.kind:
                 case "button":

@@ -13,7 +13,16 @@ from .pairing import (
     end_pairing_in,
     unpair_in,
 )
-from .person import Person, identities_in, identity_of, note_private_chat_in, person_in, principals_in, private_chats_in
+from .person import (
+    Person,
+    identities_in,
+    identity_of,
+    may_use_in,
+    note_private_chat_in,
+    person_in,
+    principals_in,
+    private_chats_in,
+)
 
 __all__ = [
     "CODE_LIFETIME_MS",
@@ -29,6 +38,7 @@ __all__ = [
     "end_pairing_in",
     "identities_in",
     "identity_of",
+    "may_use_in",
     "note_private_chat_in",
     "people_in",
     "person_in",

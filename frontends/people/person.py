@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from ..platform import PlatformName, Sender
+from ..platform import Chat, PlatformName, Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,16 @@ def principals_in(connection: sqlite3.Connection, bot: str) -> list[str]:
         "SELECT DISTINCT person FROM identities JOIN admissions USING (identity) WHERE bot = ? ORDER BY 1", (bot,)
     )
     return [principal for (principal,) in found]
+
+
+def may_use_in(connection: sqlite3.Connection, bot: str, principal: str, chat: Chat) -> bool:
+    """Whether a person may use the bot in a chat: in a private one of theirs, or in any that is not private."""
+    found = connection.execute(
+        "SELECT 1 FROM identities JOIN admissions USING (identity) WHERE bot = ? AND person = ?"
+        " AND (? OR private_chat IS NULL OR private_chat = ?)",
+        (bot, principal, not chat.private, chat.id),
+    )
+    return found.fetchone() is not None
 
 
 def private_chats_in(connection: sqlite3.Connection, bot: str, principal: str) -> list[str]:

@@ -77,9 +77,11 @@ from .requests import (
     is_being_decided_in,
     note_deciding_in,
     note_progress_in,
+    note_requester_in,
     open_requests_in,
     prune_requests_in,
     request_in,
+    show_requests_again_in,
 )
 
 __all__ = [
@@ -137,6 +139,7 @@ __all__ = [
     "note_message_in",
     "note_move_in",
     "note_progress_in",
+    "note_requester_in",
     "offer_in",
     "open_requests_in",
     "opened",
@@ -159,6 +162,7 @@ __all__ = [
     "rewind_replies_in",
     "running_replies_from_in",
     "running_replies_in",
+    "show_requests_again_in",
     "transaction",
     "waiting_before_in",
     "waiting_chats_in",

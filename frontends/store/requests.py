@@ -114,6 +114,18 @@ def add_request_in(connection: sqlite3.Connection, new: StoredRequest) -> bool:
     )
 
 
+def note_requester_in(connection: sqlite3.Connection, request: StoredRequest) -> None:
+    """Note for an open request that is known whose message has led to it: it may have been seen before the reply."""
+    connection.execute(
+        "UPDATE requests SET requester = ?, requester_name = ?, origin = NULL WHERE workspace = ? AND user = ?"
+        " AND session = ? AND request = ? AND since = ? AND state = 'open'",
+        (
+            *(request.requester, request.requester_name, request.workspace, request.user),
+            *(request.session, request.request, request.since),
+        ),
+    )
+
+
 def request_in(connection: sqlite3.Connection, token: str) -> StoredRequest | None:
     """Return a request by the token of its buttons."""
     found = _select(connection, "token = ?", token)
@@ -125,6 +137,16 @@ def open_requests_in(connection: sqlite3.Connection, bot: str, chat: str | None 
     if chat is None:
         return _select(connection, "bot = ? AND state = 'open' ORDER BY since", bot)
     return _select(connection, "bot = ? AND chat = ? AND state = 'open' ORDER BY since", bot, chat)
+
+
+def show_requests_again_in(connection: sqlite3.Connection, bot: str, chat: str) -> bool:
+    """Let the posts of a chat's open requests be shown after all, and return whether there are any that were given up:
+    the chat could not be written to, and can be again."""
+    query = (
+        "UPDATE posts SET state = 'waiting' WHERE state = 'lost' AND key IN"
+        " (SELECT token FROM requests WHERE bot = ? AND chat = ? AND state = 'open')"
+    )
+    return bool(connection.execute(query, (bot, chat)).rowcount)
 
 
 def note_progress_in(

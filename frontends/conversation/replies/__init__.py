@@ -2,7 +2,7 @@
 
 from .endings import Trouble, ending, trouble_of
 from .file_links import HINT, FileLink, file_links
-from .followers import Followers
+from .followers import Followers, is_removed_in
 from .layout import FILE_NAME, MAX_MESSAGES, Layout, laid_out
 from .rendition import Rendition
 
@@ -17,6 +17,7 @@ __all__ = [
     "Trouble",
     "ending",
     "file_links",
+    "is_removed_in",
     "laid_out",
     "trouble_of",
 ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from sqlite3 import Connection
 
 from agent_client import Mesh
 from agent_common.clock import Clock
 from agent_common.telemetry import logger
 
+from ...people import may_use_in
 from ...platform import Platform
-from ...store import Database, Reply, running_replies_in
+from ...store import Database, Reply, chat_in, end_reply_in, lose_post_in, lose_posts_in, running_replies_in
 from ..outbox import Outbox
 from .follower import Follower
 
@@ -66,11 +69,38 @@ class Followers:
             self._tasks.pop(reply.key, None)
             self._outbox.end(reply.chat, reply.key)
 
+    async def end_removed(self) -> None:
+        """Follow no turn any more of people who may not use the bot now, and show them nothing more."""
+        for reply in await self._database.run(partial(running_replies_in, bot=self._bot)):
+            if await self._database.run(partial(is_removed_in, reply=reply)):
+                await self.stop(reply)
+                await self._database.run(partial(_end_removed_in, reply=reply))
+
     async def _follow(self, reply: Reply) -> None:
         while True:
             try:
-                await self._follower(reply).run()
+                if not await self._database.run(partial(_end_removed_in, reply=reply)):
+                    await self._follower(reply).run()
                 return
             except Exception:
                 log.exception("a follower has failed", bot=self._bot, session=reply.session)
                 await asyncio.sleep(AGAIN_SECONDS)
+
+
+def is_removed_in(connection: Connection, reply: Reply) -> bool:
+    """Whether the person whose message started a turn may not use the bot in its chat any more."""
+    stored = chat_in(connection, reply.bot, reply.chat)
+    return stored is None or not may_use_in(connection, reply.bot, reply.requester, stored.chat)
+
+
+def _end_removed_in(connection: Connection, reply: Reply) -> bool:
+    """End the reply to a person who was removed, and give up what waits to be shown in their private chat. Returns
+    False if they were not."""
+    if not is_removed_in(connection, reply):
+        return False
+    end_reply_in(connection, reply.key, "done")
+    lose_post_in(connection, reply.key)
+    stored = chat_in(connection, reply.bot, reply.chat)
+    if stored is not None and stored.chat.private:
+        lose_posts_in(connection, reply.bot, reply.chat)
+    return True

@@ -26,11 +26,13 @@ from ...store import (
     chat_in,
     end_request_in,
     is_being_decided_in,
+    note_requester_in,
     open_requests_in,
     reply_of_turn_in,
 )
 from ..bot import Bot
 from ..outbox import Outbox
+from ..replies import is_removed_in
 from .card import card
 
 log = logger(__name__)
@@ -125,6 +127,8 @@ class Waiting:
         reply = reply_of_turn_in(connection, one.user, one.session_id, one.message_id)
         if reply is not None and reply.bot != self._bot.name:
             return None
+        if reply is not None and is_removed_in(connection, reply):
+            reply = None
         origin = None
         if reply is not None:
             chat, requester, name = reply.chat, reply.requester, reply.requester_name
@@ -142,6 +146,8 @@ class Waiting:
             code=one.code, agent=one.agent,
         )  # fmt: skip
         if not add_request_in(connection, request):
+            if reply is not None:
+                note_requester_in(connection, request)
             return None
         add_post_in(connection, self._bot.name, chat, request.token, card(request, self._bot.platform.split), now=now)
         return chat

@@ -21,7 +21,7 @@ from frontends.conversation.dispatch import Dispatch
 from frontends.people import Person
 from frontends.platform import Chat, Update
 from frontends.store import NAME, Database, add_in
-from tests.bot_platform import CHAT, MemoryPlatform, People, Shown
+from tests.bot_platform import CHAT, MemoryPlatform, People, Shown, let_in
 from tests.integration.host.live import OPERATOR, Host, catalog
 
 WORKSPACE = "ada"
@@ -95,6 +95,7 @@ class Bots:
 
     async def store(self, update: Update) -> None:
         sender = f"telegram:{update.sender.id}"
+        await self.database.run(lambda c: let_in(c, self.name, sender))
         await self.database.run(
             lambda c: add_in(c, self.name, update, sender=sender, stranger=False, now=SystemClock().now_ms())
         )

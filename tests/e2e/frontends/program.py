@@ -82,6 +82,8 @@ class RowEngine:
     async def tell(self, bot: str, chat: Chat, text: str, *, key: str) -> None:
         await self._platforms[bot].send(chat, Piece(text), key=key)
 
+    async def end_removed(self) -> None: ...
+
     def _write(self, bot: str, update: Update, person: Person, connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE IF NOT EXISTS effects (number INTEGER PRIMARY KEY, id TEXT, person TEXT)")
         connection.execute("INSERT INTO effects (id, person) VALUES (?, ?)", (update.id, person.principal))

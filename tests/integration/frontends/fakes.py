@@ -155,6 +155,9 @@ class FakeHandler:
     async def tell(self, bot: str, chat: Chat, text: str, *, key: str) -> None:
         self.told.setdefault(key, (chat.id, text))
 
+    async def end_removed(self) -> None:
+        pass
+
     def texts(self, chat: int) -> list[str]:
         return [text for where, text in self.told.values() if where == str(chat)]
 

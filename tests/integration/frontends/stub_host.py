@@ -19,7 +19,7 @@ from frontends.conversation import Bot, Conversations
 from frontends.people import Person, allow_in, note_private_chat_in
 from frontends.platform import Chat, Update
 from frontends.store import NAME, Database, add_in, remember_chat_in
-from tests.bot_platform import MemoryPlatform, People
+from tests.bot_platform import MemoryPlatform, People, let_in
 
 BOT = "home"
 WORKSPACE = "ada"
@@ -77,6 +77,7 @@ class Talk:
     async def handle(self, update: Update) -> None:
         """Take an update, and handle it; also again. Raises Later."""
         now = SystemClock().now_ms()
+        await self.database.run(lambda c: let_in(c, BOT, ANN_ID))
         await self.database.run(lambda c: add_in(c, BOT, update, sender=ANN_ID, stranger=False, now=now))
         await self.conversations.handle(BOT, update, Person(ANN_ID, frozenset({ANN_ID})))
 

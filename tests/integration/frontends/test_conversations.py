@@ -17,7 +17,8 @@ from agent_client import Mesh
 from agent_common.clock import SystemClock
 from frontends.conversation import Later
 from frontends.conversation.messages.files import receive_files
-from frontends.platform import IncomingFile, Piece
+from frontends.people import unpair_in
+from frontends.platform import ChatGone, IncomingFile, Piece
 from frontends.store import (
     NAME,
     Database,
@@ -28,9 +29,11 @@ from frontends.store import (
     add_reply_in,
     add_request_in,
     count_waiting_in,
+    open_requests_in,
+    opened,
     remember_chat_in,
 )
-from tests.bot_platform import CHAT, LENGTH, MemoryPlatform
+from tests.bot_platform import CHAT, GROUP, LENGTH, MemoryPlatform, let_in
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Respond, Talk, nothing, problem, streamed
 
@@ -137,6 +140,23 @@ async def test_of_several_questions_a_text_answers_the_one_that_it_replies_to(ta
     await question(talk, "t3")
     await talk.handle(talk.people.message("Paris", reply_to=first))
     assert answers_of(talk) == [("t2", [["Paris"]])]
+
+
+async def test_an_approval_that_could_not_be_shown_is_shown_when_its_chat_is_open_again(talk: Talk) -> None:
+    def refuse(_: str) -> None:
+        raise ChatGone("the person has blocked the bot")
+
+    talk.platform.before = refuse
+    showing = asyncio.create_task(approval(talk))
+    lost = "SELECT 1 FROM posts WHERE state = 'lost'"
+    async with asyncio.timeout(60):
+        while not await talk.database.run(lambda c: c.execute(lost).fetchone()):
+            await asyncio.sleep(0.01)
+    talk.platform.before = lambda _: None
+    with pytest.raises(Later):  # the host is away
+        await talk.handle(talk.people.message("I am back"))
+    await showing
+    assert talk.platform.shown()[0] == "Allow bash?"
 
 
 async def test_a_message_that_waits_since_before_the_press_is_no_reason(talk: Talk) -> None:
@@ -316,6 +336,73 @@ async def test_what_was_read_of_an_answer_stays_while_it_cannot_be_followed(talk
     assert not followers()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_who_is_unpaired_gets_nothing_more_of_a_turn_that_runs(talk: Talk, *, restarts: bool) -> None:
+    talk.respond = says("half", cut=True)
+    await talk.handle(talk.people.message("do it"))
+    await talk.until(lambda: talk.platform.shown() == ["half"])
+    if restarts:
+        await talk.kill()
+    with opened(talk.folder / NAME) as other:
+        unpair_in(other, ANN_ID, now=1)
+        turn = other.execute("SELECT session, message_id FROM replies").fetchone()
+    if restarts:
+        await talk.start()
+    else:
+        await talk.conversations.end_removed()
+    waits = {
+        "workspace": WORKSPACE, "agent": WORKSPACE, "user": ANN_ID, "session_id": turn[0], "message_id": turn[1],
+        "id": "r1", "kind": "approval", "tool_call_id": "c1", "tool": "bash", "input": {"command": "ls"}, "since": 1,
+        "expires_at": SystemClock().now_ms() + 60_000,
+    }  # fmt: skip
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/pending":
+            return httpx2.Response(200, json={"pending": [waits]})
+        return says("half and more")(request) if request.url.path.endswith("/chat/stream") else nothing(request)
+
+    talk.respond = respond
+    await talk.until(lambda: not followers())
+    asked = pending(talk)
+    for _ in range(2):
+        talk.conversations._bots[BOT][1].look()
+        asked += 1
+        await talk.until(lambda asked=asked: pending(talk) >= asked)
+    ended = "SELECT 1 FROM replies WHERE state = 'running' UNION ALL SELECT 1 FROM posts WHERE state = 'waiting'"
+    assert await talk.database.run(lambda c: c.execute(ended).fetchall()) == []
+    (text,) = talk.platform.shown()
+    assert text.startswith("half")
+    assert "more" not in text
+
+
+async def test_an_approval_that_was_seen_before_its_reply_is_decided_by_who_wrote_the_message(talk: Talk) -> None:
+    """A bot that dies after it has handed a message over stores the reply when it handles the message again."""
+    group = f"telegram:{GROUP.id}"
+    waits = {
+        "workspace": WORKSPACE, "agent": WORKSPACE, "user": group, "session_id": "s", "message_id": "m", "id": "r1",
+        "kind": "approval", "tool_call_id": "c1", "tool": "bash", "input": {"command": "ls"}, "since": 1,
+        "expires_at": SystemClock().now_ms() + 60_000,
+    }  # fmt: skip
+    talk.respond = lambda one: (
+        httpx2.Response(200, json={"pending": [waits]}) if one.url.path == "/pending" else nothing(one)
+    )
+    await talk.database.run(lambda c: remember_chat_in(c, BOT, GROUP))
+    await talk.database.run(lambda c: let_in(c, BOT, ANN_ID))
+    talk.conversations._bots[BOT][1].look()
+    await talk.until(lambda: talk.platform.shown(GROUP))
+    reply = Reply(
+        "k", BOT, GROUP.id, WORKSPACE, group, "s", "m", "do it", "steer", None, None, ANN_ID, "Ann", "1", "done"
+    )
+    await talk.database.run(lambda c: add_reply_in(c, reply))
+    talk.conversations._bots[BOT][1].look()
+    found = await talk.database.run(lambda c: open_requests_in(c, BOT))
+    async with asyncio.timeout(60):
+        while found[0].requester != ANN_ID:
+            await asyncio.sleep(0.01)
+            found = await talk.database.run(lambda c: open_requests_in(c, BOT))
+    assert [(one.requester_name, one.origin) for one in found] == [("Ann", None)]
+
+
 async def test_the_files_of_an_answer_to_an_edited_message_are_sent_too(talk: Talk) -> None:
     def answers(text: str) -> Respond:
         chat = says(f"{text * 6 * LENGTH} [it](workspace:{text}.txt)")
@@ -419,6 +506,11 @@ async def test_a_file_that_does_not_end_is_left_out(tmp_path: Path) -> None:
     assert received.stored == []
     assert received.refused == [f"📎 `{name}` was not taken: it did not arrive within 0.3 s." for name in names]
     await talk.kill()
+
+
+def pending(talk: Talk) -> int:
+    """How often the bot has asked for what waits."""
+    return sum(one.url.path == "/pending" for one in talk.requests)
 
 
 def says(text: str, *, cut: bool = False) -> Respond:

@@ -14,7 +14,7 @@ from frontends.bots.pairings import announce_pairings
 from frontends.bots.receiving import receive_updates
 from frontends.bots.tasks import running
 from frontends.conversation import Bot
-from frontends.people import Person, code_in, confirm
+from frontends.people import Person, allow_in, code_in, confirm
 from frontends.platform import AnotherCopy, Chat, PlatformError, TemporarilyUnavailable, TokenRejected, Update
 from frontends.store import Database, add_in, note_move_in, opened
 
@@ -77,6 +77,17 @@ async def test_any_other_fault_is_survived(database: Database, caplog: pytest.Lo
     assert caplog.text.count("receiving failed") == 2
 
 
+async def test_what_runs_of_removed_people_is_ended_whenever_another_process_may_have_removed_some(
+    database: Database, tmp_path: Path
+) -> None:
+    teller = Teller()
+    async with running([announce_pairings({"home"}, database, teller)]):
+        await until(lambda: teller.looked == 1)
+        with opened(tmp_path / "bots.db") as other:
+            allow_in(other, {"home": ["telegram:1"]})
+        await until(lambda: teller.looked > 1)
+
+
 @pytest.mark.slow
 async def test_people_learn_that_another_process_has_paired_them(database: Database, tmp_path: Path) -> None:
     teller = Teller()
@@ -101,8 +112,12 @@ class Teller:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []
+        self.looked = 0
 
     async def handle(self, bot: str, update: Update, person: Person) -> None: ...
+
+    async def end_removed(self) -> None:
+        self.looked += 1
 
     async def tell(self, bot: str, chat: Chat, text: str, *, key: str) -> None:
         self.told.append((chat.id, text, key))
