@@ -99,11 +99,11 @@ async def _end_work(app: FastAPI) -> None:
         state.subscriptions.end_waits()
 
 
-def _end_connections(app: FastAPI, agent_id: str) -> None:
-    """Close an agent's connections to the server, which ends its calls."""
+def _end_connections(app: FastAPI, owner: str, token_id: str | None = None) -> None:
+    """Close the connections of an agent, or of one token, to the server, which ends their calls."""
     limit: ConnectionLimit | None = getattr(app.state, "connections", None)
     if limit is not None:
-        limit.disconnect(agent_id)
+        limit.disconnect(owner, token_id)
 
 
 def listening_sockets(app: FastAPI, name: str) -> ListeningSockets | None:
@@ -144,6 +144,7 @@ async def open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: Age
     await bridge.listener.open()
     stack.push_async_callback(bridge.listener.close)
     guard.add_revocation_callback(partial(_end_connections, app))
+    guard.on_token_revoked = partial(_end_connections, app)
     to_restore = await work.fleet.open(restore=work.settings.restore)
     await bridge.reconcile()
     stack.push_async_callback(work.fleet.close)

@@ -104,7 +104,7 @@ async def revoke_token(request: Request, token_id: str) -> Response:
     def revoke(connection: Connection) -> TokenInfo:
         return store.revoke_one_in(connection, token_id)
 
-    guard.notify_revoked((await _database(request).run(revoke)).owner)
+    guard.notify_token_revoked(await _database(request).run(revoke))
     return Response(status_code=204)
 
 

@@ -48,13 +48,13 @@ def limited_http_protocol(max_connections: int) -> type[BoundedHttp]:
     return type("Http", (BoundedHttp,), {"limit": ConnectionLimit(max_connections)})
 
 
-def claim_connection(scope: MutableMapping[str, Any], holder: str = "") -> bool:
+def claim_connection(scope: MutableMapping[str, Any], holder: str = "", token_id: str = "") -> bool:
     """Count the connection of an authorised request as known; False when `holder` has its share of connections.
 
-    A server that does not tell its callers apart leaves out `holder`.
+    A server that does not tell its callers apart leaves out `holder`, and `token_id`, which names the holder's token.
     """
     connection: CountedConnection | None = scope.get("state", {}).get(CONNECTION_KEY)
-    return connection is None or connection.limit.identify(connection, holder)
+    return connection is None or connection.limit.identify(connection, holder, token_id)
 
 
 def abort_connection(scope: MutableMapping[str, Any]) -> None:

@@ -105,6 +105,8 @@ class ConnectionLimit:
         self._slots = slots
         self._unidentified: OrderedDict[TrackedConnection, None] = OrderedDict()
         self._identified: dict[TrackedConnection, str] = {}
+        self._tokens: dict[TrackedConnection, str] = {}
+        """The id of the token of the latest request on a connection."""
         self._shares = ShareCounter(slots - max(1, slots // 8))
 
     def __len__(self) -> int:
@@ -117,10 +119,13 @@ class ConnectionLimit:
             oldest.transport.abort()
         self._unidentified[connection] = None
 
-    def identify(self, connection: TrackedConnection, holder: str) -> bool:
-        """Count the connection as the holder's. Returns False if the holder has too many connections."""
+    def identify(self, connection: TrackedConnection, holder: str, token_id: str = "") -> bool:
+        """Count the connection as the holder's. Returns False if the holder has too many connections.
+
+        `token_id`: with which of the holder's tokens the request came that is answered on it now."""
         before = self._identified.get(connection)
         if before == holder:
+            self._tokens[connection] = token_id
             return True
         if not self._shares.acquire(holder):
             return False
@@ -132,16 +137,19 @@ class ConnectionLimit:
             self._shares.release(holder)
             return True
         self._identified[connection] = holder
+        self._tokens[connection] = token_id
         return True
 
-    def disconnect(self, holder: str) -> None:
-        """Abort all connections of the holder."""
+    def disconnect(self, holder: str, token_id: str | None = None) -> None:
+        """Abort all connections of the holder; with `token_id` only those whose latest request had that token."""
         for connection in [one for one, known in self._identified.items() if known == holder]:
-            connection.transport.abort()
+            if token_id is None or self._tokens[connection] == token_id:
+                connection.transport.abort()
 
     def remove(self, connection: TrackedConnection) -> None:
         """Forget a connection that has ended."""
         self._unidentified.pop(connection, None)
         holder = self._identified.pop(connection, None)
+        self._tokens.pop(connection, None)
         if holder is not None:
             self._shares.release(holder)

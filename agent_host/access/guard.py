@@ -27,6 +27,10 @@ def _never_fenced(_agent_id: str) -> bool:
     return False
 
 
+def _ignore(_owner: str, _token_id: str) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class HostCaller:
     """An authenticated caller: an agent, the operator, whose id is `operator`, or a scoped token."""
@@ -37,6 +41,8 @@ class HostCaller:
     """What a scoped token allows; None for the operator and for agents."""
     expires_at: int | None = None
     """Epoch milliseconds, or None."""
+    token_id: str = ""
+    """The id of the token; empty for the operator's of the settings."""
 
     def concerns(self, agent_id: str) -> bool:
         """Whether this is the agent, or may use it by a scoped token."""
@@ -66,6 +72,8 @@ class AccessGuard:
         self._revocation_callbacks: list[Callable[[str], None]] = []
         self.is_fenced: Callable[[str], bool] = _never_fenced
         """Whether an agent is fenced. Its tokens are refused while it is."""
+        self.on_token_revoked: Callable[[str, str], None] = _ignore
+        """Called with the owner and the id of a scoped token that is revoked, to end the connections that it has."""
 
     async def identify(self, authorization: str | None, *, scoped: bool = False) -> HostCaller:
         """Return the caller that an Authorization header names. Raises Unauthorized if it has no valid token.
@@ -99,6 +107,16 @@ class AccessGuard:
         for end in self._revocation_callbacks:
             end(agent_id)
 
+    def notify_token_revoked(self, token: TokenInfo) -> None:
+        """Forget one token that is revoked, and end its connections. Those of a person's other tokens go on; an agent
+        loses all that it has."""
+        if token.scope is None:
+            self.notify_revoked(token.owner)
+            return
+        self._revocations += 1
+        self._known = {key: entry for key, entry in self._known.items() if entry[0].token_id != token.id}
+        self.on_token_revoked(token.owner, token.id)
+
     def add_revocation_callback(self, callback: Callable[[str], None]) -> None:
         """Register a callback that is called with each agent whose tokens are revoked."""
         self._revocation_callbacks.append(callback)
@@ -109,7 +127,7 @@ class AccessGuard:
         Raises TooMany if the caller has too many connections.
         """
         caller = await self.identify(Headers(scope=scope).get("authorization"), scoped=scoped)
-        if not claim_connection(scope, caller.agent_id):
+        if not claim_connection(scope, caller.agent_id, caller.token_id):
             text = "you have too many connections to the host; close some, or reuse them"
             raise TooMany(text, code="too_many_connections", headers={"connection": "close"})
         return caller
@@ -126,7 +144,7 @@ class AccessGuard:
             found = await self.store.find(key)
         if found is None or (found.owner == OPERATOR and self._operator is not None):
             raise Unauthorized("this bearer token is not known to the mesh; make one with `agent-host token ID`")
-        return HostCaller(found.owner, found.scope, found.expires_at)
+        return HostCaller(found.owner, found.scope, found.expires_at, found.id)
 
     def _cache(self, key: str, caller: HostCaller) -> None:
         if len(self._known) >= self._cache_size:

@@ -81,10 +81,10 @@ class Queries:
         """A page of the sessions of an agent, or of all, with their participants, and where the next one begins."""
         await self._store.flush()
         most = max(1, min(limit, MOST_ROWS))
-        rows = await self._store.snapshots(reader, after, most)
+        rows = await self._store.snapshots(reader, after, most + 1)
         found: list[SessionInfo] = []
-        for row in rows:
+        for row in rows[:most]:
             live = self._table.live.get(row.session_id)
             found.append(live.folded.info if live is not None else load_info(from_json(row.snapshot)["info"]))
-        is_full = len(rows) == most or sum(len(row.snapshot) for row in rows) >= PAGE_BYTES
+        is_full = len(rows) > most or sum(len(row.snapshot) for row in rows) >= PAGE_BYTES
         return found, found[-1].session_id if is_full else None

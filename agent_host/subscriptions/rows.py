@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,8 +139,11 @@ def forget_agent(connection: Connection, agent: str) -> None:
     connection.execute(delete(topic_subscriptions).where(SUBSCRIPTIONS.agent == agent))
 
 
-def list_dead_letters(connection: Connection, team: str | None, after: int, limit: int) -> list[Row[Any]]:
-    """Return dead letters after a number, the oldest first."""
+def list_dead_letters(
+    connection: Connection, team: str | None, after: int, limit: int
+) -> tuple[Sequence[Row[Any]], bool]:
+    """Return dead letters after a number, the oldest first, and whether there are more."""
     table = topic_dead_letters
-    found = select(table).where(table.c.id > after).order_by(table.c.id).limit(limit)
-    return list(connection.execute(found if team is None else found.where(table.c.team == team)).all())
+    found = select(table).where(table.c.id > after).order_by(table.c.id).limit(limit + 1)
+    rows = connection.execute(found if team is None else found.where(table.c.team == team)).all()
+    return rows[:limit], len(rows) > limit

@@ -100,9 +100,9 @@ class Subscriptions:
 
     async def dead_letters(self, team: str | None, after: int, limit: int) -> TopicDeadLetters:
         """Return dead letters after a number, the oldest first. None: of all teams."""
-        rows = await self._database.run(lambda connection: list_dead_letters(connection, team, after, limit))
+        rows, more = await self._database.run(lambda connection: list_dead_letters(connection, team, after, limit))
         page = [TopicDeadLetter.model_validate(row, from_attributes=True) for row in rows]
-        return TopicDeadLetters(dead_letters=page, next=page[-1].id if len(page) == limit else None)
+        return TopicDeadLetters(dead_letters=page, next=page[-1].id if more else None)
 
     async def receive(self, member: TeamMember, asked: Receive) -> TopicDeliveries:
         """Note what the agent says of earlier deliveries, and return what is due, or becomes due while it waits."""

@@ -81,9 +81,9 @@ async def workspaces(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many workspaces")] = 100,
 ) -> WorkspacePage:
     """List workspaces, by id."""
-    found = await _fleet(request).list(WorkspaceQuery(team=team, after=after, limit=limit))
-    shown = [await _view(request, workspace) for workspace in found]
-    return WorkspacePage(workspaces=shown, next=found[-1].id if len(found) == limit else None)
+    found = await _fleet(request).list(WorkspaceQuery(team=team, after=after, limit=limit + 1))
+    shown = [await _view(request, workspace) for workspace in found[:limit]]
+    return WorkspacePage(workspaces=shown, next=shown[-1].id if len(found) > len(shown) else None)
 
 
 @router.post("", status_code=201)

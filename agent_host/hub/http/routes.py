@@ -116,10 +116,11 @@ async def dead_letters(request: Request, after: _AfterNumber = 0, limit: _Limit 
     hub = _hub(request)
     await hub.store.flush()
     page: list[HubDeadLetter] = []
-    for number, row in await hub.store.dead_letters(after, limit):
+    found = await hub.store.dead_letters(after, limit + 1)
+    for number, row in found[:limit]:
         known = hub.agents.find(row.agent_id)
         page.append(HubDeadLetter.of(number, row, known.name if known is not None else None))
-    return HubDeadLetters(dead_letters=page, next=page[-1].id if len(page) == limit else None)
+    return HubDeadLetters(dead_letters=page, next=page[-1].id if len(found) > len(page) else None)
 
 
 @router.get("/hub/audit", dependencies=_operators)
@@ -127,8 +128,9 @@ async def audit(request: Request, after: _AfterNumber = 0, limit: _Limit = 100) 
     """List what has happened on the hub, oldest first."""
     hub = _hub(request)
     await hub.store.flush()
-    page = [HubAuditEntry.of(number, row) for number, row in await hub.store.audit(after, limit)]
-    return HubAuditPage(entries=page, next=page[-1].id if len(page) == limit else None)
+    found = await hub.store.audit(after, limit + 1)
+    page = [HubAuditEntry.of(number, row) for number, row in found[:limit]]
+    return HubAuditPage(entries=page, next=page[-1].id if len(found) > len(page) else None)
 
 
 @router.get("/hub/tasks", dependencies=_operators)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -210,15 +210,15 @@ class Tasks:
     async def list(self, query: TaskFilter) -> TaskPage:
         """Tasks in the order of their ids."""
         await self._store.flush()
-        found = await self._store.tasks(query)
+        found = await self._store.tasks(replace(query, limit=query.limit + 1))
         shown: list[TaskMetadata] = []
         size = 0
         for row in found:
             size += len(row.task.encode())
-            if shown and size > self._limits.page_bytes:
+            if shown and (size > self._limits.page_bytes or len(shown) == query.limit):
                 return TaskPage(shown, shown[-1].task_id)
             shown.append(read_task(row))
-        return TaskPage(shown, shown[-1].task_id if len(shown) == query.limit else None)
+        return TaskPage(shown, None)
 
     # ---------------------------------------------------------------- how they end
 

@@ -66,7 +66,7 @@ async def list_work(writer: LedgerWriter, query: WorkQuery) -> WorkListing:
 def _select(connection: Connection, query: WorkQuery) -> WorkListing | None:
     """Return a page, or None if there is no request `after`."""
     order = work.c.submitted_at, work.c.request_id
-    found = select(*_COLUMNS).order_by(order[0].desc(), order[1].desc()).limit(query.limit)
+    found = select(*_COLUMNS).order_by(order[0].desc(), order[1].desc()).limit(query.limit + 1)
     if query.workspace is not None:
         found = found.where(work.c.workspace == query.workspace)
     if query.status:
@@ -79,8 +79,8 @@ def _select(connection: Connection, query: WorkQuery) -> WorkListing | None:
     records: list[LedgerRecord] = []
     size = 0
     for row in connection.execute(found, execution_options={"yield_per": _ROWS_AT_ONCE}).mappings():
-        records.append(record_from_row(row))
-        size += len(row["result"] or "") + len(row["error"] or "")
         if len(records) == query.limit or size >= MAX_PAGE_CHARACTERS:
             return WorkListing(records, records[-1].request_id)
+        records.append(record_from_row(row))
+        size += len(row["result"] or "") + len(row["error"] or "")
     return WorkListing(records, None)

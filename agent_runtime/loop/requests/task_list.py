@@ -18,12 +18,14 @@ async def list_tasks(tasks: TaskService, user: str | None, asked: TasksQuery) ->
     if asked.after is not None and not _CURSOR.fullmatch(asked.after):
         raise InvalidRequest.from_faults([("after", "is not the `next` of a page")])
     rows = await tasks.read(lambda connection: _select(connection, user, asked))
-    found = [_listed(row["principal"], record) for row, record in rows]
-    return TaskList(tasks=found, next=rows[-1][0]["message_id"] if len(rows) == asked.limit else None)
+    page = rows[: asked.limit]
+    found = [_listed(row["principal"], record) for row, record in page]
+    return TaskList(tasks=found, next=page[-1][0]["message_id"] if len(rows) > len(page) else None)
 
 
 def _select(connection: sqlite3.Connection, user: str | None, asked: TasksQuery) -> list[sqlite3.Row]:
-    """Return a page of rows in the order of the turns' ledger. Ids follow the clock, which may go back."""
+    """Return a page of rows in the order of the turns' ledger, and one more if there is one. Ids follow the clock,
+    which may go back."""
     conditions = ["1"]
     values = list[object]()
     if user is not None:
@@ -39,7 +41,7 @@ def _select(connection: sqlite3.Connection, user: str | None, asked: TasksQuery)
         SELECT tasks.* FROM tasks JOIN turns USING (message_id)
         WHERE {" AND ".join(conditions)} ORDER BY turns.seq DESC LIMIT ?
     """  # noqa: S608  no value is in it
-    return connection.execute(query, (*values, asked.limit)).fetchall()
+    return connection.execute(query, (*values, asked.limit + 1)).fetchall()
 
 
 def _listed(user: str, record: TaskRecord) -> ListedTask:

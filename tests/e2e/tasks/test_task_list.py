@@ -40,6 +40,7 @@ def test_pages_join_and_each_row_is_the_record(agent: Runtime) -> None:
     rest = page(agent, ann, limit=3, after=first["next"])
     assert [task["task_id"] for task in first["tasks"] + rest["tasks"]] == made[::-1]
     assert "next" not in rest
+    assert "next" not in page(agent, ann, limit=5), "a full page may be the last one"
     newest = dict(first["tasks"][0])
     assert newest.pop("user") == ann
     assert newest == agent.http.get(f"/task/{made[-1]}", headers={"X-Agent-User": ann}).json()

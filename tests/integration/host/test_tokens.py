@@ -113,6 +113,22 @@ def test_a_revoked_token_ends_at_once_and_its_neighbour_stays(host: Host) -> Non
     assert host.operator.delete(f"/tokens/{first['id']}").status_code == 404
 
 
+def test_a_revoked_token_loses_its_streams_and_those_of_its_neighbour_go_on(host: Host) -> None:
+    first, second = scoped(host).json(), scoped(host).json()
+    with (
+        host.client(first["token"]) as revoked,
+        host.client(second["token"]) as neighbour,
+        revoked.stream("GET", "/events") as cut,
+        neighbour.stream("GET", "/events") as kept,
+    ):
+        lines, others = cut.iter_lines(), kept.iter_lines()
+        assert [next(lines), next(others)] == [": watching"] * 2
+        assert host.operator.delete(f"/tokens/{first['id']}").status_code == 204
+        with pytest.raises(httpx.TransportError):
+            list(lines)
+        assert any(line == ": keep-alive" for line in others)
+
+
 @pytest.mark.slow
 def test_the_command_makes_lists_and_revokes(host: Host) -> None:
     def run(*arguments: str) -> tuple[int | None, str]:

@@ -38,6 +38,7 @@ def test_it_is_newest_first_and_of_one_shape_with_a_single_record(listed: Host) 
     page = listed.operator.get("/work").json()
     assert [record["request_id"] for record in page["work"]] == IDS[::-1]
     assert page["next"] is None
+    assert listed.operator.get("/work", params={"limit": len(IDS)}).json() == page
     assert page["work"][0] == listed.operator.get(f"/work/{IDS[-1]}").json()
 
 

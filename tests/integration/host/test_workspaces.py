@@ -63,6 +63,7 @@ def test_lists_are_by_team_and_by_page(host: Host) -> None:
         assert made(host, name, team="paged")["team"] == "paged"
     assert made(host, "plain")["team"] == "default"
     assert names(host, team="paged") == (["p1", "p2", "p3"], None)
+    assert names(host, team="paged", limit=3) == (["p1", "p2", "p3"], None)
     assert names(host, team="paged", limit=2) == (["p1", "p2"], "p2")
     assert names(host, team="paged", limit=2, after="p2") == (["p3"], None)
     assert names(host, team="nobody") == ([], None)

@@ -150,6 +150,40 @@ async def test_each_token_of_several_users_has_a_share_of_the_connections_and_th
     assert [await connect(token) for token in tokens_] == [14, 7, 4, 0]
 
 
+async def test_a_revoked_token_loses_its_connections_and_those_of_its_owner_go_on(
+    store: TokenStore, database: CountingDatabase, clock: ManualClock
+) -> None:
+    class Transport:
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    guard, limit = AccessGuard(store, clock), ConnectionLimit(32)
+    guard.on_token_revoked = limit.disconnect
+
+    async def connect(*tokens: str) -> Transport:
+        """Send a request with each of these tokens over one connection."""
+        connection = Connection()
+        connection.limit = limit  # pyright: ignore[reportAttributeAccessIssue]
+        connection.transport = transport = Transport()  # pyright: ignore[reportAttributeAccessIssue]
+        limit.add(connection)
+        for token in tokens:
+            headers = [(b"authorization", f"Bearer {token}".encode())]
+            scope: Scope = {"type": "http", "headers": headers, "state": {"connection": connection}}
+            await guard.authenticate(scope, scoped=True)
+        return transport
+
+    (first, revoked), (second, _) = [await scoped(store, database, "ann") for _ in range(2)]
+    connections = [await connect(*tokens) for tokens in ((first,), (second,), (first, second), (second, first))]
+    await database.run(lambda connection: store.revoke_one_in(connection, revoked.id))
+    guard.notify_token_revoked(revoked)
+    assert [one.aborted for one in connections] == [True, False, False, True]
+    with pytest.raises(Unauthorized):
+        await guard.identify(f"Bearer {first}", scoped=True)
+    assert (await guard.identify(f"Bearer {second}", scoped=True)).agent_id == "user:ann"
+
+
 async def test_a_name_with_a_star_of_an_earlier_version_is_no_pattern(
     store: TokenStore, database: CountingDatabase
 ) -> None:

@@ -203,6 +203,7 @@ async def test_who_may_see_a_task_sees_it(cast: Cast) -> None:
     first = await cast.ask("alice", "list_tasks", limit=1)
     second = await cast.ask("alice", "list_tasks", limit=1, after=first["next"])
     assert [one["tasks"][0]["task_id"] for one in (first, second)] == ["private", "shared"]
+    assert second.get("next") is None
     with pytest.raises(NetworkError, match="does not take part") as refused:
         await cast.ask("eve", "list_tasks", session_id=cast.session)
     assert refused.value.code == "access_denied"

@@ -170,3 +170,6 @@ async def test_pages_of_work_and_of_the_trail_end_at_a_size_too(room: Room) -> N
     rows, more = await room.listener.read_audit("big", None, 0, 1000)
     others, no_more = await room.listener.read_audit("big", None, rows[-1]["id"], 1000)
     assert [len(rows), more, len(others), no_more] == [8, True, 4, False]
+    rest = await room.listener.list_work(WorkQuery(limit=4, after="r04"))
+    assert [len(rest.records), rest.next] == [4, None], "a full page may be the last one"
+    assert await room.listener.read_audit("big", None, rows[-1]["id"], 4) == (others, False)
