@@ -90,8 +90,8 @@ class ChunkWriter:
         return b"data: %b\n\n%b" % (to_json(end), self.usage_event())
 
     def _merge_usage(self, usage: dict[str, Any]) -> None:
-        """Take over running totals; a later report may leave some out."""
-        self._usage |= {name: value for name, value in usage.items() if value is not None}
+        """Take over running totals, which never fall; a later report may leave some out, or have 0 for them."""
+        self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
 
     def _chunk(self, delta: dict[str, Any]) -> bytes:
         return b"%b%b%b" % (self._head, to_json(delta), self._tail)
