@@ -1,8 +1,8 @@
-"""Call Anthropic's Messages API by the package `anthropic`, on its raw events.
+"""Call Anthropic's Messages API by the package `anthropic`, on its raw responses.
 
 The package's typed path would build an object of every message sent and every event read, which costs more than the
-rest of a turn together. So the body is passed as bytes and the events are read undecoded: connections, credentials,
-versions and errors are the package's.
+rest of a turn together. So the body is passed as bytes and the events are read here: connections, credentials, versions
+and errors are the package's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ..http import (
     read_refusal,
     read_stream_event,
     refuses_key,
+    stream_texts,
     transport_failed,
 )
 from .chunks import ChunkWriter
@@ -116,13 +117,12 @@ class AnthropicProvider:
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
         """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed; once the
         model has ended its answer, nothing that happens is a failure."""
-        from anthropic import AsyncStream
-
         writer = ChunkWriter(_now())
         try:
-            async for event in AsyncStream.raw_events(response):
-                if event.data and (chunk := writer.feed(_read_event(event.event, event.data))):
-                    yield chunk
+            async with aclosing(stream_texts(response)) as texts:
+                async for text in texts:
+                    if chunk := writer.feed(_read_event(text)):
+                        yield chunk
             if not writer.stopped:
                 raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
         except (httpx2.TransportError, httpx2.DecodingError, ProviderFailed):
@@ -132,10 +132,8 @@ class AnthropicProvider:
         yield writer.finish()
 
 
-def _read_event(name: str | None, data: str) -> dict[str, Any]:
-    if name == "ping":  # some write no JSON into it
-        return {"type": name}
-    event = read_stream_event(data.encode())
+def _read_event(text: bytes) -> dict[str, Any]:
+    event = read_stream_event(text)
     return {"type": "message_stop"} if event is None else event  # the end of a stream of OpenAI's
 
 

@@ -534,6 +534,31 @@ async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider
     assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 
 
+WHOLE = {
+    "type": "message",
+    "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+        {"type": "text", "text": "Hello."},
+        {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"a": 1}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 3, "output_tokens": 2},
+}
+
+
+async def test_a_whole_answer_that_is_labelled_as_a_stream_is_read(
+    api: FakeAnthropic, provider: AnthropicProvider
+) -> None:
+    api.script.append(Raw((json.dumps(WHOLE),)), Raw((json.dumps(OVERLOADED),)))
+    _, message, last = await ask(provider, USER, stream=True)
+    (detail,), (call,) = message["reasoning_details"], message["tool_calls"]
+    assert (message["content"], detail["text"], detail["signature"]) == ("Hello.", "Hm.", "sig")
+    assert (call["id"], call["function"]) == ("toolu_1", {"name": "read", "arguments": '{"a":1}'})
+    assert (last["finish_reason"], last["usage"]["total_tokens"]) == ("tool_calls", 5)
+    with pytest.raises(ProviderFailed, match="Overloaded"):
+        await ask(provider, USER, stream=True)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
