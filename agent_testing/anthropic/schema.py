@@ -137,14 +137,20 @@ class _NoChoice(_Object):
 _Display = Literal["summarized", "omitted"] | None
 
 
+class _BlockBinding(_Object):
+    prefix_mismatch_behavior: Literal["error", "drop_block"] | None = None
+
+
 class _Enabled(_Object):
     type: Literal["enabled"]
+    block_binding: _BlockBinding | None = None
     budget_tokens: Annotated[int, Field(ge=1024)]
     display: _Display = None
 
 
 class _Adaptive(_Object):
     type: Literal["adaptive"]
+    block_binding: _BlockBinding | None = None
     display: _Display = None
 
 

@@ -15,6 +15,7 @@ from .request_rules import VERSIONS, check_request, thinks
 from .schema import Block, CountedRequest, MessagesRequest, RedactedThinking, Thinking, read_request
 
 MESSAGES = "/v1/messages"
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
 MOST_REMEMBERED = 100_000  # calls whose thinking is remembered
 
 
@@ -63,6 +64,9 @@ class AnthropicServer(ProviderServer):
         fields = request.fields
         read = read_request(fields, counted=counted)
         model = rules_of(read.model)
+        bound = getattr(read.thinking, "block_binding", None) is not None
+        if bound and BINDING_BETA not in request.headers.get("anthropic-beta", ""):
+            raise Refusal("thinking.adaptive.block_binding: Extra inputs are not permitted")
         check_request(read, model, request.headers["anthropic-version"])
         check_messages(read, model, self._given)
         if (tokens := len(request.body) // TOKEN_BYTES) > model.context:

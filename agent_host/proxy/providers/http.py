@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Any
 
 import httpx2
 
-from agent_common.completions import from_response, read_error_body, read_event
+from agent_common.completions import EventSplitter, from_response, read_error_body, read_event
 from agent_common.json_reader import run_by_size
 from agent_common.net import trusting_tls
 
@@ -64,6 +64,20 @@ async def is_stream(response: httpx2.Response) -> bool:
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         return True
     return (await response.aread()).lstrip().startswith(_EVENT_FIELDS)
+
+
+async def stream_texts(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    """Yield the data of a stream's events; of a document that is only labelled as a stream, the document. Raises
+    ProviderFailed for an event that is too long."""
+    splitter = EventSplitter()
+    try:
+        async for data in response.aiter_bytes():
+            for text in splitter.feed(data):
+                yield text
+        for text in splitter.finish():
+            yield text
+    except ModelError as error:
+        raise ProviderFailed(error.message, code="provider_unreadable") from error
 
 
 def read_stream_event(text: bytes) -> dict[str, Any] | None:

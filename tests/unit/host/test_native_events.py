@@ -126,6 +126,17 @@ def test_a_text_without_words_is_not_the_word_none() -> None:
         assert (answer["id"], answer["model"]) == ("", "")
 
 
+def test_a_later_report_of_nothing_does_not_erase_what_was_counted() -> None:
+    first = {"input_tokens": 5000, "cache_read_input_tokens": 3000, "output_tokens": 1}
+    last = {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": None, "output_tokens": 12}
+    made = anthropic_chunks.ChunkWriter(0)
+    made.feed({"type": "message_start", "message": {"usage": first}})
+    ended = made.feed({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": last})
+    usage = json.loads(ended.split(b"\n\n")[1].removeprefix(b"data: "))["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (8000, 12)
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 3000
+
+
 def odd_forms(value: Any) -> Iterator[Any]:
     """Yield the value with each of its members left out or of another kind."""
     yield from (None, 7, "odd", [], ["odd"], {})

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ....errors import ProviderFailed
-from ...json_access import as_object
+from ...json_access import as_object, object_list
 from ..http import ALIVE
 from .assistant import ENCRYPTED, FORMAT, TEXT
 from .errors import failure
@@ -56,7 +56,21 @@ class ChunkWriter:
             case "error":
                 raise failure(event)
             case _:
-                return ALIVE  # a ping, or an event that is newer than this code
+                return self._other(event)
+
+    def _other(self, event: dict[str, Any]) -> bytes:
+        """Read what is no event with words: a ping, an event that is newer than this code, or a whole answer or an
+        error that was only labelled as a stream."""
+        if as_object(event.get("error")):
+            raise failure(event)
+        if event.get("type") not in ("message", None) or not isinstance(event.get("content"), list):
+            return ALIVE
+        chunks = [self._open(event)]
+        for index, block in enumerate(object_list(event["content"])):
+            signature = {"type": "signature_delta", "signature": block.get("signature")}
+            arguments = {"type": "content_block_stop", "index": index}
+            chunks += [self._start(index, block), self._delta(index, signature), self.feed(arguments)]
+        return b"".join([*chunks, self._end(event.get("stop_reason"))])
 
     def finish(self) -> bytes:
         """Return what is missing of the end, up to [DONE]."""
@@ -90,8 +104,8 @@ class ChunkWriter:
         return b"data: %b\n\n%b" % (to_json(end), self.usage_event())
 
     def _merge_usage(self, usage: dict[str, Any]) -> None:
-        """Take over running totals; a later report may leave some out."""
-        self._usage |= {name: value for name, value in usage.items() if value is not None}
+        """Take over running totals, which never fall; a later report may leave some out, or have 0 for them."""
+        self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
 
     def _chunk(self, delta: dict[str, Any]) -> bytes:
         return b"%b%b%b" % (self._head, to_json(delta), self._tail)

@@ -1,8 +1,8 @@
-"""Call Anthropic's Messages API by the package `anthropic`, on its raw events.
+"""Call Anthropic's Messages API by the package `anthropic`, on its raw responses.
 
 The package's typed path would build an object of every message sent and every event read, which costs more than the
-rest of a turn together. So the body is passed as bytes and the events are read undecoded: connections, credentials,
-versions and errors are the package's.
+rest of a turn together. So the body is passed as bytes and the events are read here: connections, credentials, versions
+and errors are the package's.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+import structlog
 from pydantic_core import to_json
 
 from agent_common.json_reader import run_by_size
@@ -31,12 +32,14 @@ from ..http import (
     read_refusal,
     read_stream_event,
     refuses_key,
+    stream_texts,
     transport_failed,
 )
 from .chunks import ChunkWriter
 from .completion import to_completion
 from .errors import failure, openai_error_body
 from .request import build_request
+from .thinking import BINDING_BETA
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
 _PATH = "/v1/messages"
 _NO_KEY = "none"
 """Sent where the catalog names no key, because the package would else take one from the environment."""
+_BOUND = b"bound to a different conversation"
+_MOST_MODELS = 256
+log = structlog.get_logger(__name__)
 
 
 class AnthropicProvider:
@@ -54,13 +60,14 @@ class AnthropicProvider:
         self._timeout = httpx2.Timeout(idle_timeout, connect=connect_timeout, pool=None)
         self._opening = asyncio.Lock()
         self._open: AsyncAnthropic | None = None
+        self._bound_thinking: set[str] = set()
+        """Models that have refused thinking because what stands before it has changed."""
 
     @asynccontextmanager
     async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
         if call.operation != "chat":
             raise ProviderFailed(f"the provider {self._spec.name!r} has no embeddings", code="unsupported_operation")
-        body = await run_by_size(len(call.content), partial(build_request, call))
-        response = await self._send(body)
+        response = await self._ask(call)
         try:
             yield await self._answer(response, call.streamed)
         except (httpx2.TransportError, httpx2.DecodingError) as error:
@@ -71,6 +78,23 @@ class AnthropicProvider:
     async def close(self) -> None:
         if self._open is not None:
             await self._open.close()
+
+    async def _ask(self, call: ProviderCall) -> httpx2.Response:
+        """Return the answer; its body is unread unless it is an error. A compaction and a new tool change what stands
+        before thinking; a model that refuses such thinking is asked to pass over it, from then on."""
+        passes_over = call.model in self._bound_thinking
+        body = await run_by_size(len(call.content), partial(build_request, call, passes_over))
+        response = await self._send(body, {"anthropic-beta": BINDING_BETA} if passes_over else {})
+        if passes_over or response.status_code != 400 or _BOUND not in response.content:
+            return response
+        await response.aclose()
+        if len(self._bound_thinking) >= _MOST_MODELS:
+            self._bound_thinking.clear()
+        self._bound_thinking.add(call.model)
+        log.warning(
+            "the model refuses thinking behind what has changed; it passes over it from now on", model=call.model
+        )
+        return await self._ask(call)
 
     async def _client(self) -> AsyncAnthropic:
         async with self._opening:
@@ -88,13 +112,15 @@ class AnthropicProvider:
             self._open = opened
             return opened
 
-    async def _send(self, body: bytes) -> httpx2.Response:
+    async def _send(self, body: bytes, headers: dict[str, str]) -> httpx2.Response:
         """Return the answer with its body unread. Raises ProviderFailed if there is none."""
         client = self._open or await self._client()
         from anthropic import APIConnectionError, APIStatusError
 
         try:
-            return await client.post(_PATH, cast_to=httpx2.Response, content=body, stream=True)
+            return await client.post(
+                _PATH, cast_to=httpx2.Response, content=body, options={"headers": headers}, stream=True
+            )
         except APIStatusError as error:
             return error.response
         except APIConnectionError as error:
@@ -116,13 +142,12 @@ class AnthropicProvider:
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
         """Yield the chunks of a stream. If it breaks off, yield the usage so far, then raise ProviderFailed; once the
         model has ended its answer, nothing that happens is a failure."""
-        from anthropic import AsyncStream
-
         writer = ChunkWriter(_now())
         try:
-            async for event in AsyncStream.raw_events(response):
-                if event.data and (chunk := writer.feed(_read_event(event.event, event.data))):
-                    yield chunk
+            async with aclosing(stream_texts(response)) as texts:
+                async for text in texts:
+                    if chunk := writer.feed(_read_event(text)):
+                        yield chunk
             if not writer.stopped:
                 raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
         except (httpx2.TransportError, httpx2.DecodingError, ProviderFailed):
@@ -132,10 +157,8 @@ class AnthropicProvider:
         yield writer.finish()
 
 
-def _read_event(name: str | None, data: str) -> dict[str, Any]:
-    if name == "ping":  # some write no JSON into it
-        return {"type": name}
-    event = read_stream_event(data.encode())
+def _read_event(text: bytes) -> dict[str, Any]:
+    event = read_stream_event(text)
     return {"type": "message_stop"} if event is None else event  # the end of a stream of OpenAI's
 
 

@@ -16,7 +16,7 @@ from ..base import ProviderCall
 from .answer_schema import closed_schema
 from .breakpoints import mark_breakpoints
 from .conversation import Conversation
-from .thinking import thinking_fields
+from .thinking import pass_over_bound_thinking, thinking_fields
 
 DEFAULT_MAX_TOKENS = 32_000
 """Claude must be told a limit. Every model from 4 on takes this one."""
@@ -27,15 +27,15 @@ _UNSUPPORTED = {"n": 1, "logprobs": False, "modalities": ["text"], "audio": None
 """Fields that Claude has nothing for, with the value that changes nothing."""
 
 
-def build_request(call: ProviderCall) -> bytes:
+def build_request(call: ProviderCall, passes_over: bool = False) -> bytes:
     """Return the body for the Messages API. Raises ProviderFailed, with status 400, for what Claude cannot be asked.
+
+    `passes_over`: thinking behind something that has changed is dropped by Claude, and not refused.
 
     Sampling parameters are left out, because Anthropic's API refuses them since its version 2026-10-21.
     """
     payload: dict[str, Any] = from_json(call.content)
-    for name, neutral in _UNSUPPORTED.items():
-        if payload.get(name) not in (None, neutral):
-            raise refused(f"{name}: Claude does not offer this; leave it out")
+    _check_fields(payload)
     model = str(payload["model"])
     conversation = Conversation(payload["messages"])
     limit = payload.get("max_completion_tokens") or payload.get("max_tokens") or call.max_output or DEFAULT_MAX_TOKENS
@@ -55,6 +55,8 @@ def build_request(call: ProviderCall) -> bytes:
     request["messages"] = conversation.messages
     request |= _output(payload)
     request |= thinking_fields(payload, request, generation, call.effort, conversation)
+    if passes_over:
+        pass_over_bound_thinking(request)
     if call.cached:
         mark_breakpoints(request)
     if instruction:  # behind the breakpoints: the next request does not have it
@@ -62,6 +64,12 @@ def build_request(call: ProviderCall) -> bytes:
     if call.streamed:
         request["stream"] = True
     return to_json(request)
+
+
+def _check_fields(payload: dict[str, Any]) -> None:
+    for name, neutral in _UNSUPPORTED.items():
+        if payload.get(name) not in (None, neutral):
+            raise refused(f"{name}: Claude does not offer this; leave it out")
 
 
 def refused(message: str) -> ProviderFailed:

@@ -12,6 +12,8 @@ _SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9,
 """How much of `max_tokens` an older model may think."""
 _MIN_BUDGET = 1024
 _SUMMARIZED = {"type": "adaptive", "display": "summarized"}
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+"""Value of `anthropic-beta` for requests with a `block_binding`."""
 
 
 def thinking_fields(
@@ -37,6 +39,14 @@ def thinking_fields(
     if as_object(fields.get("thinking")).get("type") == "enabled" and conversation.lacks_thinking:
         return {}
     return fields
+
+
+def pass_over_bound_thinking(request: dict[str, Any]) -> None:
+    """Have Claude drop the thinking that is bound to a conversation of which something has changed."""
+    thinking = request.get("thinking", {"type": "adaptive"})  # what a model does that refuses such thinking
+    forced = request.get("tool_choice", {}).get("type") in ("any", "tool")
+    if not forced and thinking.get("type") in ("adaptive", "enabled"):
+        request["thinking"] = {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
 
 def _adaptive(request: dict[str, Any], generation: ClaudeGeneration, asked: Any) -> dict[str, Any]:

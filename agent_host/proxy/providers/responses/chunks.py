@@ -65,7 +65,18 @@ class ChunkWriter:
             case "response.failed" | "error":
                 raise failure(event)
             case _:
-                return ALIVE  # progress of an item, or an event that is newer than this code
+                return self._other(event)
+
+    def _other(self, event: dict[str, Any]) -> bytes:
+        """Read what is no event with words: progress of an item, an event that is newer than this code, or a whole
+        answer or an error that was only labelled as a stream."""
+        if as_object(event.get("error")):
+            raise failure(event)
+        if event.get("object") != "response":
+            return ALIVE
+        if event.get("status") == "failed":
+            raise failure({"response": event})
+        return self._open(event) + self._finish(event)
 
     def _open(self, response: dict[str, Any]) -> bytes:
         self._shell |= {"id": str(response.get("id") or ""), "model": str(response.get("model") or "")}

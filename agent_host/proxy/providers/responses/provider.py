@@ -11,7 +11,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,10 @@ import httpx2
 import structlog
 from pydantic_core import to_json
 
-from agent_common.completions import EventSplitter, read_error_body
+from agent_common.completions import read_error_body
 from agent_common.json_reader import run_by_size
 
-from ....errors import ModelError, ProviderFailed
+from ....errors import ProviderFailed
 from ...catalog.catalog import ProviderSpec
 from ..base import ProviderAnswer, ProviderCall
 from ..http import (
@@ -33,6 +33,7 @@ from ..http import (
     read_refusal,
     read_stream_event,
     refuses_key,
+    stream_texts,
     transport_failed,
 )
 from .chunks import ChunkWriter
@@ -147,21 +148,14 @@ class ResponsesProvider:
 
     async def _chunks(self, response: httpx2.Response) -> AsyncIterator[bytes]:
         """Yield the chunks of a stream. Raises ProviderFailed if it breaks off or holds an error."""
-        writer, splitter = ChunkWriter(_now()), EventSplitter()
-        try:
-            async for data in response.aiter_bytes():
-                for text in splitter.feed(data):
-                    if chunk := writer.feed(read_stream_event(text) or {}):
-                        yield chunk
-                    if writer.complete:
-                        return
-            for text in splitter.finish():
+        writer = ChunkWriter(_now())
+        async with aclosing(stream_texts(response)) as texts:
+            async for text in texts:
                 if chunk := writer.feed(read_stream_event(text) or {}):
                     yield chunk
-        except ModelError as error:
-            raise ProviderFailed(error.message, code="provider_unreadable") from error
-        if not writer.complete:
-            raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
+                if writer.complete:
+                    return
+        raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
 
 
 _PASSED = ("retry-after", "retry-after-ms", "content-type")

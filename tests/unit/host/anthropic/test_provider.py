@@ -50,7 +50,7 @@ async def ask(provider: AnthropicProvider, *messages: Message, **fields: Any) ->
     """Return the status, the message put together, and the whole answer or the last chunk with usage."""
     options = {name: fields.pop(name) for name in ("max_output", "effort", "cached") if name in fields}
     payload = {"model": NEW, "messages": list(messages), **fields}
-    call = ProviderCall("chat", to_json(payload), bool(payload.get("stream")), **options)
+    call = ProviderCall("chat", to_json(payload), bool(payload.get("stream")), model=str(payload["model"]), **options)
     async with provider.call(call) as answer:
         body = b"".join([piece async for piece in answer.body])
         if answer.status == 200 and call.streamed:
@@ -355,6 +355,22 @@ async def test_thinking_is_asked_for_as_the_model_takes_it(
     assert (sent.get("thinking"), sent.get("output_config")) == (thinking, config)
 
 
+BOUND = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
+
+
+async def test_thinking_behind_what_has_changed_is_passed_over(api: FakeAnthropic, provider: AnthropicProvider) -> None:
+    api.script.append(Fail(400, BOUND), *[Say("ok")] * 3, Fail(400, BOUND))
+    fields: list[Message] = [{}, {"reasoning_effort": "none"}, {"model": FIVE}]
+    for more in fields:
+        status, _, reply = await ask(provider, USER, **more)
+        assert status == 200, reply
+    drops = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    asked = [request.json.get("thinking") for request in api.completions]
+    assert asked == [SUMMARIZED, {**SUMMARIZED, **drops}, {"type": "adaptive", **drops}, SUMMARIZED]
+    status, _, reply = await ask(provider, USER)
+    assert (status, "bound to a different" in reply["error"]["message"], len(api.completions)) == (400, True, 5)
+
+
 async def test_calls_of_another_model_turn_a_budget_for_thinking_off(
     api: FakeAnthropic, provider: AnthropicProvider
 ) -> None:
@@ -532,6 +548,31 @@ async def test_a_stream_under_a_wrong_label_is_read(api: FakeAnthropic, provider
     api.script.append(Raw((*sse({"type": "message_start", "message": {}}), *ANSWERED), headers=JSON))
     _, message, last = await ask(provider, USER, stream=True)
     assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
+
+
+WHOLE = {
+    "type": "message",
+    "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+        {"type": "text", "text": "Hello."},
+        {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"a": 1}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 3, "output_tokens": 2},
+}
+
+
+async def test_a_whole_answer_that_is_labelled_as_a_stream_is_read(
+    api: FakeAnthropic, provider: AnthropicProvider
+) -> None:
+    api.script.append(Raw((json.dumps(WHOLE),)), Raw((json.dumps(OVERLOADED),)))
+    _, message, last = await ask(provider, USER, stream=True)
+    (detail,), (call,) = message["reasoning_details"], message["tool_calls"]
+    assert (message["content"], detail["text"], detail["signature"]) == ("Hello.", "Hm.", "sig")
+    assert (call["id"], call["function"]) == ("toolu_1", {"name": "read", "arguments": '{"a":1}'})
+    assert (last["finish_reason"], last["usage"]["total_tokens"]) == ("tool_calls", 5)
+    with pytest.raises(ProviderFailed, match="Overloaded"):
+        await ask(provider, USER, stream=True)
 
 
 @pytest.mark.parametrize(

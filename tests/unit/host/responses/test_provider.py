@@ -334,6 +334,20 @@ async def test_a_stream_under_a_wrong_label_is_read(api: FakeResponses, provider
     assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
 
 
+async def test_a_whole_answer_that_is_labelled_as_a_stream_is_read(
+    api: FakeResponses, provider: ResponsesProvider
+) -> None:
+    said = {"type": "message", "content": [{"type": "output_text", "text": "Hello."}]}
+    whole = {"object": "response", "status": "completed", "error": None, "output": [said]}
+    failed = {"object": "response", "status": "failed", "error": BROKEN}
+    api.script.append(*(Raw((json.dumps(one),)) for one in (whole, failed, {"error": BROKEN})))
+    _, message, last = await ask(provider, USER, stream=True)
+    assert (message["content"], last["finish_reason"]) == ("Hello.", "stop")
+    for _ in range(2):
+        with pytest.raises(ProviderFailed, match="oh"):
+            await ask(provider, USER, stream=True)
+
+
 async def test_a_wrong_key_is_the_operators(api: FakeResponses) -> None:
     provider = ResponsesProvider(ProviderSpec("openai", "openai", api.url, "wrong", set_by="OPENAI_API_KEY"), 10, 60)
     with pytest.raises(ProviderFailed, match=r"Incorrect API key provided.*OPENAI_API_KEY"):
