@@ -8,6 +8,7 @@ from typing import Any
 
 from ..completions import ErrorReport, named_fields
 from ..protocol import Profile
+from .table import FOREIGN_SIGNATURE
 
 _REFUSED_STATUSES = (400, 404, 422)
 _TEMPLATE_STATUS = 500
@@ -65,6 +66,7 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
          r"|encrypted content.{0,160}could not be (?:verified|decrypted)", {
             "reasoning": "turn",
         }),
+        (r"missing a.{0,3}thought.?signature", {"signature_blank": FOREIGN_SIGNATURE}),
         # Those of the running turn are required.
         (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": "turn"}),
         (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {

@@ -29,6 +29,8 @@ _CACHED_TOOLS = 8
 def accepted_messages(messages: Sequence[bytes], profile: Profile) -> Sequence[bytes]:
     """Return the messages as the model takes them. Each is compact JSON that begins with `role`, then `tool_call_id`
     and `content` where it has them."""
+    if profile.signature_blank is not None and profile.kept_fields is not False:
+        messages = [_with_signature(message, profile.signature_blank) for message in messages]
     if profile.call_ids in _IDS:
         messages = [_with_ids(message, profile.call_ids) for message in messages]
     if profile.null_content is False:
@@ -47,6 +49,17 @@ def accepted_tools(tools: bytes | None, messages: Sequence[bytes], profile: Prof
     if profile.description_limit is not None:
         tools = _with_short_descriptions(tools, profile.description_limit)
     return tools
+
+
+def _with_signature(message: bytes, blank: str) -> bytes:
+    """Return a message whose calls count as signed: the first of several bears the signature. Those of the model's own
+    have it, in their extra content."""
+    if not message.startswith(_ASSISTANT) or b'"tool_calls":' not in message or b'"extra_content":' in message:
+        return message
+    content: dict[str, Any] = from_json(message)
+    for call in (content.get("tool_calls") or ())[:1]:
+        call["extra_content"] = {"google": {"thought_signature": blank}}
+    return to_json(content)
 
 
 def _with_ids(message: bytes, rule: str) -> bytes:

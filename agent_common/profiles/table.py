@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 from ..protocol import Profile
 
+FOREIGN_SIGNATURE = "skip_thought_signature_validator"
+"""What Google takes as the signature of a call that another model has made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -64,6 +67,11 @@ ENTRIES = (
         Profile(reasoning="always", reasoning_blank=" "),
         "https://github.com/MoonshotAI/kimi-cli/issues/2141",
         model=r"(?:kimi|moonshot)",
+    ),
+    Entry(
+        Profile(reasoning="always", tool_schemas="plain", signature_blank=FOREIGN_SIGNATURE),
+        "https://ai.google.dev/gemini-api/docs/thought-signatures (Gemini 3 refuses calls without a signature)",
+        model=r"gemini-(?:[3-9]|[a-z-]{0,20}latest)",
     ),
     Entry(
         Profile(reasoning="always", tool_schemas="plain"),

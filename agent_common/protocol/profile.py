@@ -48,6 +48,8 @@ class Profile(Peer):
     kept_fields: bool | Literal["turn"] | None = None
     """Whether it takes back what it gave beside texts, reasoning and calls, such as signatures; `turn`: that of the
     running turn only."""
+    signature_blank: str | None = Field(default=None, max_length=100)
+    """What stands for Google's signature of calls that another model has made. Null: nothing."""
     idle_seconds: float | None = Field(default=None, gt=0)
     """Seconds without a byte in the middle of an answer before it is given up, if the settings say less."""
 

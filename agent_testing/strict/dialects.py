@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+FOREIGN_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Google takes as the signature of a call that another model has made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -29,7 +32,7 @@ class Dialect:
     reasoning: Literal["", "reasoning_content", "content", "details"] = ""
     """Where its reasoning is: nowhere, in a member, in the content, in `reasoning_details`."""
     signed_calls: bool = False
-    """Whether its calls bear a signature."""
+    """Whether its calls bear a signature; of other models' calls in the turn that is not over FOREIGN_SIGNATURE."""
     wants: Literal["", "turn", "always"] = ""
     """When what it gave has to come back: with calls of the turn that is not over, or with every answer."""
     missing: str = "what was given with message {at} is missing"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from .dialects import Dialect
+from .dialects import FOREIGN_SIGNATURE, Dialect
 from .errors import Refusal
 
 Message = Mapping[str, Any]
@@ -104,7 +104,7 @@ def _check_answer(dialect: Dialect, at: int, message: Message, given: Given, *, 
         raise Refusal(f"messages[{at}]: an assistant's message must have content or tool_calls", "messages")
     known = given.get(str(calls[0]["id"]) if calls else text, ())
     if not known:
-        _check_foreign(dialect, at, message, calls)
+        _check_foreign(dialect, at, message, calls, current=current)
     elif any(_extras(message) == _extras(one) for one in known):
         return
     elif dialect.wants == "always" or (dialect.wants == "turn" and current and calls):
@@ -113,10 +113,16 @@ def _check_answer(dialect: Dialect, at: int, message: Message, given: Given, *, 
         raise Refusal(f"messages[{at}]: what was given with it has been changed", "messages")
 
 
-def _check_foreign(dialect: Dialect, at: int, message: Message, calls: Sequence[Message]) -> None:
-    """Refuse what another provider gave. A blank stands for reasoning where every answer must have some."""
+def _check_foreign(dialect: Dialect, at: int, message: Message, calls: Sequence[Message], *, current: bool) -> None:
+    """Refuse what another provider gave. A blank stands for reasoning where every answer must have some, and Google's
+    own value for the signature of a call."""
     named = dialect.reasoning == "reasoning_content" and not str(message.get("reasoning_content") or "").strip()
     strange = sorted(message.keys() - _MEMBERS - ({"reasoning_content"} if named else set[str]()))
+    if dialect.signed_calls and calls:
+        signed = calls[0].get("extra_content") == FOREIGN_SIGNATURE
+        if current and not signed:
+            raise Refusal(dialect.missing.format(at=at))
+        calls = calls[1:] if signed else calls
     strange += [name for call in calls for name in call.keys() - _CALL_MEMBERS]
     strange += ["content"] if isinstance(message.get("content"), list) else []
     if strange:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_testing import Call, Fail, Raw, Say, ScriptedProvider
+from agent_testing import Call, Fail, Raw, Say, ScriptedProvider, StrictProvider
 from tests.integration.host.live import Host
 
 from ..live import Runtime, fresh
@@ -18,11 +18,14 @@ CATALOG = """
 providers:
   first: {{base_url: "{first}"}}
   second: {{base_url: "{second}"}}
+  google: {{base_url: "{google}"}}
 models:
   default: {{provider: first, model: big-1, fallbacks: [second], pricing: {{input: 1, output: 1}}}}
   second:
     {{provider: second, model: big-2, caching: automatic, pricing: {{input: 1000, output: 1000, cache_read: 0}},
      profile: {{output_limit: max_completion_tokens}}}}
+  gemini: {{provider: google, model: gemini-3-pro, fallbacks: [second]}}
+  before-gemini: {{provider: first, model: big-1, fallbacks: [gemini]}}
 """
 USED = {"prompt_tokens": 5000, "completion_tokens": 10, "total_tokens": 5010}
 
@@ -34,10 +37,16 @@ def models() -> Iterator[tuple[ScriptedProvider, ScriptedProvider]]:
 
 
 @pytest.fixture(scope="module")
-def agent(models: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+def google() -> Iterator[StrictProvider]:
+    with StrictProvider("gemini", []) as google:
+        yield google
+
+
+@pytest.fixture(scope="module")
+def agent(models: Any, google: StrictProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder: Path = tmp_path_factory.mktemp("fallbacks")
     first, second = models
-    (folder / "models.yaml").write_text(CATALOG.format(first=first.url, second=second.url))
+    (folder / "models.yaml").write_text(CATALOG.format(first=first.url, second=second.url, google=google.url))
     with Host(folder / "host", MESH_MODELS=folder / "models.yaml") as host:
         access = {"AGENT_LLM_BASE_URL": f"{host.url}/v1", "AGENT_MESH_TOKEN": host.token("writer")}
         with Runtime(first, folder / "agent", AGENT_CONFINEMENT="off", **access) as agent:
@@ -77,6 +86,18 @@ def test_a_turn_says_who_answered_and_why(agent: Runtime, models: Any) -> None:
     assert agent.chat("go", session_id=session).json()["response"] == "I am back."
     assert agent.status()["fallback"] is None
     assert b"c2ln" in first.completions[-1].body
+
+
+def test_gemini_goes_on_where_another_model_has_called(agent: Runtime, models: Any, google: StrictProvider) -> None:
+    first, second = models
+    call = Call("glob", {"pattern": "*"})
+    second.script.replace([call])
+    google.script.replace([Fail(503), Say("I am back.")])
+    assert agent.chat("go", session_id=fresh("s"), model="gemini").json()["response"] == "I am back."
+    first.script.replace([call, Fail(503)])
+    google.script.replace([Say("I stand in.")])
+    assert agent.chat("go", session_id=fresh("s"), model="before-gemini").json()["response"] == "I stand in."
+    assert google.refusals == ()
 
 
 def test_a_budget_is_spent_at_the_price_of_the_model_that_answered(agent: Runtime, models: Any) -> None:

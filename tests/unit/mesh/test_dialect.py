@@ -51,6 +51,21 @@ def test_what_a_model_gave_with_a_call_goes_back_to_it_alone() -> None:
     assert b"QUJD" not in b"".join(view.messages)
 
 
+@pytest.mark.parametrize(("kept_fields", "blanks"), [(None, [1, 3]), ("turn", [0, 1, 3]), (False, [])])
+def test_a_call_of_another_model_counts_as_signed_unless_that_is_refused(kept_fields: Any, blanks: list[int]) -> None:
+    several = Step(calls=[*called("call_a").calls, *called("call_b").calls])
+    view = view_of(called(kept={"model": "g/gemini", "call": SIGNED}), several)
+    view.add_user([{"type": "text", "text": "and"}], message_id="m2")
+    view.add_step(called("call_2", kept={"model": "g/gemini", "call": SIGNED}))
+    view.add_step(called("call_3", kept={"model": "o/gpt", "call": {"mark": "S"}}))
+    messages = sent(view, signature_blank="blank", kept_fields=kept_fields)
+    calls = [message["tool_calls"] for message in messages if message["role"] == "assistant"]
+    blank = {"google": {"thought_signature": "blank"}}
+    assert [at for at, made in enumerate(calls) if made[0].get("extra_content") == blank] == blanks
+    assert "extra_content" not in calls[1][1], "it stands at the first of several calls"
+    assert b"extra_content" not in b"".join(raw(view, "other"))
+
+
 def test_an_id_that_was_too_long_for_the_record_goes_back_with_its_result() -> None:
     view = view_of(called(kept={"model": "g/gemini", "id": LONG_ID}))
     _, _, assistant, result = sent(view)

@@ -11,6 +11,7 @@ from agent_common.completions import read_error_body
 from agent_common.profiles import lesson_of, profile_of
 from agent_common.protocol import Profile
 
+SKIPPED = "skip_thought_signature_validator"
 OPENAI, OTHER = "https://api.openai.com/v1", "https://gateway.example.com/v1"
 
 
@@ -25,6 +26,9 @@ OPENAI, OTHER = "https://api.openai.com/v1", "https://gateway.example.com/v1"
         ("http://10.0.0.7:8000/v1", "mistralai/Devstral-Small", {"call_ids": "nine", "stream_options": None}),
         ("https://api.deepseek.com", "deepseek-v4", {"reasoning_required": True}),
         (OTHER, "moonshotai/kimi-k2", {"reasoning_blank": " "}),
+        (OTHER, "google/gemini-3.1-pro-preview", {"signature_blank": SKIPPED, "tool_schemas": "plain"}),
+        (OTHER, "gemini-flash-lite-latest", {"signature_blank": SKIPPED}),
+        (OTHER, "gemini-2.5-flash", {"signature_blank": None, "tool_schemas": "plain"}),
         ("http://localhost:11434/v1", "qwen3", {"idle_seconds": 600}),
         (OTHER, "large-2", {}),
         ("https://api.openai.com.evil.example/v1", "large-2", {}),
@@ -69,6 +73,8 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unknown parameter: 'messages[1].tool_calls[0].extra_content'."), {"kept_fields": False}),
         ({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 2, "marks"], "msg": "Extra inputs"}]},
          {"kept_fields": False}),
+        (openai("Unable to submit request because function call `read` in the 2. content block is missing a"
+                " `thought_signature`."), {"signature_blank": SKIPPED}),
         (openai("Corrupted thought signature."), {"kept_fields": "turn"}),
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),

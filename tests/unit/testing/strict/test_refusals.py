@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from agent_testing import Call, Say, StrictProvider
-from agent_testing.strict import DIALECTS
+from agent_testing.strict import DIALECTS, FOREIGN_SIGNATURE
 
 Message = dict[str, Any]
 TOOLS = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
@@ -120,6 +120,7 @@ RESULT = {"role": "tool", "tool_call_id": "abcdefghi", "content": "x"}
         ("openai", [USER, {"role": "assistant", "content": " \n"}], "must have content"),
         ("openai", [], "at least one message"),
         ("deepseek", [USER, told(), RESULT], "reasoning_content"),
+        ("gemini", [USER, told(), RESULT], "missing a thought_signature"),
         ("kimi", [USER, {"role": "assistant", "content": "hi"}, USER], "reasoning_content is missing"),
     ],
     indirect=["double"],
@@ -127,3 +128,11 @@ RESULT = {"role": "tool", "tool_call_id": "abcdefghi", "content": "x"}
 def test_the_order_of_messages_and_their_ids(double: StrictProvider, messages: list[Message], words: str) -> None:
     assert ask(double, *messages).status_code == 400
     assert words in double.refusals[0]
+
+
+@pytest.mark.parametrize("double", ["gemini"], indirect=True)
+def test_a_call_of_another_model_wants_a_signature_in_its_turn_only(double: StrictProvider) -> None:
+    signed = told()
+    signed["tool_calls"][0]["extra_content"] = FOREIGN_SIGNATURE
+    for messages in ((USER, signed, RESULT), (USER, told(), RESULT, USER), (USER, signed, RESULT, USER)):
+        assert ask(double, *messages).status_code == 200, double.refusals
