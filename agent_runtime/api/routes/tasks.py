@@ -7,10 +7,11 @@ import contextlib
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import ValidationError
 
 from agent_common.protocol import RecordStatus, ResultQuery, TaskAssignment, TaskRecord, TaskResult, TasksQuery
 
-from ...errors import NotFound
+from ...errors import InvalidRequest, NotFound
 from ...loop import list_tasks
 from ..dependencies import (
     Services,
@@ -86,12 +87,18 @@ async def result(request: Request) -> Response:
 
 
 async def _assignment(request: Request) -> TaskAssignment:
-    """Parse the assignment. If it has no id, the Idempotency-Key is its id."""
+    """Parse the assignment. If it has no id, the Idempotency-Key is its id; quotes around it are left out."""
     assignment = await read_body(request, TaskAssignment)
     key = request.headers.get("idempotency-key")
-    if key and "task_id" not in assignment.model_fields_set:
+    if not key or "task_id" in assignment.model_fields_set:
+        return assignment
+    if len(key) > 1 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    try:
         return TaskAssignment.model_validate({**assignment.model_dump(exclude_unset=True), "task_id": key})
-    return assignment
+    except ValidationError:
+        fault = "must be 1 to 200 letters, digits and . _ : -, the first of them a letter or digit"
+        raise InvalidRequest("no task can have this id", faults=[("Idempotency-Key", fault)]) from None
 
 
 async def _wait(services: Services, task_id: str, user: str, seconds: float) -> None:
