@@ -302,6 +302,10 @@ RESOURCE = {"type": "resource", "resource": {"uri": "file:///log", "text": "no l
 FAILED = {
     "a part of an unknown type": ({"content": [{"type": "problem", "text": "no luck"}]}, ["no luck"]),
     "many lines": ({"content": [{"type": "text", "text": LINES}]}, [LINES]),
+    "a long one": (
+        {"content": [{"type": "text", "text": "x" * 14_991 + "THE CAUSE"}]},
+        ["(15000 characters)", "THE CAUSE"],
+    ),
     "structured content only": ({"content": [], "structuredContent": {"why": "no luck"}}, ['"why": "no luck"']),
     "structured content too": ({"content": [TEXT], "structuredContent": {"why": "no luck"}}, ["read me\n", "no luck"]),
     "a wrapped text": ({"structuredContent": "no luck"}, ["no luck"]),
