@@ -38,6 +38,7 @@ from agent_common.protocol import (
     PromptReply,
     ResetReply,
     ResetRequest,
+    ResultQuery,
     RewindReply,
     RewindRequest,
     SessionDetail,
@@ -72,6 +73,7 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
 }
 _QUERIES: dict[str, Shape] = {
     "get /tasks": TasksQuery,
+    "get /result": ResultQuery,
     "get /pending": PendingQuery,
     "get /sessions": SessionsQuery,
     "get /sessions/{session_id}/messages": MessagesQuery,

@@ -10,8 +10,9 @@ from agent_common.json_reader import JsonLimits, JsonRefused, check_cost
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
 """Most bytes of one message."""
-MAX_NODES = 50_000
-"""Most brackets and commas of one message. The cost of parsing depends on them rather than on the bytes."""
+MAX_NODES = 200_000
+"""Most brackets and commas of one message. The cost of parsing depends on them rather than on the bytes. A list of as
+many tools as are kept, with fifteen parameters each, has a third of that."""
 JSON_LIMITS = JsonLimits(MESSAGE_LIMIT, MAX_NODES, max_depth=200)
 BURST, RATE = 4000.0, 1000.0
 """Units that may come at once, and units each second afterwards. A message costs one unit, and one for each 4 KiB."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..base import Inbound, Peer
 from ..usage import Usage
+from .chat import MAX_WAIT_SECONDS
 
 TaskStatus = Literal["complete", "failed", "cancelled", "timeout", "skipped", "pending"]
 RecordStatus = Literal["queued", "running", "waiting", "complete", "failed", "cancelled", "timeout", "skipped"]
@@ -152,6 +153,17 @@ class TasksQuery(BaseModel):
     """Only tasks of this user; unset, of the user in `X-Agent-User`, or of all users."""
     limit: int = Field(default=50, ge=1, le=500)
     after: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+class ResultQuery(BaseModel):
+    """Whose result to give."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    task_id: str | None = None
+    """Unset: of the task that finished last."""
+    wait: float = Field(default=0.0, ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)
+    """Seconds to wait for the end of the task."""
 
 
 class TaskAccepted(Peer):

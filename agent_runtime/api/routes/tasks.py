@@ -7,8 +7,9 @@ import contextlib
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import ValidationError
 
-from agent_common.protocol import RecordStatus, TaskAssignment, TaskRecord, TaskResult, TasksQuery
+from agent_common.protocol import RecordStatus, ResultQuery, TaskAssignment, TaskRecord, TaskResult, TasksQuery
 
 from ...errors import InvalidRequest, NotFound
 from ...loop import list_tasks
@@ -24,7 +25,6 @@ from ..dependencies import (
 from ..responses import as_json, live_stream, model_response, recorded_stream
 
 router = APIRouter(tags=["tasks"])
-MAX_WAIT_SECONDS = 600.0
 UNFINISHED: frozenset[RecordStatus] = frozenset({"queued", "running", "waiting"})
 
 
@@ -69,29 +69,36 @@ async def stream(request: Request, task_id: str) -> Response:
 
 
 @router.get("/result")
-async def result(request: Request, task_id: str | None = None, wait: str | None = None) -> Response:
+async def result(request: Request) -> Response:
     """Return the result of a task, or without an id of the one that finished last; 202 while the task is unfinished."""
-    at, user, seconds = get_services(request), principal(request), _seconds(wait)
-    if task_id is None:
+    asked, user = parse_query(request, ResultQuery), principal(request)
+    at = get_services(request)
+    if asked.task_id is None:
         latest = await at.tasks.latest(user)
         if latest is None:
             raise NotFound("no task has finished yet", code="no_result")
         return model_response(_result(latest))
-    if seconds:
-        await _wait(at, task_id, user, seconds)
-    found = await at.tasks.record(task_id, user)
+    if asked.wait:
+        await _wait(at, asked.task_id, user, asked.wait)
+    found = await at.tasks.record(asked.task_id, user)
     if found.status in UNFINISHED:
-        return as_json({"task_id": task_id, "status": found.status}, 202)
+        return as_json({"task_id": found.task_id, "status": found.status}, 202)
     return model_response(_result(found))
 
 
 async def _assignment(request: Request) -> TaskAssignment:
-    """Parse the assignment. If it has no id, the Idempotency-Key is its id."""
+    """Parse the assignment. If it has no id, the Idempotency-Key is its id; quotes around it are left out."""
     assignment = await read_body(request, TaskAssignment)
     key = request.headers.get("idempotency-key")
-    if key and "task_id" not in assignment.model_fields_set:
+    if not key or "task_id" in assignment.model_fields_set:
+        return assignment
+    if len(key) > 1 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    try:
         return TaskAssignment.model_validate({**assignment.model_dump(exclude_unset=True), "task_id": key})
-    return assignment
+    except ValidationError:
+        fault = "must be 1 to 200 letters, digits and . _ : -, the first of them a letter or digit"
+        raise InvalidRequest("no task can have this id", faults=[("Idempotency-Key", fault)]) from None
 
 
 async def _wait(services: Services, task_id: str, user: str, seconds: float) -> None:
@@ -100,17 +107,6 @@ async def _wait(services: Services, task_id: str, user: str, seconds: float) -> 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await turn.ended.wait()
-
-
-def _seconds(text: str | None) -> float:
-    """Parse the `wait` parameter, by hand so that its error looks like all others."""
-    try:
-        seconds = float(text or 0)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise InvalidRequest("wait is invalid", faults=[("wait", f"seconds from 0 to {MAX_WAIT_SECONDS:g}")])
-    return seconds
 
 
 def _result(record: TaskRecord) -> TaskResult:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import anyio
 from pydantic import ValidationError
 
+from agent_common.errors import cut
 from agent_common.redaction import Redactor
 from agent_common.telemetry import logger
 
@@ -40,7 +41,7 @@ LOSS_GRACE = 2.0
 REASON_LIMIT = 500
 """Most characters of the reason for which there is no connection."""
 ERROR_LIMIT = 8000
-"""Most characters of the error of a call."""
+"""Most characters of the error of a call: of a longer one its beginning and its end."""
 CHANGES_UNREAD = "its tools have changed and could not be listed again"
 MAX_FAULTS = 20
 """Most faults of a server's list of tools that are reported one by one."""
@@ -116,7 +117,7 @@ class ServerConnection:
                 self._renewed = False
                 return result_data(answer)
             except ToolFailure as failure:
-                raise ToolFailure(self._redactor.redact(failure.message)[:ERROR_LIMIT], kind=failure.kind) from None
+                raise ToolFailure(cut(self._redactor.redact(failure.message), ERROR_LIMIT), kind=failure.kind) from None
             except Exception as lost:  # noqa: BLE001  any error of the package is treated as a lost connection
                 raise await self._lost_failure(lost) from None
             finally:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json
-from agent_common.protocol import Usage, is_object
+from agent_common.protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage, is_object
 
 from ...errors import InvalidRequest
 from ..record.parts import NOTICE, STEER, tool_name
 from ..store.fallbacks import read_fallbacks
+from ..store.rows import dump
 
 Line = dict[str, Any]
 """`{"type": ..., "data": {column: value}}`."""
@@ -181,6 +182,10 @@ class SessionImport:
         for key, shape in (("title", str), ("custom", dict), ("packages", dict), ("briefs", dict)):
             if key in metadata and not isinstance(metadata[key], shape):
                 raise ImportFault(f"data.metadata_json: {key} has the wrong type")
+        if len(metadata.get("title", "")) > TITLE_CHARACTERS:
+            raise ImportFault(f"data.metadata_json: title has more than {TITLE_CHARACTERS} characters")
+        if len(dump(metadata.get("custom", {})).encode()) > METADATA_BYTES:  # nobody could change or fork the session
+            raise ImportFault(f"data.metadata_json: custom has more than {METADATA_BYTES} bytes")
         self.session_id, self.principal = data["id"], metadata["principal"]
         self._digest = metadata["system_prompt_digest"]
 

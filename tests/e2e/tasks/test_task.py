@@ -138,13 +138,18 @@ def test_the_idempotency_key_is_the_id_of_a_task_without_one(agent: Runtime) -> 
     assert_problem(agent.post("/task", {**body, "step_id": "other"}, **headers), 409, "task_conflict")
     named = assignment()
     assert agent.post("/task", named, **headers).json()["task_id"] == named["task_id"]
-    assert_problem(agent.post("/task", body, **{"Idempotency-Key": "a b"}), 422, "invalid_request", "task_id")
+    quoted = agent.post("/task", body, **{"Idempotency-Key": f'"{key}"'})
+    assert (quoted.status_code, quoted.json()["task_id"]) == (200, key)
+    for wrong in ("a b", "order/7", '""'):
+        refused = agent.post("/task", body, **{"Idempotency-Key": wrong})
+        assert_problem(refused, 422, "invalid_request", "Idempotency-Key")
 
 
 def test_results_with_and_without_an_id(agent: Runtime) -> None:
     with agent.client(Authorization="Bearer sesame", **{"X-Agent-User": fresh("user")}) as mine:
         assert_problem(mine.get("/result"), 404, "no_result")
         assert_problem(mine.get("/result", params={"task_id": "nobody"}), 404, "unknown_task")
+        assert_problem(mine.get("/result", params={"taskId": "nobody"}), 422, "invalid_request", "taskId")
         agent.provider.script.replace([Say("first"), Say("second"), Hang(reply=Say("third"))])
         ids = [fresh("task") for _ in range(3)]
         for task_id in ids[:2]:

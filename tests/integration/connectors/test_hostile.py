@@ -151,7 +151,7 @@ async def test_bombs_of_values_are_refused_before_they_are_read(grow: Grow) -> N
     )
     plant = grow(SHORT, it=hostile(bomb))
     await plant.prepare()
-    assert "more than 50000 values" in await plant.error("it_ok")
+    assert "more than 200000 values" in await plant.error("it_ok")
 
 
 def listing(tools: object, folder: Path) -> dict[str, Any]:
@@ -159,6 +159,14 @@ def listing(tools: object, folder: Path) -> dict[str, Any]:
     folder.mkdir()
     (folder / "tools.json").write_text(json.dumps(tools))
     return {**hostile(f"TOOLS = json.load(open({str(folder / 'tools.json')!r}))"), "read": [str(folder)]}
+
+
+async def test_a_long_list_in_one_message(grow: Grow, tmp_path: Path) -> None:
+    parameters = {f"p{n}": {"type": "string", "description": "What it is about."} for n in range(15)}
+    schema = {"type": "object", "properties": parameters}
+    plant = grow(it=listing([{"name": f"t{n}", "inputSchema": schema} for n in range(1000)], tmp_path / "served"))
+    await plant.prepare()
+    assert len(plant.names) == 1000, plant.state("it").error
 
 
 async def test_schemas_that_are_bombs(grow: Grow, tmp_path: Path) -> None:

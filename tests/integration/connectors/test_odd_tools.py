@@ -17,6 +17,10 @@ from .test_hostile import hostile
 
 ONCE = Timeouts(first_wait=10, backoff=(30.0,))
 SCHEMA: dict[str, Any] = {"type": "object"}
+MANY_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {f"p{number}": {"type": "string", "description": "What it is about."} for number in range(15)},
+}
 CHANGED = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
 
 
@@ -302,6 +306,10 @@ RESOURCE = {"type": "resource", "resource": {"uri": "file:///log", "text": "no l
 FAILED = {
     "a part of an unknown type": ({"content": [{"type": "problem", "text": "no luck"}]}, ["no luck"]),
     "many lines": ({"content": [{"type": "text", "text": LINES}]}, [LINES]),
+    "a long one": (
+        {"content": [{"type": "text", "text": "x" * 14_991 + "THE CAUSE"}]},
+        ["(15000 characters)", "THE CAUSE"],
+    ),
     "structured content only": ({"content": [], "structuredContent": {"why": "no luck"}}, ['"why": "no luck"']),
     "structured content too": ({"content": [TEXT], "structuredContent": {"why": "no luck"}}, ["read me\n", "no luck"]),
     "a wrapped text": ({"structuredContent": "no luck"}, ["no luck"]),
@@ -327,12 +335,12 @@ async def test_an_error_of_a_tool_stays_one_with_its_words(
         await plant.connectors.close()
 
 
-@pytest.mark.parametrize(("count", "a_page", "kept"), [(260, 260, 260), (100, 4, 100), (1000, 300, 1000)])
-async def test_all_tools_that_fit_are_there(grow: Grow, count: int, a_page: int, kept: int) -> None:
-    async with odd_server(_pages(count, a_page)) as url:
+@pytest.mark.parametrize(("count", "a_page"), [(260, 260), (100, 4), (1000, 300), (1000, 1000)])
+async def test_all_tools_that_fit_are_there(grow: Grow, count: int, a_page: int) -> None:
+    async with odd_server(_pages(count, a_page, MANY_PARAMETERS)) as url:
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
-        assert len(plant.names) == kept
+        assert len(plant.names) == count, plant.state("it").error
         assert plant.state("it").faults == []
         await plant.connectors.close()
 
@@ -410,10 +418,12 @@ async def test_pages_in_a_circle_end(grow: Grow) -> None:
         await plant.connectors.close()
 
 
-def _pages(count: int, a_page: int) -> Any:
+def _pages(count: int, a_page: int, schema: dict[str, Any] = SCHEMA) -> Any:
     async def answers(sent: Sent) -> Reply:
         at = int(sent.message.get("params", {}).get("cursor", 0))
-        page: dict[str, Any] = {"tools": [tool(f"t{at + one}") for one in range(min(a_page, count - at))]}
+        page: dict[str, Any] = {
+            "tools": [tool(f"t{at + one}", inputSchema=schema) for one in range(min(a_page, count - at))]
+        }
         if at + a_page < count:
             page["nextCursor"] = str(at + a_page)
         return usual(sent, list=page)
