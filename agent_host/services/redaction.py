@@ -105,7 +105,20 @@ class Redactor:
         return len(data)
 
 
-@lru_cache(maxsize=64)
+class Redactors:
+    """Several, one after the other: each is made once, however they are put together."""
+
+    def __init__(self, parts: Sequence[Redactor] = ()) -> None:
+        self.parts = tuple(parts)
+
+    def redact(self, data: bytes) -> bytes:
+        """Return the data without the secrets of all."""
+        for part in self.parts:
+            data = part.redact(data)
+        return data
+
+
+@lru_cache(maxsize=256)
 def make_redactor(*secrets: str) -> Redactor:
     """Return the redactor of these secrets, made once. For a long secret that takes a while: use a thread."""
     return Redactor(secrets)
@@ -114,17 +127,21 @@ def make_redactor(*secrets: str) -> Redactor:
 class StreamRedactor:
     """Takes secrets out of a stream, also those that two pieces share. Only what may be the beginning of one waits."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor, self._held = redactor, b""
+    def __init__(self, redactors: Redactors) -> None:
+        self._parts = redactors.parts
+        self._held = [b""] * len(self._parts)
 
     def feed(self, piece: bytes) -> bytes:
         """Return what can be passed on."""
-        done, self._held = self._redactor.split(self._held + piece)
-        return done
+        for at, part in enumerate(self._parts):
+            piece, self._held[at] = part.split(self._held[at] + piece)
+        return piece
 
     def finish(self) -> bytes:
         """Return the rest, at the end of the stream."""
-        rest, self._held = self._redactor.redact(self._held), b""
+        rest = b""
+        for at, part in enumerate(self._parts):
+            rest, self._held[at] = part.redact(self._held[at] + rest), b""
         return rest
 
 
