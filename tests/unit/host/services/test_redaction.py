@@ -58,6 +58,15 @@ def redact(data: bytes, secret: str = SECRET) -> bytes:
         b"".join(b"%%u%04x" % ord(one) for one in SECRET),
         b"".join(b"\\u{%x}" % ord(one) for one in SECRET),
         b"".join(b"\\U%08x" % ord(one) for one in SECRET),
+        json.dumps(list(RAW))[1:-1].encode(),
+        json.dumps(list(RAW), separators=(",", ":"))[1:-1].encode(),
+        json.dumps({"data": list(RAW)}, indent=2)[18:-6].encode(),
+        " ".join(map(str, RAW)).encode(),
+        *(SECRET.encode(encoding) for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")),
+        json.dumps(list(SECRET), ensure_ascii=False)[2:-2].encode(),
+        json.dumps(list(SECRET), ensure_ascii=False, indent=4)[7:-3].encode(),
+        RAW.hex("\n", 7).encode(),
+        b" ".join(base64.b64encode(RAW)[at : at + 4] for at in range(0, 24, 4)),
     ],
 )
 def test_every_form_is_found_and_what_is_beside_it_stays(form: bytes) -> None:
