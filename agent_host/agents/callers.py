@@ -66,10 +66,16 @@ class WorkOnHand:
 
 
 def lineage_of(
-    member: TeamMember, parent: WorkRequest | None, before: CallChain, seconds: float, *, waits: bool
+    member: TeamMember,
+    parent: WorkRequest | None,
+    before: CallChain,
+    seconds: float,
+    *,
+    waits: bool,
+    elapsed: float = 0.0,
 ) -> Lineage:
-    """Return the lineage of new work. `parent`: the work that the caller does; `before`: its chain; `waits`: whether
-    the caller waits for the end of the new work."""
+    """Return the lineage of new work. `parent`: the work that the caller does; `before`: its chain; `elapsed`: the
+    seconds of its time that are gone; `waits`: whether the caller waits for the end of the new work."""
     chain = before if member.is_operator else before.with_caller(member.name, waits)
     longest = math.ceil(seconds)
     if parent is None:
@@ -83,7 +89,8 @@ def lineage_of(
     asked_by = f"{parent.principal.verified_by or 'host'}; asked by agent {member.name}"
     principal = parent.principal.model_copy(update={"verified_by": cut(asked_by, 500)})
     limits = parent.bounds or WorkBounds()
-    seconds_left = min(longest, limits.max_duration_seconds or longest)
+    most = limits.max_duration_seconds
+    seconds_left = longest if most is None else min(longest, max(1, math.ceil(most - elapsed)))
     return Lineage(chain, principal, limits.model_copy(update={"max_duration_seconds": seconds_left}))
 
 

@@ -22,7 +22,7 @@ from agent_common.protocol.work import ASKED_BY, WorkRequest, WorkResult, to_rfc
 from ..access import TeamMember, Teams
 from ..database import BatchWriter, HostDatabase
 from ..errors import Conflict, NotFound
-from ..listener import LedgerRecord, Listener, read_task_result
+from ..listener import LedgerRecord, Listener, OpenWork, read_task_result
 from .callers import (
     CallChain,
     Lineage,
@@ -95,13 +95,16 @@ class AgentRequests:
         await self._check_target(member, agent_id)
         parent = None if member.is_operator else await self._find_parent(member, on_hand)
         before = CallChain()
+        elapsed = 0.0
         if parent is not None:
-            before = await self._database.run(lambda connection: read_chain(connection, parent.request_id))
-        found = lineage_of(member, parent, before, seconds, waits=waits)
+            before = await self._database.run(lambda connection: read_chain(connection, parent.id))
+            elapsed = parent.seconds_at_work(self._clock.now_ms()) if waits else 0.0
+        request = parent.request if parent is not None else None
+        found = lineage_of(member, request, before, seconds, waits=waits, elapsed=elapsed)
         check_chain(found.chain, agent_id, waits=waits)
         return found
 
-    async def _find_parent(self, member: TeamMember, on_hand: WorkOnHand) -> WorkRequest | None:
+    async def _find_parent(self, member: TeamMember, on_hand: WorkOnHand) -> OpenWork | None:
         """Return the work in whose name the caller asks; None: it asks for itself. A task that a user has posted at the
         agent may have the id of another user's work, and must not borrow its authority. Raises WorkEnded."""
         ledger, task = self._listener.ledger, on_hand.task
@@ -109,7 +112,7 @@ class AgentRequests:
             return None
         open_work = ledger.find_open(task)
         if open_work is not None and open_work.workspace == member.name:
-            return open_work.request if on_hand.is_of(open_work.request.principal.name) else None
+            return open_work if on_hand.is_of(open_work.request.principal.name) else None
         if await ledger.owner(task) != member.name:
             return None
         if on_hand.is_of(await self._database.run(lambda connection: read_user(connection, task))):

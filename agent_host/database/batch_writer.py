@@ -50,7 +50,7 @@ class BatchWriter:
         """Run `unit` in a transaction. The future has its value once it is committed.
 
         A unit that raises a RequestError must have written nothing that may not stay, because others share the
-        transaction. After an error of the database each of them runs again, alone. Raises TooMany.
+        transaction. After an error of the database before the commit each of them runs again, alone. Raises TooMany.
         """
         if len(self._waiting) >= MOST_WAITING:
             raise TooMany("the host has too much to write; try again later", code="too_many_writes")
@@ -84,18 +84,23 @@ class BatchWriter:
             self._task = None
 
     def _write(self, units: Sequence[Unit]) -> list[Any]:
-        """Return the value or the error of each."""
-        try:
-            return self._commit(units)
-        except Exception as error:  # noqa: BLE001  it is the caller's
-            return [error] if len(units) == 1 else [self._write([unit])[0] for unit in units]
+        """Return the value or the error of each. Nothing runs again once all have run: an error that comes then is one
+        of the commit, which may have been carried out all the same."""
+        have_run = False
 
-    def _commit(self, units: Sequence[Unit]) -> list[Any]:
         def work(connection: Connection) -> list[Any]:
+            nonlocal have_run
             lock_shared(connection)
-            return [_attempt(unit, connection) for unit in units]
+            results = [_attempt(unit, connection) for unit in units]
+            have_run = True
+            return results
 
-        return self._connection.run(work)
+        try:
+            return self._connection.run(work)
+        except Exception as error:  # noqa: BLE001  it is the callers'
+            if have_run or len(units) == 1:
+                return [error] * len(units)
+            return [self._write([unit])[0] for unit in units]
 
 
 def _attempt(unit: Unit, connection: Connection) -> Any:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from ..secrets import Secrets
 from .catalog import BasicCredential, HeaderCredential, OAuthCredential, QueryCredential, Service
 from .oauth import OAuthTokens
-from .redaction import Redactor, make_redactor
+from .redaction import Redactors, make_redactor
 
 _AUTHORIZATION = b"authorization"
 
@@ -21,7 +21,7 @@ class Applied:
 
     header: tuple[bytes, bytes] | None = None
     query: bytes = b""
-    hidden: Redactor = field(default_factory=lambda: Redactor(()))
+    hidden: Redactors = field(default_factory=Redactors)
     """Takes it out of the answer."""
 
 
@@ -41,26 +41,26 @@ class Credentials:
         match credential:
             case HeaderCredential(_, name, form):
                 value = form.replace("{secret}", secret).encode("utf-8")
-                return Applied(header=(name.encode("ascii"), value), hidden=await _redactor(secret))
+                return Applied(header=(name.encode("ascii"), value), hidden=await _redactors(secret))
             case QueryCredential(_, parameter):
                 query = f"{parameter}={quote(secret, safe='')}".encode("ascii")
-                return Applied(query=query, hidden=await _redactor(secret))
+                return Applied(query=query, hidden=await _redactors(secret))
             case BasicCredential(_, user):
                 pair = base64.b64encode(f"{user}:{secret}".encode())
-                hidden = await _redactor(secret, pair.decode("ascii"))
+                hidden = await _redactors(secret, pair.decode("ascii"))
                 return Applied(header=(_AUTHORIZATION, b"Basic " + pair), hidden=hidden)
             case OAuthCredential():
                 token = await self._tokens.get(service, credential, secret)
                 header = _AUTHORIZATION, f"Bearer {token}".encode("ascii")
-                return Applied(header=header, hidden=await _redactor(token, secret))
+                return Applied(header=header, hidden=await _redactors(secret, *self._tokens.valid(service)))
 
     def refused(self, service: Service) -> None:
         """Note that the service has answered 401, so that a token that it no longer takes is not used again."""
         self._tokens.forget(service)
 
 
-async def _redactor(*secrets: str) -> Redactor:
-    return await asyncio.to_thread(make_redactor, *secrets)
+async def _redactors(*secrets: str) -> Redactors:
+    return Redactors([await asyncio.to_thread(make_redactor, secret) for secret in secrets])
 
 
 def header_of(service: Service) -> str | None:

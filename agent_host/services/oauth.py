@@ -23,6 +23,8 @@ _DEFAULT_SECONDS, _LONGEST_SECONDS = 300.0, 86_400.0
 """Seconds that a token is used whose life is not said, and at most."""
 _MARGIN = 30.0
 """Seconds before its end at which a token is replaced."""
+MOST_VALID = 5
+"""Tokens of a service that may be valid at a time: the latest, and those that it has replaced."""
 
 
 class OAuthTokens:
@@ -31,14 +33,27 @@ class OAuthTokens:
     def __init__(self, connector: ServiceConnector, clock: Clock, seconds: float = TOKEN_SECONDS) -> None:
         self._connector, self._clock, self._seconds = connector, clock, seconds
         self._tokens = KeptSecrets(clock)
+        self._given: dict[str, dict[str, float]] = {}
+        """Of each service the tokens, the oldest first, and until when each is valid (monotonic time)."""
 
     async def get(self, service: Service, credential: OAuthCredential, secret: str) -> str:
         """Return a token for the service. Raises ServiceFailed."""
         return await self._tokens.get(service.name, lambda: self._fetch(service, credential, secret))
 
     def forget(self, service: Service) -> None:
-        """Have the next call fetch a new token."""
-        self._tokens.forget(service.name)
+        """Have the next call fetch a new token. While many are valid, the latest stays until its end: an agent that
+        makes a service refuse its calls must not push one out of those that are taken out of answers."""
+        if len(self.valid(service)) < MOST_VALID:
+            self._tokens.forget(service.name)
+
+    def valid(self, service: Service) -> list[str]:
+        """Return the tokens that the service may take, also those that were replaced before their end."""
+        now = self._clock.monotonic()
+        return [token for token, until in self._given.get(service.name, {}).items() if until > now]
+
+    def _note(self, service: Service, token: str, until: float) -> None:
+        given = {known: self._given[service.name][known] for known in self.valid(service) if known != token}
+        self._given[service.name] = dict([*given.items(), (token, until)][-MOST_VALID:])
 
     async def _fetch(self, service: Service, credential: OAuthCredential, secret: str) -> KeptSecret:
         began = self._clock.monotonic()
@@ -57,6 +72,7 @@ class OAuthTokens:
             raise ServiceFailed(text, code="service_auth")  # what it says is not quoted: it may repeat the secret
         lasts = answer.get("expires_in") if is_object(answer) else None
         seconds = min(float(lasts), _LONGEST_SECONDS) if isinstance(lasts, int | float) else _DEFAULT_SECONDS
+        self._note(service, token, began + max(0.0, seconds) + _MARGIN)
         return KeptSecret(token, began + max(0.0, seconds - _MARGIN))
 
     async def _post(self, service: Service, credential: OAuthCredential, secret: str) -> tuple[int, bytes]:

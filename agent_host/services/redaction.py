@@ -1,5 +1,5 @@
-"""Takes secrets out of answers: as they are, backwards, encoded as in URLs, JSON, HTML, mails, hex and Base64, and in
-pieces.
+"""Takes secrets out of answers: as they are, backwards, encoded as in URLs, JSON, HTML, mails, hex, Base64 and UTF-16,
+as lists of bytes and characters, and in pieces.
 
 Each character of a form may be written in several ways, so that `a%62\\u0063` is found for `abc`.
 """
@@ -18,15 +18,18 @@ from itertools import chain
 MARK = b"[redacted]"
 _MIN_BASE64 = 6
 """Characters of Base64 that are left of a secret when those that depend on its neighbours are taken away."""
-_BREAKS = (b"", b"\n", b"\r\n", b"\\n", b"\\r\\n", b"%0A", b"%0D%0A", b"%0a", b"%0d%0a")
-"""What may stand between two characters of Base64 that is broken into lines."""
+_BREAKS = (b"", b" ", b"\n", b"\r\n", b"\\n", b"\\r\\n", b"%0A", b"%0D%0A", b"%0a", b"%0d%0a")
+"""What may stand between two characters of Base64 that is broken into lines or groups."""
 _ENTITIES = {
     character: tuple(sorted(f"&{name}".encode().lower() for name, one in html5.items() if one == character))
     for character in string.punctuation
 }
 """The named entities of a character, with and without the semicolon where both are valid."""
-_SEPARATORS = (b"", b":", b"-", b" ", b",", b", ", b" 0x", b", 0x", b"\\x")
+_SEPARATORS = (b"", b":", b"-", b" ", b",", b", ", b" 0x", b", 0x", b"\\x", b"\n", b"\r\n", b"\\n", b"\\r\\n")
 """What may stand between two bytes in hex."""
+_COMMAS = (b",", b", ", *(b",\n" + b" " * indent for indent in (0, 2, 4, 6, 8)))
+"""What may stand between two members of a list."""
+_WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _SOFT_BREAKS = (b"", b"=\n", b"=\r\n", b"=\\n", b"=\\r\\n")
 """What may stand between two bytes of quoted-printable text."""
 Options = tuple[bytes, ...]
@@ -75,7 +78,8 @@ class Redactor:
         self._forms = [form for secret in secrets if secret for form in _forms(secret)]
         self._pattern = re.compile(b"|".join(form.source() for form in self._forms)) if self._forms else None
         self.longest = max((form.longest for form in self._forms), default=0)
-        self._beginning = _first_bytes(self._forms)
+        self._by_first = _by_first_byte(self._forms)
+        self._beginning = _one_of(self._by_first)
 
     def redact(self, data: bytes) -> bytes:
         """Return the data without the secrets."""
@@ -100,12 +104,26 @@ class Redactor:
         lowered = data.lower()
         for found in self._beginning.finditer(data, max(0, len(data) - self.longest + 1)):
             at = found.start()
-            if any(form.may_begin(lowered if form.ignore_case else data, at) for form in self._forms):
+            forms = self._by_first[found[0]]
+            if any(form.may_begin(lowered if form.ignore_case else data, at) for form in forms):
                 return at
         return len(data)
 
 
-@lru_cache(maxsize=64)
+class Redactors:
+    """Several, one after the other: each is made once, however they are put together."""
+
+    def __init__(self, parts: Sequence[Redactor] = ()) -> None:
+        self.parts = tuple(parts)
+
+    def redact(self, data: bytes) -> bytes:
+        """Return the data without the secrets of all."""
+        for part in self.parts:
+            data = part.redact(data)
+        return data
+
+
+@lru_cache(maxsize=256)
 def make_redactor(*secrets: str) -> Redactor:
     """Return the redactor of these secrets, made once. For a long secret that takes a while: use a thread."""
     return Redactor(secrets)
@@ -114,27 +132,38 @@ def make_redactor(*secrets: str) -> Redactor:
 class StreamRedactor:
     """Takes secrets out of a stream, also those that two pieces share. Only what may be the beginning of one waits."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor, self._held = redactor, b""
+    def __init__(self, redactors: Redactors) -> None:
+        self._parts = redactors.parts
+        self._held = [b""] * len(self._parts)
 
     def feed(self, piece: bytes) -> bytes:
         """Return what can be passed on."""
-        done, self._held = self._redactor.split(self._held + piece)
-        return done
+        for at, part in enumerate(self._parts):
+            piece, self._held[at] = part.split(self._held[at] + piece)
+        return piece
 
     def finish(self) -> bytes:
         """Return the rest, at the end of the stream."""
-        rest, self._held = self._redactor.redact(self._held), b""
+        rest = b""
+        for at, part in enumerate(self._parts):
+            rest, self._held[at] = part.redact(self._held[at] + rest), b""
         return rest
 
 
-def _first_bytes(forms: Sequence[_Form]) -> re.Pattern[bytes]:
-    """Return a pattern for the bytes with which a form can begin."""
-    if not forms:
-        return re.compile(b"(?!)")
-    first = {option[:1] for form in forms for option in form.characters[0]}
-    both = {case for byte in first for case in (byte.lower(), byte.upper())}
-    return re.compile(b"[%b]" % b"".join(re.escape(byte) for byte in sorted(both)))
+def _by_first_byte(forms: Sequence[_Form]) -> dict[bytes, list[_Form]]:
+    """Return the forms by the bytes with which they can begin."""
+    found: dict[bytes, list[_Form]] = {}
+    for form in forms:
+        first = {option[:1] for option in form.characters[0]}
+        for byte in {case for one in first for case in (one.lower(), one.upper())}:
+            found.setdefault(byte, []).append(form)
+    return found
+
+
+def _one_of(first: Iterable[bytes]) -> re.Pattern[bytes]:
+    """Return a pattern for one of these bytes."""
+    listed = b"".join(map(re.escape, sorted(first)))
+    return re.compile(b"[%b]" % listed if listed else b"(?!)")
 
 
 @lru_cache(maxsize=1024)
@@ -156,6 +185,12 @@ def _forms(secret: str) -> Iterable[_Form]:
     yield _Form(tuple(map(_character, secret)), ignore_case=True)
     yield _Form(tuple((one.lower().encode("utf-8"),) for one in reversed(secret)), ignore_case=True)
     yield _joined([(b"%02x" % byte,) for byte in data], _SEPARATORS, ignore_case=True)
+    yield _joined([(b"%d" % byte,) for byte in data], (*_COMMAS, b" "), ignore_case=False)
+    for encoding in _WIDE:
+        yield _Form(tuple((one.encode(encoding).lower(),) for one in secret), ignore_case=True)
+    between = tuple(quote + comma + quote for quote in (b'"', b"'") for comma in _COMMAS)
+    listed = [one.lower().encode("utf-8") for one in secret]
+    yield _joined([(one, b"\\" + one) for one in listed], between, ignore_case=True)
     quoted = [(bytes((byte,)).lower(), b"=%02x" % byte) for byte in data]
     yield _joined(quoted, _SOFT_BREAKS, ignore_case=True)
     for offset in range(3):

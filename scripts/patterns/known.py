@@ -25,7 +25,7 @@ MADE_WHILE_RUNNING = {
     "agent_host/services/paths.py ''.join((forms.get(part) or re.escape(part) for part in part": (
         "the operator's own globs, on a bounded path"
     ),
-    "agent_host/services/redaction.py b'[%b]' % b''.join((re.escape(byte) for byte in sorted(both)": "one byte",
+    "agent_host/services/redaction.py b'[%b]' % listed if listed else b'(?!)'": "one byte",
     "agent_host/services/redaction.py b'|'.join((form.source() for form in self._forms))": "the operator's own secrets",
     "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",

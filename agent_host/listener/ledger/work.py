@@ -75,6 +75,10 @@ class OpenWork:
     def active(self) -> bool:
         return self.status in ACTIVE
 
+    def seconds_at_work(self, now: int) -> float:
+        """Return for how long the agent has been at it, since it took it or came back with it; 0 while it is not."""
+        return max(0, now - self.updated_at) / 1000 if self.status == "accepted" else 0.0
+
     @property
     def size(self) -> int:
         return len(self.request.content) + 1024

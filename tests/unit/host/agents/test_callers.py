@@ -46,6 +46,9 @@ def test_authority_only_narrows() -> None:
     assert (found.principal.name, found.principal.authorization_scope) == ("pat", ("read",))
     assert len(found.principal.verified_by or "") <= 500
     assert found.bounds == WorkBounds(max_duration_seconds=10, max_tool_calls=3)
+    for elapsed, left in ((0.0, 40), (5.2, 35), (58.0, 1)):
+        late = lineage_of(ANN, parent(max_duration_seconds=40), NOBODY, 60, waits=True, elapsed=elapsed)
+        assert late.bounds.max_duration_seconds == left
     assert lineage_of(ANN, parent(), NOBODY, 59.2, waits=True).bounds == WorkBounds(max_duration_seconds=60)
     alone = lineage_of(ANN, None, NOBODY, 5, waits=False)
     assert (alone.principal.name, alone.principal.kind, alone.chain.callers) == ("agent:ann", "agent", ("ann",))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_host.services.redaction import MARK, Redactor, StreamRedactor, _Form, make_redactor
+from agent_host.services.redaction import MARK, Redactor, Redactors, StreamRedactor, _Form, make_redactor
 
 SECRET = 'p/ss+w"rd=&<7é'
 RAW = SECRET.encode()
@@ -58,6 +58,15 @@ def redact(data: bytes, secret: str = SECRET) -> bytes:
         b"".join(b"%%u%04x" % ord(one) for one in SECRET),
         b"".join(b"\\u{%x}" % ord(one) for one in SECRET),
         b"".join(b"\\U%08x" % ord(one) for one in SECRET),
+        json.dumps(list(RAW))[1:-1].encode(),
+        json.dumps(list(RAW), separators=(",", ":"))[1:-1].encode(),
+        json.dumps({"data": list(RAW)}, indent=2)[18:-6].encode(),
+        " ".join(map(str, RAW)).encode(),
+        *(SECRET.encode(encoding) for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")),
+        json.dumps(list(SECRET), ensure_ascii=False)[2:-2].encode(),
+        json.dumps(list(SECRET), ensure_ascii=False, indent=4)[7:-3].encode(),
+        RAW.hex("\n", 7).encode(),
+        b" ".join(base64.b64encode(RAW)[at : at + 4] for at in range(0, 24, 4)),
     ],
 )
 def test_every_form_is_found_and_what_is_beside_it_stays(form: bytes) -> None:
@@ -88,7 +97,7 @@ def test_pieces_hide_nothing(secret: str, before: bytes, after: bytes, cut: int)
     raw = secret.encode()
     data = before + raw + after + quote(secret).encode() + after + base64.b64encode(b"x" + raw)
     redactor = Redactor((secret,))
-    stream = StreamRedactor(redactor)
+    stream = StreamRedactor(Redactors([redactor]))
     pieces = [stream.feed(data[at : at + cut]) for at in range(0, len(data), cut)]
     found = b"".join(pieces) + stream.finish()
     assert found == redactor.redact(data)
@@ -106,7 +115,7 @@ def test_the_beginning_of_a_long_secret_is_looked_for_only_where_one_may_be(monk
     looked: list[int] = []
     may_begin = _Form.may_begin
     monkeypatch.setattr(_Form, "may_begin", lambda form, text, at: looked.append(at) or may_begin(form, text, at))
-    stream = StreamRedactor(make_redactor("q" * 1200))
+    stream = StreamRedactor(Redactors([make_redactor("q" * 1200)]))
     assert stream.feed(b"." * 60_000) == b"." * 60_000
     assert not looked
     assert stream.feed(b".q") == b"."
@@ -125,9 +134,11 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def test_only_what_may_be_a_secret_waits() -> None:
-    stream = StreamRedactor(Redactor(("secret-value-1",)))
+    stream = StreamRedactor(Redactors([Redactor(("secret-value-1",)), Redactor(("other-2",))]))
     assert stream.feed(b"data: one\n\n") == b"data: one\n\n"
     assert stream.feed(b"data: secret-va") == b"data: "
     assert stream.feed(b"lid\n") == b"secret-valid\n"
     assert stream.feed(b"se%63ret-value-1.") == MARK + b"."
+    assert stream.feed(b"a secret-value-1 and oth") == b"a " + MARK + b" and "
+    assert stream.feed(b"er-2.") == MARK + b"."
     assert (stream.feed(b"secret-value-"), stream.finish()) == (b"", b"secret-value-")
