@@ -162,8 +162,10 @@ class Inboxes:
 
     async def recount(self, agent: Agent, page: int) -> None:
         """Count what is pending from the logs of the agent's sessions in memory, while others send and it answers."""
-        for cursor in tuple(self.of(agent).cursors.values()):
+        inbox = self.of(agent)
+        for cursor in tuple(inbox.cursors.values()):
             await self._recount(cursor, page)
+        inbox.waiting = dict(sorted(inbox.waiting.items()))  # the ids of all sessions rise with time
 
     async def _recount(self, cursor: Cursor, page: int) -> None:
         session, after = cursor.session, cursor.acked_through
