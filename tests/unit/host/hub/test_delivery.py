@@ -230,6 +230,26 @@ async def test_a_full_inbox_refuses_with_its_own_error_until_something_is_acknow
         await alice.send(session)
 
 
+async def test_what_has_become_too_old_fills_no_inbox(url: str) -> None:
+    clock = ManualClock()
+    async with opened(url, clock=clock) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"max_pending": 1}})
+        session = await open_session(alice, "bob")
+        await bob.link.close()
+        await alice.send(session, "in time", ttl_seconds=5)
+        with pytest.raises(InboxFull):
+            await alice.send(session, "refused")
+        clock.advance(5)
+        await alice.send(session, "kept", ttl_seconds=3600)
+        with pytest.raises(InboxFull):
+            await alice.send(session, "refused")
+        bob = await join(hub, "bob", rule={"inbox": {"max_pending": 1}})
+        frame = await bob.get_text()
+        assert frame.envelope.text == "kept"
+        bob.ack(frame)
+        assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
+
+
 class SlowStore(MemoryStore):
     """A store whose logs are read when the test says so."""
 
