@@ -331,6 +331,23 @@ async def test_a_rate_lets_a_burst_through_and_says_when_to_go_on() -> None:
         await alice.send(session)
 
 
+async def test_a_rate_holds_over_registrations_and_rules() -> None:
+    rule: dict[str, Any] = {"rate": {"per_minute": 1, "burst": 1}}
+    async with opened(clock=ManualClock()) as hub:
+        alice, _ = await join(hub, "alice", rule=rule), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        await alice.send(session)
+        await alice.ask_own("set_rule", rule={**rule, "session_ttl": 60})
+        with pytest.raises(RateLimited):
+            await alice.send(session)
+        await alice.link.close()
+        alice = await join(hub, "alice", rule=rule)
+        with pytest.raises(RateLimited):
+            await alice.send(session)
+        await alice.ask_own("set_rule", rule={"rate": {"per_minute": 1, "burst": 2}})
+        await alice.send(session)
+
+
 async def test_an_agent_that_has_used_up_its_rate_accepts_invitations() -> None:
     async with opened(clock=ManualClock()) as hub:
         alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"rate": {"per_minute": 6, "burst": 1}})
