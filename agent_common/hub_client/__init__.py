@@ -16,6 +16,7 @@ from .default_handler import (
     may_ask,
     read_wal_until,
     resolve_view_policy,
+    send_reply,
     stamp_dependencies,
 )
 from .hub_client import HubClient
@@ -54,5 +55,6 @@ __all__ = [
     "may_ask",
     "read_wal_until",
     "resolve_view_policy",
+    "send_reply",
     "stamp_dependencies",
 ]

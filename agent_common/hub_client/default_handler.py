@@ -27,6 +27,7 @@ from ..protocol.hub import (
     TurnOutcome,
     ViewPolicy,
     render,
+    text_data,
 )
 from .agent_client import AgentClient
 from .interfaces import MemoryStream
@@ -117,27 +118,32 @@ async def answer(client: AgentClient, envelope: Envelope) -> TurnOutcome:
         return "failed"
     if not text:
         return "silent"
-    return await _send_reply(session, envelope, text)
+    return "replied" if await send_reply(session, envelope, text_data(text)) else "failed"
 
 
-async def _send_reply(session: Session, envelope: Envelope, text: str) -> TurnOutcome:
-    """Send a reply. While a rate or an inbox does not let it through it is sent again later, so that the agent is not
-    asked for another one."""
+async def send_reply(session: Session, envelope: Envelope, data: dict[str, Any], event_type: str = EV_TEXT) -> bool:
+    """Send the reply to an envelope, and return whether it is in the log. While a rate or an inbox does not let it
+    through it is sent again later, so that the agent is not asked for another one."""
     loop = asyncio.get_running_loop()
     deadline, failures = loop.time() + _REPLY_SECONDS, 0
     while True:
         try:
-            await session.send(text, causation_id=envelope.envelope_id, idempotency_key=f"reply:{envelope.envelope_id}")
+            await session.send(
+                event_type=event_type,
+                event_data=data,
+                causation_id=envelope.envelope_id,
+                idempotency_key=f"reply:{envelope.envelope_id}",
+            )
         except _FINAL:
-            return "failed"  # the turn has passed, the session is over, or a rule forbids it
+            return False  # the turn has passed, the session is over, or a rule forbids it
         except RateLimited as error:
             failures += 1
             pause = max(_PAUSES.pause(failures), error.retry_after or 0.0)
             if not pause < deadline - loop.time():
-                return "failed"
+                return False
             await asyncio.sleep(pause)
         else:
-            return "replied"
+            return True
 
 
 class TurnCancelled(Exception):

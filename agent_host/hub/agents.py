@@ -71,12 +71,16 @@ class Agent:
         """Open sessions that it has created."""
         self.opened_bytes = 0
         """Bytes of those that it has created in this life of the hub."""
+        self.bucket: RateBucket | None = None
         self.set_rule(Rule.model_validate_json(row.rule), clock)
 
     def set_rule(self, rule: Rule, clock: Clock) -> None:
         """Follow this rule from now on."""
+        if rule.rate is None:
+            self.bucket = None
+        elif self.bucket is None or rule.rate != self.rule.rate:  # else who comes back would have a full one
+            self.bucket = RateBucket(rule.rate, clock)
         self.rule = rule
-        self.bucket = RateBucket(rule.rate, clock) if rule.rate is not None else None
         self.is_open_to_all = "*" in rule.access.inbound_from
 
     @property

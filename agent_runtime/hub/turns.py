@@ -17,19 +17,17 @@ from agent_common.hub_client import (
     may_ask,
     read_wal_until,
     resolve_view_policy,
+    send_reply,
 )
 from agent_common.protocol.hub import (
     EV_EXPECTATION_VIOLATED,
     EV_FINISH,
     EV_SESSION_INVITE,
-    EV_TEXT,
     TURN_EVENTS,
-    AccessDeniedError,
     Envelope,
-    NotFoundError,
-    ProtocolError,
     SessionInfo,
     TurnOutcome,
+    text_data,
 )
 from agent_common.telemetry import logger
 
@@ -84,7 +82,9 @@ class HubTurns:
             if info.is_over or not await _has_turn(client, info, envelope):
                 return None
             turn = await self._begin(client, info, envelope)
-        return await self._finish(client, info, envelope, turn) if not isinstance(turn, str) else turn
+        if isinstance(turn, str):
+            return await _send(client, info, envelope, turn)
+        return await self._finish(client, info, envelope, turn)
 
     async def _begin(
         self, client: AgentClient, info: SessionInfo, envelope: Envelope
@@ -148,33 +148,30 @@ class HubTurns:
         sender = info.names().get(envelope.sender_id, envelope.sender_id)
         title = f"Answers {sender}"
         status, text = await mirrored_end(self._services.admission, client, envelope, title, turn)
-        cause = envelope.envelope_id
         reply, _ = await client.turn_before(envelope)
         if reply is not None:
             return "replied" if status == "complete" else "failed"
-        says = {"text": text}
-        if status != "complete" or text.strip("*_`\"'. ") in ("", SILENT):
-            outcome = "silent" if status == "complete" else "failed"
-            if info.type != "consulting" or info.is_over:
-                return outcome
-            says = {"reason": _UNANSWERED[outcome]}  # because somebody waits for an answer
-        else:
-            outcome = "replied"
-        try:
-            await client.session(info.session_id).send(
-                event_type=EV_TEXT if outcome == "replied" else EV_FINISH,
-                event_data=says,
-                causation_id=cause,
-                idempotency_key=f"reply:{cause}",
-            )
-        except (
-            AccessDeniedError,
-            NotFoundError,
-            ProtocolError,
-        ) as error:  # the turn has passed, or the session is over
-            log.info("hub reply refused", envelope_id=cause, why=error.message)
-            return "failed"
+        if status != "complete":
+            return await _send(client, info, envelope, "failed")
+        is_silent = text.strip("*_`\"'. ") in ("", SILENT)
+        return await _send(client, info, envelope, "silent" if is_silent else "replied", text)
+
+
+async def _send(
+    client: AgentClient, info: SessionInfo, envelope: Envelope, outcome: TurnOutcome, text: str = ""
+) -> TurnOutcome:
+    """Send what has come of an envelope, and return how its turn ended. Of one without an answer those hear who wait
+    for it."""
+    session = client.session(info.session_id)
+    if outcome == "replied":
+        is_sent = await send_reply(session, envelope, text_data(text))
+    elif info.type == "consulting" and not info.is_over:
+        is_sent = await send_reply(session, envelope, {"reason": _UNANSWERED[outcome]}, EV_FINISH)
+    else:
         return outcome
+    if not is_sent:
+        log.info("hub reply refused", envelope_id=envelope.envelope_id)
+    return outcome if is_sent else "failed"
 
 
 async def _has_turn(client: AgentClient, info: SessionInfo, envelope: Envelope) -> bool:

@@ -24,7 +24,7 @@ from ..limits import HubLimits
 from ..live_session import LiveSession
 from ..owned_tasks import OwnedTasks
 from ..store import HubStore
-from .inbox import Cursor, Endpoint, Inbox, is_small, without_content
+from .inbox import Cursor, Endpoint, Inbox, is_small, is_too_old, without_content
 from .inboxes import Inboxes
 from .subscription import Subscription, Watch
 
@@ -98,8 +98,7 @@ class Delivery:
 
     def is_too_old(self, envelope: Envelope) -> bool:
         """Whether an envelope is not to be delivered any more."""
-        ttl = envelope.ttl_seconds
-        return ttl is not None and self._clock.now_ms() >= envelope.created_at + ttl * 1000
+        return is_too_old(envelope, self._clock.now_ms())
 
     def _record_expired(self, cursor: Cursor, envelope: Envelope) -> None:
         self._audit.record(

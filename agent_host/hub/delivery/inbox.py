@@ -68,6 +68,7 @@ class Inbox:
         "endpoint",
         "in_flight",
         "loaded",
+        "looked_at",
         "pending",
         "ready",
         "waiting",
@@ -83,6 +84,8 @@ class Inbox:
         """Envelopes that are delivered to it or wait, and are not acknowledged. Protocol events do not count."""
         self.waiting: dict[str, tuple[Cursor, Envelope]] = {}
         """What is pending, oldest first, without its content; only if the agent's rule bounds that."""
+        self.looked_at: float | None = None
+        """When what is pending was looked at last for what has become too old; monotonic seconds."""
         self.in_flight = 0
         """Envelopes that were sent to it and not acknowledged. Protocol events do not count: an agent that works gets
         invitations all the same."""
@@ -251,6 +254,12 @@ class Cursor:
             above.add(first, sequence - 1)
             first = sequence + 1
         above.add(first, self.next - 1)
+
+
+def is_too_old(envelope: Envelope, now: int) -> bool:
+    """Whether an envelope is not to be delivered any more. `now`: epoch milliseconds."""
+    ttl = envelope.ttl_seconds
+    return ttl is not None and now >= envelope.created_at + ttl * 1000
 
 
 def is_small(envelope: Envelope) -> bool:

@@ -8,9 +8,10 @@ from agent_common.protocol.hub import Envelope, is_protocol_event
 from ..agents import Agent
 from ..audit import HubAudit
 from ..store import HubStore, Submission, fenced
-from .inbox import Cursor, Inbox, without_content
+from .inbox import Cursor, Inbox, is_too_old, without_content
 
 _SAVE_SECONDS = 0.02
+_LOOK_SECONDS = 1.0
 
 
 class Inboxes:
@@ -90,6 +91,17 @@ class Inboxes:
         for name in [name for name, (one, _) in inbox.waiting.items() if one is cursor]:
             del inbox.waiting[name]
 
+    def forget_expired(self, inbox: Inbox) -> None:
+        """Count nothing any more that has become too old before it was sent. Looks once a second at most, because all
+        that waits is looked at."""
+        now = self._clock.monotonic()
+        if inbox.looked_at is not None and now < inbox.looked_at + _LOOK_SECONDS:
+            return
+        inbox.looked_at = now
+        for cursor, envelope in tuple(inbox.waiting.values()):
+            if envelope.envelope_id not in cursor.in_flight and is_too_old(envelope, self._clock.now_ms()):
+                self.uncount(cursor, envelope)
+
     def uncount_for(self, agent_ids: list[str], envelope: Envelope) -> None:
         """Do not count an envelope that did not get into its log."""
         of_session = self._by_session.get(envelope.session_id, {})
@@ -162,8 +174,10 @@ class Inboxes:
 
     async def recount(self, agent: Agent, page: int) -> None:
         """Count what is pending from the logs of the agent's sessions in memory, while others send and it answers."""
-        for cursor in tuple(self.of(agent).cursors.values()):
+        inbox = self.of(agent)
+        for cursor in tuple(inbox.cursors.values()):
             await self._recount(cursor, page)
+        inbox.waiting = dict(sorted(inbox.waiting.items()))  # the ids of all sessions rise with time
 
     async def _recount(self, cursor: Cursor, page: int) -> None:
         session, after = cursor.session, cursor.acked_through

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -43,6 +43,7 @@ from .repetitions import Repetitions, finish_as_before
 from .table import SessionTable
 
 log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
 _PAGE = 64
 _MOST_QUEUED = 1000
 """Posts that wait while a session is read again."""
@@ -128,7 +129,7 @@ class Posting:
         if finish_as_before(session, post):
             return
         try:
-            validate(session.type, session.folded, post.envelope)
+            _by_type(session, partial(validate, session.type, session.folded, post.envelope))
             self._append(session, post)
         except NetworkError as error:
             self._repetitions.refuse(post, error)
@@ -143,8 +144,9 @@ class Posting:
             }
         )
         body = _body(envelope)
+        folded = _by_type(session, partial(fold, session.type, before, envelope))
         dropped = self.recipients.count(session, post)
-        session.folded = fold(session.type, before, envelope)
+        session.folded = folded
         row = EnvelopeRow(
             envelope.session_id,
             envelope.sequence,
@@ -300,6 +302,17 @@ class Posting:
             change = before.info.is_over - after.info.is_over
             creator.created += change
             creator.opened_bytes = max(0, creator.opened_bytes + change * opening_bytes(after.info))
+
+
+def _by_type(session: LiveSession, call: Callable[[], Result]) -> Result:
+    """What the session's type makes of an envelope. Raises NetworkError, also if the type fails at it."""
+    try:
+        return call()
+    except NetworkError:
+        raise
+    except Exception as error:
+        log.exception("hub_type_failed", session=session.session_id, type=session.type.name)
+        raise NetworkError("the session's type cannot take this") from error
 
 
 def _check_columns(envelope: Envelope) -> None:

@@ -37,7 +37,10 @@ class Recipients:
             if sender is not None and not agent.accepts(sender):
                 raise AccessDeniedError(f"the rule of {agent.name} does not let {sender.name} send to it")
             most = agent.rule.inbox.max_pending if agent.is_held or agent.rule.inbox.overflow == "reject" else None
-            if most is not None and cursor.inbox.pending >= most and envelope.sender_id != HUB_ID:
+            if most is None or cursor.inbox.pending < most or envelope.sender_id == HUB_ID:
+                continue
+            self._inboxes.forget_expired(cursor.inbox)
+            if cursor.inbox.pending >= most:
                 full.append(cursor)
         for cursor in full:
             self._check_drops(cursor.inbox)

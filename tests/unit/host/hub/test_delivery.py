@@ -230,6 +230,26 @@ async def test_a_full_inbox_refuses_with_its_own_error_until_something_is_acknow
         await alice.send(session)
 
 
+async def test_what_has_become_too_old_fills_no_inbox(url: str) -> None:
+    clock = ManualClock()
+    async with opened(url, clock=clock) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"max_pending": 1}})
+        session = await open_session(alice, "bob")
+        await bob.link.close()
+        await alice.send(session, "in time", ttl_seconds=5)
+        with pytest.raises(InboxFull):
+            await alice.send(session, "refused")
+        clock.advance(5)
+        await alice.send(session, "kept", ttl_seconds=3600)
+        with pytest.raises(InboxFull):
+            await alice.send(session, "refused")
+        bob = await join(hub, "bob", rule={"inbox": {"max_pending": 1}})
+        frame = await bob.get_text()
+        assert frame.envelope.text == "kept"
+        bob.ack(frame)
+        assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 0
+
+
 class SlowStore(MemoryStore):
     """A store whose logs are read when the test says so."""
 
@@ -308,6 +328,23 @@ async def test_a_rate_lets_a_burst_through_and_says_when_to_go_on() -> None:
             await alice.send(session)
         assert caught.value.retry_after == 2.0
         clock.advance(2)
+        await alice.send(session)
+
+
+async def test_a_rate_holds_over_registrations_and_rules() -> None:
+    rule: dict[str, Any] = {"rate": {"per_minute": 1, "burst": 1}}
+    async with opened(clock=ManualClock()) as hub:
+        alice, _ = await join(hub, "alice", rule=rule), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        await alice.send(session)
+        await alice.ask_own("set_rule", rule={**rule, "session_ttl": 60})
+        with pytest.raises(RateLimited):
+            await alice.send(session)
+        await alice.link.close()
+        alice = await join(hub, "alice", rule=rule)
+        with pytest.raises(RateLimited):
+            await alice.send(session)
+        await alice.ask_own("set_rule", rule={"rate": {"per_minute": 1, "burst": 2}})
         await alice.send(session)
 
 

@@ -12,8 +12,10 @@ from agent_common.protocol.hub import (
     EV_SESSION_CLOSED,
     EV_TEXT,
     AccessDeniedError,
+    Conversation,
     Envelope,
     HubUnavailable,
+    NetworkError,
     ProtocolError,
     RateLimited,
 )
@@ -118,6 +120,29 @@ async def test_what_is_no_json_is_refused() -> None:
         session = await open_session(alice, "bob")
         with pytest.raises(ProtocolError, match="event_data: is not JSON"):
             await alice.start_send(session, event_data={"text": object()})
+
+
+class Brittle(Conversation):
+    """A type that fails at some texts."""
+
+    def validate_send(self, state: Any, envelope: Envelope) -> None:
+        assert envelope.text != "not allowed"
+
+    def fold(self, state: Any, envelope: Envelope) -> Any:
+        assert envelope.text != "not folded"
+        return super().fold(state, envelope)
+
+
+async def test_what_the_type_of_a_session_fails_at_is_refused_and_counts_nowhere() -> None:
+    async with opened(types={"conversation": Brittle()}) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule={"inbox": {"max_pending": 1}})
+        session = await open_session(alice, "bob")
+        for text in ("not folded", "not folded", "not allowed"):
+            with pytest.raises(NetworkError, match="the session's type cannot take this"):
+                await alice.send(session, text)
+        await alice.send(session, "fine")
+        assert (await bob.get_text()).envelope.text == "fine"
+        assert await texts(hub, session) == ["fine"]
 
 
 async def test_two_hubs_on_one_database_append_to_one_log(file_url: str) -> None:

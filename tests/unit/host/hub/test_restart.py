@@ -89,6 +89,22 @@ async def test_inboxes_limits_and_deadlines_hold_after_a_restart(file_url: str) 
         assert (info.state, info.close_reason) == ("expired", "ttl_expired")
 
 
+async def test_the_oldest_is_that_of_all_sessions_also_after_a_restart(file_url: str) -> None:
+    rule = {"inbox": {"max_pending": 4, "overflow": "drop_oldest"}}
+    async with opened(file_url) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob", rule=rule)
+        sessions = [await open_session(alice, "bob") for _ in range(2)]
+        await bob.link.close()
+        for number in range(4):
+            await alice.send(sessions[number % 2], str(number))
+    async with opened(file_url) as hub:
+        alice = await join(hub, "alice")
+        for number in (4, 5):
+            await alice.send(sessions[0], str(number))
+        bob = await join(hub, "bob", rule=rule)
+        assert {(await bob.get_text()).envelope.text for _ in range(4)} == {"2", "3", "4", "5"}
+
+
 async def test_what_the_log_asks_for_is_done_after_a_crash(file_url: str) -> None:
     """The answer of a consultation is on disk, and the hub has died before it closed the session."""
     async with opened(file_url) as hub:
