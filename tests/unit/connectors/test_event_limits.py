@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agent_runtime.connectors.rate_limit import MESSAGE_LIMIT, UNIT, LimitExceeded
+from agent_runtime.connectors.rate_limit import MAX_NODES, MESSAGE_LIMIT, UNIT, LimitExceeded
 from agent_runtime.connectors.transport.event_limits import EventCheck
 
-COSTLY = b'data: {"a":[' + b"0," * 60_000 + b"0]}"
+COSTLY = b'data: {"a":[' + b"0," * MAX_NODES + b"0]}"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_common.json_reader import JsonRefused
+from agent_runtime.connectors.rate_limit import MAX_NODES
 from agent_runtime.connectors.transport.message_lines import read_message
 
 ANSWER = '{"jsonrpc": "2.0", "id": 3, "result": {"a": 1}}'
@@ -57,6 +58,6 @@ def test_a_line_of_a_log_is_no_message(line: str) -> None:
 
 
 def test_words_hide_no_bomb() -> None:
-    line = '" {"jsonrpc": "2.0", "id": 3, "result": {"a": [' + "{}," * 60_000 + "{}]}}"
+    line = '" {"jsonrpc": "2.0", "id": 3, "result": {"a": [' + "{}," * MAX_NODES + "{}]}}"
     with pytest.raises(JsonRefused):
         read(line)
