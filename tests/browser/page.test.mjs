@@ -84,7 +84,7 @@ test("a call waits for its approval, runs when it is allowed, and the answer goe
 
 test("what is always allowed with the agent is kept for all conversations", async () => {
   const it = await asking(bash("ls -l"), say("Listed."));
-  await it.shows("Always allow bash ls *");
+  await it.page.getByText("Always allow bash ls *").waitFor(); // the buttons follow in the same element
   await it.photo("always");
   await it.click("with agent default in all your conversations");
   await it.shows("Listed.");
