@@ -61,7 +61,7 @@ class ChatStream:
     ) -> None:
         self._connection, self._call = connection, call
         self._any_turn = any_turn
-        """Whether the call is for whatever runs: a later connection then asks for the turn that the first one had."""
+        """Whether the call names no turn. A reconnection then names the turn that the first connection has followed."""
         self._events = self._follow(wait, reconnect)
 
     def __aiter__(self) -> Self:

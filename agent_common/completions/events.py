@@ -104,7 +104,7 @@ class EventSplitter:
         if line.startswith(b"data:"):
             yield from self._data_line(_data_of(line))
         elif not line.strip():
-            yield from self._taken_data()
+            yield from self._complete_event()
             self.name = ""
         elif line.startswith(b"event:"):
             self.name = line[6:].strip().decode("utf-8", "replace")
@@ -122,10 +122,11 @@ class EventSplitter:
         elif text or self._data:
             self._add_data(text)
             if text.endswith(b"}") and self._object.closed and _is_json(b"\n".join(self._data)):
-                yield from self._taken_data()
+                yield from self._complete_event()
 
-    def _taken_data(self) -> Iterator[bytes]:
-        """Yield the event of the lines so far, unless its name says that nobody reads it, and begin the next."""
+    def _complete_event(self) -> Iterator[bytes]:
+        """Yield the event that the lines of data so far make, and begin the next. One with a name that no reader knows
+        is left out unless its data looks like JSON."""
         if self._data:
             text = b"\n".join(self._data).strip()
             self._data, self._data_size, self._object = [], 0, WholeObject()

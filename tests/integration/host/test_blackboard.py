@@ -63,18 +63,18 @@ def put(client: httpx.Client, key: str, value: Any, ttl: float | None = None, **
 
 
 def test_a_workspace_of_another_team_has_that_teams_board_at_once(host: Host, ann: httpx.Client) -> None:
-    assert put(ann, "secret", "of the reds").status_code in (200, 201)
+    assert put(ann, "of-one-team", "of the reds").status_code in (200, 201)
     workspace = {"id": "moving", "driver": "external", "team": "green"}
     with host.client(make_member(host, "moving", "red")) as client:
-        assert client.get("/blackboard/secret").status_code == 200
+        assert client.get("/blackboard/of-one-team").status_code == 200
         assert host.operator.patch("/workspaces/moving", json={"team": "blue"}).status_code == 200
-        assert_problem(client.get("/blackboard/secret"), 404, "not_found")
+        assert_problem(client.get("/blackboard/of-one-team"), 404, "not_found")
         assert host.operator.patch("/workspaces/moving", json={"team": "red"}).status_code == 200
-        assert client.get("/blackboard/secret").status_code == 200
+        assert client.get("/blackboard/of-one-team").status_code == 200
     assert host.operator.delete("/workspaces/moving", params={"force": "true"}).status_code == 204
     assert host.operator.post("/workspaces", json=workspace).status_code == 201
     with host.client(make_token(host, "moving")) as client:
-        assert_problem(client.get("/blackboard/secret"), 404, "not_found")
+        assert_problem(client.get("/blackboard/of-one-team"), 404, "not_found")
 
 
 # ---------------------------------------------------------------- entries
