@@ -70,7 +70,7 @@ class Ground:
             start_new_session=True,
         )
         with suppress(subprocess.TimeoutExpired):
-            bash.communicate(timeout=3)
+            bash.communicate(timeout=30)
         with suppress(ProcessLookupError):
             os.killpg(bash.pid, signal.SIGKILL)
         bash.communicate()
