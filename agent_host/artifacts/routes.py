@@ -13,7 +13,7 @@ from agent_common.protocol import ArtifactList, StoredArtifact
 
 from ..access import TeamMember, identify_member
 from ..errors import InvalidRequest
-from ..http import cause_of, parse_condition, parse_known
+from ..http import StrictRoute, cause_of, parse_condition, parse_known
 from .artifacts import Artifacts
 from .names import check_media_type, check_name, check_prefix
 from .reading import render_artifact
@@ -21,7 +21,7 @@ from .receiving import check_size
 from .serving import artifact_headers, file_response
 
 _LAST_VERSION = (1 << 63) - 1
-router = APIRouter(prefix="/artifacts")
+router = APIRouter(prefix="/artifacts", route_class=StrictRoute)
 Member = Annotated[TeamMember, Depends(identify_member)]
 Version = Annotated[int | None, Query(ge=1, le=_LAST_VERSION, description="A version that is kept; unset the newest")]
 IfMatch = Annotated[str | None, Header(max_length=1000, description="Only if the artifact has one of these versions")]

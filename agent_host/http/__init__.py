@@ -5,7 +5,7 @@ from .body_limit import MAX_BODY, MOST_HELD, BodyLimit
 from .causes import cause_of
 from .conditions import ALWAYS, Condition, parse_condition, parse_known
 from .event_stream import EventStream
-from .json_route import JsonRoute, ValueRoute
+from .json_route import JsonRoute, StrictRoute, ValueRoute
 from .problems import openai_error
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Condition",
     "EventStream",
     "JsonRoute",
+    "StrictRoute",
     "ValueRoute",
     "cause_of",
     "openai_error",

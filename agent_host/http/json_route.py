@@ -1,26 +1,56 @@
-"""Routes whose JSON bodies are parsed by the common reader of untrusted JSON, in a thread if they are large."""
+"""Routes that refuse unknown query parameters, and whose JSON bodies are parsed by the common reader of untrusted JSON,
+in a thread if they are large."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cached_property
 from json import JSONDecodeError
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.types import Scope
 
 from agent_common.api import BodyRefused
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
-from agent_common.protocol import MAX_VALUE_BYTES, MAX_VALUE_LEVELS
+from agent_common.protocol import MAX_VALUE_BYTES, MAX_VALUE_LEVELS, limit_faults
 
+from ..errors import InvalidRequest
 from .body_limit import MAX_BODY
 
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=20_000)
 """The number of values is small, because FastAPI validates them on the event loop and describes every fault."""
 
 
-class JsonRoute(APIRoute):
+class StrictRoute(APIRoute):
+    """The route class of routers without JSON bodies: a misspelt parameter is refused, as without its filter the answer
+    would be of everything."""
+
+    @cached_property
+    def _parameters(self) -> set[str]:
+        return set(_query_parameters(self.dependant))
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            unknown = [name for name in request.query_params if name not in self._parameters]
+            if unknown:
+                raise InvalidRequest.from_faults(limit_faults([(name, "unknown field; remove it") for name in unknown]))
+            return await handle(request)
+
+        return checked
+
+
+def _query_parameters(dependant: Dependant) -> Iterator[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _query_parameters(inner)
+
+
+class JsonRoute(StrictRoute):
     """The route class of all routers with bodies: `APIRouter(route_class=JsonRoute)`."""
 
     limits: ClassVar[JsonLimits] = BODY_LIMITS

@@ -83,8 +83,11 @@ class Queries:
         most = max(1, min(limit, MOST_ROWS))
         rows = await self._store.snapshots(reader, after, most + 1)
         found: list[SessionInfo] = []
-        for row in rows[:most]:
+        size = 0
+        for row in rows:
+            if len(found) == most or size >= PAGE_BYTES:
+                return found, found[-1].session_id
             live = self._table.live.get(row.session_id)
             found.append(live.folded.info if live is not None else load_info(from_json(row.snapshot)["info"]))
-        is_full = len(rows) > most or sum(len(row.snapshot) for row in rows) >= PAGE_BYTES
-        return found, found[-1].session_id if is_full else None
+            size += len(row.snapshot)
+        return found, None

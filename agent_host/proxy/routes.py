@@ -12,6 +12,7 @@ from ..access import identify, require_operator
 from ..budgets import DAY_MS
 from ..database import HostDatabase
 from ..errors import InvalidRequest
+from ..http import StrictRoute
 from . import search
 from .calls.cache_watch import CacheWatch
 from .calls.endpoint import ModelEndpoint, ModelProxy
@@ -21,7 +22,8 @@ from .ledger.ledger import ModelCallLedger
 from .ledger.report import DIMENSIONS, Dimension, LedgerReport, UsageQuery, read_report
 
 router = APIRouter()
-router.include_router(search.router)
+_own = APIRouter(route_class=StrictRoute)
+"""Routes that are not OpenAI's, whose clients add parameters of their own."""
 
 
 def model_routes(proxy: ModelProxy) -> list[Route]:
@@ -71,7 +73,7 @@ def _midnight(day: date) -> int:
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
 
 
-@router.get("/usage", dependencies=[Depends(require_operator)])
+@_own.get("/usage", dependencies=[Depends(require_operator)])
 async def usage(
     request: Request,
     query: Annotated[UsageQuery, Depends(_usage_query)],
@@ -86,3 +88,7 @@ async def usage(
     resting = {name: round(seconds, 1) for name, seconds in breaker.resting().items()}
     watch: CacheWatch = request.app.state.cache_watch
     return report.model_copy(update={"resting_providers": resting, "cold_models": watch.cold_models})
+
+
+for _part in (search.router, _own):
+    router.include_router(_part)

@@ -45,6 +45,7 @@ from agent_common.protocol import (
     SessionList,
     SessionPatch,
     SessionsQuery,
+    StreamQuery,
     TaskAccepted,
     TaskAssignment,
     TaskList,
@@ -74,6 +75,7 @@ _BODIES: dict[str, tuple[Shape, ...]] = {
 _QUERIES: dict[str, Shape] = {
     "get /tasks": TasksQuery,
     "get /result": ResultQuery,
+    "get /chat/{session}/stream": StreamQuery,
     "get /pending": PendingQuery,
     "get /sessions": SessionsQuery,
     "get /sessions/{session_id}/messages": MessagesQuery,

@@ -28,7 +28,8 @@ class ToolSpec:
     idempotent: bool = False
     """Calling it twice with the same arguments has the effect of calling it once (MCP's hint)."""
     details: str = ""
-    """What its server says of it, if that is longer than the description; `tool_search` shows it."""
+    """What its server says of it, if that is longer than the description; `tool_search` shows it, and a list without
+    that."""
     server: str = ""
     """The MCP server that has it."""
     server_instructions: str = ""

@@ -57,6 +57,13 @@ WHERE this.id = ?
   AND json_extract(later.metadata_json, '$.trigger') IS NULL
 LIMIT 1
 """
+_SENT_AFTER = """
+SELECT id FROM chat_messages WHERE session_id = ? AND role = 'user'
+  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
+  AND json_extract(metadata_json, '$.steered_at') IS NULL
+  AND coalesce(json_extract(metadata_json, '$.queue_enqueued_at'), created_at) > ?
+ORDER BY created_at, id LIMIT 1
+"""
 _PREFIX = """
 SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) <= (?, ?)
   AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
@@ -135,6 +142,19 @@ def is_rewound(connection: sqlite3.Connection, message_id: str) -> bool:
         "SELECT json_extract(metadata_json, '$.queue_canceled_at') FROM chat_messages WHERE id = ?", (message_id,)
     ).fetchone()
     return is_hidden(connection, message_id) and row[0] is None
+
+
+def sent_at(connection: sqlite3.Connection, session_id: str, name: str) -> int | None:
+    """Return when the message of that name arrived; None if there is none, or a rewind has hidden it."""
+    message_id = resolve_message_id(connection, session_id, name)
+    message = history.message(connection, message_id) if message_id is not None else None
+    return None if message is None or is_rewound(connection, message.id) else message.sent_at
+
+
+def first_sent_after(connection: sqlite3.Connection, session_id: str, at: int) -> str | None:
+    """Return the first message of the conversation, in its order, that a person sent later and that did not steer."""
+    row = connection.execute(_SENT_AFTER, (session_id, at)).fetchone()
+    return row[0] if row is not None else None
 
 
 def free_rewound_id(connection: sqlite3.Connection, session_id: str, name: str, *, or_cancelled: bool = False) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..output import Output, print_error
-from .turn import Turn
+from .turn import BY_THE_HOST, Turn
 
 if TYPE_CHECKING:
     from ... import ChatEvent
@@ -82,7 +82,8 @@ def explain_end(turn: Turn) -> None:
             limit = "--timeout" if turn.timed_out or not turn.reply else turn.reply.limit
             print_error(f"a limit ended the turn: {limit}; `agent -p ... -s {turn.session}` continues the session")
         case "failed" if turn.reply:
-            print_error(turn.reply.error or "the turn failed")
+            why = turn.reply.error or "the turn failed"
+            print_error(f"the host ended the turn: {why}" if turn.reply.limit == BY_THE_HOST else why)
         case "aborted":
             print_error("the turn was aborted")
         case _:

@@ -12,6 +12,8 @@ from ..errors import ABORTED, DONE, FAILED, LIMIT, WAITS
 if TYPE_CHECKING:
     from ... import Approval, Question, Reply
 
+BY_THE_HOST = "channel"
+"""The `limit` of a turn that the host has ended, or the loss of the channel to it."""
 Status = Literal["done", "failed", "waits", "limit", "aborted"]
 EXIT_CODES: dict[Status, int] = {"done": DONE, "failed": FAILED, "waits": WAITS, "limit": LIMIT, "aborted": ABORTED}
 
@@ -32,6 +34,7 @@ class Turn:
         if self.waits_for is not None:
             return "waits"
         ended = self.reply.finish_reason if self.reply else "abort"
-        if (self.reply and self.reply.limit) or (self.timed_out and ended == "abort"):
+        limited = self.reply is not None and self.reply.limit not in (None, BY_THE_HOST)
+        if limited or (self.timed_out and ended == "abort"):
             return "limit"
         return "aborted" if ended == "abort" else "failed" if self.reply and self.reply.failed else "done"

@@ -135,6 +135,17 @@ class UseChatRequest(BaseModel):
     """Of the approvals that the message gives: those that are given for `always`, by id, and for what that holds."""
 
 
+class StreamQuery(BaseModel):
+    """Which turn of a session to stream, and how far."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    follow: bool = False
+    """Whether the stream stays open while the turn waits for a person."""
+    message_id: str | None = Field(default=None, min_length=1, max_length=200)
+    """Of the turn, also if it has ended; unset, of the one that runs."""
+
+
 class ResetRequest(Inbound):
     """Archive a conversation and start a new one."""
 

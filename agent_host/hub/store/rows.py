@@ -257,14 +257,14 @@ def page_of(bodies: Iterable[str]) -> list[Envelope]:
 
 
 def page_of_snapshots(rows: Iterable[SessionRow]) -> list[SessionRow]:
-    """Take the snapshots of a page, until it is full."""
+    """Take the snapshots of a page, until it is full, and one more if there are more."""
     page: list[SessionRow] = []
     size = 0
     for row in rows:
         page.append(row)
-        size += len(row.snapshot)
         if size >= PAGE_BYTES:
             break
+        size += len(row.snapshot)
     return page
 
 
@@ -301,7 +301,7 @@ class HubStore(Protocol):
         ...
 
     async def snapshots(self, agent_id: str | None, after: str, limit: int) -> list[SessionRow]:
-        """The same of an agent, or of all, with their snapshots: none after the one that fills PAGE_BYTES."""
+        """The same of an agent, or of all, with their snapshots: one at most after the one that fills PAGE_BYTES."""
         ...
 
     async def find_key(self, session_id: str, sender_id: str, key: str) -> Envelope | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import AgentPermissionsQuery, AgentPermissionsUpdate
+from agent_common.protocol import AgentPermissionsQuery, AgentPermissionsUpdate, NoQuery
 
 from ..dependencies import get_services, parse_query, principal, read_body, require_accepting
 from ..responses import model_response
@@ -23,6 +23,7 @@ async def permissions(request: Request) -> Response:
 @router.get("/permissions/{agent}")
 async def agent_permissions(request: Request, agent: str) -> Response:
     """Return the rules that apply in all of the caller's sessions with an agent, by origin."""
+    parse_query(request, NoQuery)
     return model_response(await get_services(request).agent_permissions.get(principal(request), agent))
 
 

@@ -16,6 +16,7 @@ from agent_common.protocol import (
     ForkRequest,
     ImportQuery,
     MessagesQuery,
+    NoQuery,
     PermissionsUpdate,
     RewindRequest,
     SessionDetail,
@@ -50,6 +51,7 @@ async def take_in(request: Request) -> Response:
 @router.get("/sessions/{session_id}")
 async def session(request: Request, session_id: str) -> Response:
     """Return one session: its status, its queue and its usage."""
+    parse_query(request, NoQuery)
     return model_response(await get_services(request).sessions.get(principal(request), session_id))
 
 
@@ -87,6 +89,7 @@ async def export(request: Request, session_id: str) -> Response:
 @router.get("/sessions/{session_id}/prompt")
 async def prompt(request: Request, session_id: str) -> Response:
     """Return the prompt, tools and messages as the next model call would send them."""
+    parse_query(request, NoQuery)
     seen = await get_services(request).sessions.prompt_view(principal(request), session_id)
     known = {"session_id": session_id, "digest": seen.digest, "prompt": seen.prompt, "model": seen.model}
     head = to_json({**known, "context_tokens": seen.context_tokens, "tools": seen.tools})
@@ -97,6 +100,7 @@ async def prompt(request: Request, session_id: str) -> Response:
 @router.get("/sessions/{session_id}/permissions")
 async def permissions(request: Request, session_id: str) -> Response:
     """Return the rules that apply in this session, by origin."""
+    parse_query(request, NoQuery)
     return model_response(await get_services(request).sessions.permissions(principal(request), session_id))
 
 

@@ -7,14 +7,14 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import AgentStatus, Capabilities, EffectiveLimits, ModelFallback, SessionCounts
+from agent_common.protocol import AgentStatus, Capabilities, EffectiveLimits, ModelFallback, NoQuery, SessionCounts
 
 from ... import __version__
 from ...context import tool_definition
 from ...errors import MeshUnavailable
 from ...settings import DEFAULT_CONTEXT
 from ...tools import with_aliases
-from ..dependencies import AppState, Services, get_app_state, get_services
+from ..dependencies import AppState, Services, get_app_state, get_services, parse_query
 from ..responses import as_json, model_response
 
 router = APIRouter(tags=["status"])
@@ -40,6 +40,7 @@ async def readyz(request: Request) -> Response:
 @router.get("/status")
 async def status(request: Request) -> Response:
     """Report the agent's state from memory, without disk or network."""
+    parse_query(request, NoQuery)
     return model_response(_status(request))
 
 
@@ -65,6 +66,7 @@ def _status(request: Request) -> AgentStatus:
 @router.get("/capabilities")
 async def capabilities(request: Request) -> Response:
     """Return the agent's card: its tools with their schemas, its skills and its models."""
+    parse_query(request, NoQuery)
     at = get_services(request)
     specs = with_aliases(at.tools.all_specs())
     try:

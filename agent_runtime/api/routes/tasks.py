@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
-from agent_common.protocol import RecordStatus, ResultQuery, TaskAssignment, TaskRecord, TaskResult, TasksQuery
+from agent_common.protocol import NoQuery, RecordStatus, ResultQuery, TaskAssignment, TaskRecord, TaskResult, TasksQuery
 
 from ...errors import InvalidRequest, NotFound
 from ...loop import list_tasks
@@ -48,6 +48,7 @@ async def tasks(request: Request) -> Response:
 @router.get("/task/{task_id}")
 async def record(request: Request, task_id: str) -> Response:
     """Return the current record of the task."""
+    parse_query(request, NoQuery)
     return model_response(await get_services(request).tasks.record(task_id, principal(request)))
 
 
@@ -60,6 +61,7 @@ async def cancel(request: Request, task_id: str) -> Response:
 @router.get("/task/{task_id}/stream")
 async def stream(request: Request, task_id: str) -> Response:
     """Stream the task's chunks from the first one, then live while it runs."""
+    parse_query(request, NoQuery)
     at = get_services(request)
     turn = await at.tasks.turn(task_id, principal(request))
     if turn is not None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from agent_common.event_ring import parse_event_id
-from agent_common.protocol import AbortReply, AnswerReply, AnswerRequest, CancelReply, PendingQuery
+from agent_common.protocol import (
+    AbortReply,
+    AnswerReply,
+    AnswerRequest,
+    CancelReply,
+    NoQuery,
+    PendingQuery,
+    StreamQuery,
+)
 
 from ...errors import Conflict, NotFound
 from ...loop import CompletedTurn, HumanAnswer, LiveSession, list_pending
@@ -20,23 +26,22 @@ router = APIRouter(tags=["turns"])
 
 
 @router.get("/chat/{session}/stream")
-async def stream(
-    request: Request, session: str, follow: Annotated[str, Query()] = "", message_id: Annotated[str, Query()] = ""
-) -> Response:
+async def stream(request: Request, session: str) -> Response:
     """Stream the running turn from its first chunk, then live; 204 if none is running. With `message_id` it is that
     message's turn, also if it has ended. The stream ends when the turn waits for a person, unless `follow` is set."""
-    at = get_services(request)
+    at, asked = get_services(request), parse_query(request, StreamQuery)
     found = await at.loop.live_sessions.get(principal(request), session)
     if found is None and is_session_id(session):
         raise unknown_session(session)
     if found is None:
         return Response(status_code=204)
-    turn = await at.chats.find(found, message_id) if message_id else at.loop.admission.queues.active_turn(found)
+    named = asked.message_id
+    turn = await at.chats.find(found, named) if named is not None else at.loop.admission.queues.active_turn(found)
     if turn is None:
         return Response(status_code=204)
     if isinstance(turn, CompletedTurn):
         return recorded_stream(turn.reply, turn.outcome.get("error"))
-    return live_stream(turn, at.loop.admission, through_waits=follow in ("1", "true"))
+    return live_stream(turn, at.loop.admission, through_waits=asked.follow)
 
 
 @router.post("/chat/{session}/abort")
@@ -92,6 +97,7 @@ async def cancel(request: Request, session: str, message_id: str) -> Response:
 async def events(request: Request) -> Response:
     """Stream events about turns after the `Last-Event-ID`, or from now on: of the user in the header, or of all."""
     at = get_services(request)
+    parse_query(request, NoQuery)
     user = principal(request) if user_in_header(request) else None
     return EventStream(at.loop.events.watch(user, parse_event_id(request.headers.get("last-event-id"))))
 

@@ -15,7 +15,7 @@ from agent_common.net import Inflater
 from ...errors import ToolFailure
 from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, check_nodes
 from .event_limits import EventCheck
-from .mended_messages import LineBuffer, RequestId, mend_events, mend_message
+from .mended_messages import LineBuffer, RequestId, is_whole, mend_events, mend_message
 
 JSON_DOCUMENT = "application/json"
 EVENT_STREAM = "text/event-stream"
@@ -113,8 +113,8 @@ class StreamedBody(httpx2.AsyncByteStream):
                 await self._limiter.throttle(check.feed(piece))
                 if whole := lines.feed(piece):
                     yield await run_by_size(len(whole), partial(mend_events, whole, self._request_id))
-            check.end()
-            yield mend_events(lines.rest, self._request_id)
+            end = b"\n\n" if is_whole(check.end()) else b""  # the package drops an event without it
+            yield mend_events(lines.rest, self._request_id) + end
         except LimitExceeded as overrun:
             raise httpx2.SSEError(str(overrun)) from None  # the request that waits for it fails with this error
 

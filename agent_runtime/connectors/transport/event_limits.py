@@ -41,10 +41,11 @@ class EventCheck:
             raise LimitExceeded(f"it sent an event that is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB")
         return len(piece) + LINE_COST * len(ended) + UNIT * events
 
-    def end(self) -> None:
-        """Check the incomplete event at the end of the stream, which may also be parsed. Raises LimitExceeded."""
+    def end(self) -> bytes:
+        """Check the incomplete event at the end of the stream, which may also be parsed, and return its data. Raises
+        LimitExceeded."""
         self._add_line(bytes(self._line))
-        self._end_event()
+        return self._end_event()
 
     def _add_line(self, line: bytes) -> None:
         self._size += len(line)
@@ -52,6 +53,7 @@ class EventCheck:
         if name == b"data":
             self._data.append(value)
 
-    def _end_event(self) -> None:
+    def _end_event(self) -> bytes:
         data, self._data, self._size = b"\n".join(self._data), [], 0
         check_nodes(data)
+        return data

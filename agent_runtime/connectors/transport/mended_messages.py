@@ -57,6 +57,14 @@ def mend_events(lines: bytes, request_id: RequestId | None = None) -> bytes:
     return _DATA_LINE.sub(lambda line: line[1] + mend(line[2]), lines)
 
 
+def is_whole(data: bytes) -> bool:
+    """Return whether the data of an event that ends with the stream is a message that is not cut off."""
+    try:
+        return isinstance(read_json(_mend_text(data), JSON_LIMITS), dict | list)
+    except JsonRefused:
+        return False
+
+
 def find_request_id(message: bytes) -> RequestId | None:
     """Return the identity of a request of ours; None if the message is none, or too large to be read."""
     try:

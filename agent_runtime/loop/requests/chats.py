@@ -191,6 +191,8 @@ class ChatService:
         await self._services.require_fit(turn)
         if self._services.snapshot_guard is not None:
             turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
+        if incoming.regenerate:
+            await self._cancel_resting(incoming, session)
         running = self._services.admission.queues.active_turn(session)
         interrupted = running if incoming.on_busy == "interrupt" and running and running.state != "queued" else None
         _require_can_accept(incoming, session, running)  # no await between this check and the reservation
@@ -202,6 +204,17 @@ class ChatService:
             # Cancelling the caller does not undo the interruption.
             await asyncio.shield(self._services.admission.stop(interrupted))
         return turn
+
+    async def _cancel_resting(self, incoming: IncomingMessage, session: LiveSession) -> None:
+        """Take back what rests in the queue from the message of this id on. Work from outside stays."""
+        queue = self._services.admission.queues.queue(session)
+        if not (resting := [turn for turn in queue if turn.request.external_work is None]):
+            return
+        name = incoming.message_id or ""
+        since = await self._services.database.read(lambda connection: branches.sent_at(connection, session.id, name))
+        for turn in resting:
+            if since is not None and turn.sent_ms >= since:
+                await self._services.admission.cancel_queued(turn)
 
     async def reset(self, principal: str, session: str | None) -> tuple[str, str | None]:
         """Archive a session, if it exists, and create its successor under the same alias. Returns new id and old id."""
@@ -333,12 +346,16 @@ def _require_can_accept(incoming: IncomingMessage, session: LiveSession, running
 
 
 def _rewind(connection: sqlite3.Connection, session_id: str, name: str, now: int) -> None:
-    """Rewind the conversation to before the message of that client id, which becomes free again. Of a message that is
-    already rewound, or was cancelled in the queue, only the id becomes free."""
+    """Rewind the conversation to before the message of that client id, which becomes free again: for one that was
+    cancelled in the queue, to before what was said after it. Of one that is already rewound only the id becomes
+    free."""
+    since = branches.sent_at(connection, session_id, name)
     branches.free_rewound_id(connection, session_id, name, or_cancelled=True)
     message_id = branches.resolve_message_id(connection, session_id, name)
     if message_id is not None and not branches.is_hidden(connection, message_id):
         branches.rewind(connection, session_id, message_id, now, free_id=True)
+    elif since is not None and (later := branches.first_sent_after(connection, session_id, since)) is not None:
+        branches.rewind(connection, session_id, later, now)
 
 
 def _metadata(turn: Turn) -> dict[str, Any]:

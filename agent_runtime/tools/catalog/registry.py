@@ -21,6 +21,8 @@ from .tool_search_index import ToolIndex
 MAX_SHOWN = 20
 """With more tools than this, those of MCP servers are deferred: found by `tool_search` instead of shown."""
 SEARCH_TOOL = "tool_search"
+MAX_DETAILS_LENGTH = 16_000
+"""Characters of details that a list without `tool_search` shows."""
 MAX_SNAPSHOTS = 64
 """Maximum cached snapshots."""
 
@@ -43,7 +45,7 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         shown = tuple(tool.spec for name, tool in self.tools.items() if name not in self.deferred)
-        object.__setattr__(self, "specs", shown)
+        object.__setattr__(self, "specs", shown if SEARCH_TOOL in self.tools else _with_details(shown))
 
     async def prepare(self) -> None:
         await schema.load_schema_validator()
@@ -162,6 +164,18 @@ class ToolRegistry:
                 else:
                     found[name] = tool
         return found
+
+
+def _with_details(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return the tools with all that their servers say of them, which nothing else would show, as far as there is
+    room."""
+    left = MAX_DETAILS_LENGTH
+    shown: list[ToolSpec] = []
+    for spec in specs:
+        fits = 0 < len(spec.details) <= left
+        left -= len(spec.details) if fits else 0
+        shown.append(replace(spec, description=spec.details) if fits else spec)
+    return tuple(shown)
 
 
 def _deferred_names(offered: Mapping[str, Tool], known: Sequence[str], authority: Authority | None) -> frozenset[str]:

@@ -89,6 +89,18 @@ def test_a_wrong_field_of_a_message_is_named(agent: Runtime, path: str, body: di
     assert agent.provider.completions == []
 
 
+@pytest.mark.parametrize(
+    "path", ["/chat/s/stream", "/events", "/sessions/s", "/sessions/s/prompt", "/task/t", "/task/t/stream", "/status"]
+)
+def test_a_parameter_that_a_route_does_not_take_is_named(agent: Runtime, path: str) -> None:
+    assert_problem(agent.get(path, usr="ann"), 422, "invalid_request", "usr")
+
+
+@pytest.mark.parametrize(("name", "value"), [("follow", "maybe"), ("message_id", "")])
+def test_a_wrong_parameter_of_a_stream_is_named(agent: Runtime, name: str, value: str) -> None:
+    assert_problem(agent.get("/chat/s/stream", **{name: value}), 422, "invalid_request", name)
+
+
 def test_a_wrong_field_of_a_reset_is_named(agent: Runtime) -> None:
     assert_problem(agent.post("/chat/reset", {"session": "x"}), 422, "invalid_request", "session")
 

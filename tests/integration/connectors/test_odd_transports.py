@@ -113,6 +113,33 @@ async def test_a_server_that_knows_no_session_is_not_asked_for_ever(grow: Grow, 
         await plant.connectors.close()
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\r"], ids=repr)
+async def test_the_last_event_of_a_stream_may_lack_its_blank_line(grow: Grow, end: bytes) -> None:
+    async def answer(sent: Sent) -> Reply:
+        reply = usual(sent)
+        stream = b"event: message\ndata: " + reply.body + end
+        return Reply(200, stream, {"content-type": "text/event-stream"}) if reply.body else reply
+
+    async with odd_server(answer) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
+async def test_an_event_that_is_cut_off_is_no_message(grow: Grow) -> None:
+    async def answer(sent: Sent) -> Reply:
+        reply = usual(sent)
+        cut = Reply(200, b"data: " + reply.body[:-1], {"content-type": "text/event-stream"})
+        return cut if sent.asks == "tools/call" else reply
+
+    async with odd_server(answer) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert "ended without a response" in await plant.error("it_ok")
+        await plant.connectors.close()
+
+
 REFUSED = {
     "of its arguments": (Reply(400, told("text: is too long", -32602)), "text: is too long"),
     "of arguments, in JSON": (Reply(400, b'{"error": "amount is missing"}'), "amount is missing"),

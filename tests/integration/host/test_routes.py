@@ -49,6 +49,20 @@ def test_errors_of_all_routes_have_one_shape(host: Host) -> None:
     assert_problem(host.operator.get("/usage", params={"limit": 1001}), 422, "invalid_request")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(("GET", path) for path in ("/work", "/results", "/audit", "/usage", "/agents", "/artifacts")),
+        ("DELETE", "/workspaces/x"),
+    ],
+)
+def test_a_parameter_that_a_route_does_not_take_is_named(host: Host, method: str, path: str) -> None:
+    """A misspelt filter would list everything."""
+    wrong = host.operator.request(method, path, params={"worksapce": "x"})
+    faults = assert_problem(wrong, 422, "invalid_request")["errors"]
+    assert [fault["field"] for fault in faults] == ["worksapce"]
+
+
 def workspace_ids(host: Host) -> list[str]:
     return [workspace["id"] for workspace in host.operator.get("/workspaces").json()["workspaces"]]
 

@@ -72,6 +72,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     )
     told = f"{schemas.TEXT_LIMIT} characters; `tool_search` shows {descriptions.DETAILS_LIMIT} of"
     assert LIMITS["description of a tool or a parameter"].startswith(told)
+    told = f"{registry.MAX_DETAILS_LENGTH} characters of all tools"
+    assert LIMITS["what is said of a tool beyond that, in the list of an agent without `tool_search`"].startswith(told)
     told = f"{descriptions.INSTRUCTIONS_LIMIT} characters"
     assert LIMITS["instructions of a server, as `tool_search` shows them"] == told
     assert LIMITS["time of a call that reports progress"] == f"{deadline.MAX_EXTENSION} times its deadline"

@@ -11,6 +11,7 @@ from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
 from agent_runtime.tools import LOCKED_TOOL_NAMES, Tool, ToolRegistry
 from agent_runtime.tools.agent.tool_search import tool_search_tool
+from agent_runtime.tools.catalog.registry import MAX_DETAILS_LENGTH
 
 from .doubles import answering, finished
 
@@ -103,6 +104,19 @@ def test_where_there_are_many_those_of_servers_are_held_back() -> None:
     few = Authority((Layer(tools=("read", "tool_search", "docs_0*")),))
     assert len(names(registry.snapshot(authority=few))) == 12
     assert len(names(ToolRegistry([answering(0, "read")], foreign(*MANY)).snapshot())) == 26, "nothing could find them"
+
+
+def test_a_list_without_tool_search_shows_all_that_is_said_of_a_tool_as_far_as_there_is_room() -> None:
+    servers = foreign("a", "b", "c", "d")
+    sizes = {"a": MAX_DETAILS_LENGTH - 10, "b": 11, "c": 0, "d": 10}
+    servers.now = [
+        replace(tool, spec=replace(tool.spec, description="cut...", details="x" * sizes[tool.spec.name]))
+        for tool in servers.now
+    ]
+    shown = [spec.description for spec in ToolRegistry([], servers).snapshot().specs]
+    assert shown == ["x" * sizes["a"], "cut...", "cut...", "x" * 10]
+    with_search = ToolRegistry([tool_search_tool()], servers).snapshot().specs
+    assert [spec.description for spec in with_search if spec.source == "mcp"] == ["cut..."] * 4
 
 
 async def test_what_is_found_joins_at_the_end_and_stays(context: ToolContext) -> None:

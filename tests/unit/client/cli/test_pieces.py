@@ -25,7 +25,7 @@ from agent_client.cli.contexts import Choice
 from agent_client.cli.errors import UsageError, explain
 from agent_client.cli.log_lines import entry_of, readable
 from agent_client.cli.output import Output
-from agent_client.cli.print_mode.printing import TextPrinter
+from agent_client.cli.print_mode.printing import TextPrinter, explain_end
 from agent_client.cli.print_mode.turn import Turn
 from agent_client.cli.run import Invocation
 from agent_client.host_messages import UsageReport, UsageSum
@@ -52,6 +52,7 @@ def reply(reason: str, limit: str | None = None) -> Reply:
         ({"reply": reply("error", "max_tokens")}, "limit"),
         ({"reply": reply("error")}, "failed"),
         ({"reply": replace(reply("other"), error_code="unknown")}, "failed"),
+        ({"reply": replace(reply("other", "channel"), error_code="channel_broken")}, "failed"),
         ({"reply": reply("abort")}, "aborted"),
         ({"reply": reply("abort"), "timed_out": True}, "limit"),
         ({"reply": reply("stop"), "timed_out": True}, "done"),
@@ -62,6 +63,12 @@ def reply(reason: str, limit: str | None = None) -> Reply:
 )
 def test_how_a_turn_ended(known: dict[str, Any], status: str) -> None:
     assert turn(**known).status == status
+
+
+def test_the_end_of_a_turn_by_the_host_is_told_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = "the channel to the host was broken for too long"
+    explain_end(turn(reply=replace(reply("other", "channel"), error=broken, error_code="channel_broken")))
+    assert capsys.readouterr().err == f"agent: the host ended the turn: {broken}\n"
 
 
 def printed(*events: TextDelta | TextReplaced) -> str:

@@ -59,6 +59,47 @@ async def test_a_message_that_was_cancelled_in_the_queue_can_be_answered_after_a
         assert known.outcome["status"] == "complete"
 
 
+@pytest.mark.parametrize("again", [{"text": "this", "regenerate": True}, {"text": "that", "is_edit": True}], ids=str)
+async def test_what_was_said_after_a_cancelled_message_is_taken_back_with_it(
+    tmp_path: Path, again: dict[str, Any]
+) -> None:
+    gate = asyncio.Event()
+    plays = [[gate.wait(), *say("one")], say("two"), say("later"), say("here it is")]
+    async with World(tmp_path, FakeModel(plays)) as world:
+        first, second = await world.send("first"), await world.send("second")
+        await world.admission.stop(await world.send("this", message_id="m"))
+        gate.set()
+        await world.ended(first, second)  # the second was sent before the cancelled one, and runs after that
+        await world.ended(await world.send("much later"))
+        await world.ended(await world.send(**again, message_id="m"))
+        assert said_of(world) == ["first", "one", "second", "two", again["text"]]
+
+
+@pytest.mark.parametrize("again", [{"text": "this", "regenerate": True}, {"text": "that", "is_edit": True}], ids=str)
+@pytest.mark.parametrize("name", ["m", "failed"])
+async def test_what_rests_in_the_queue_can_be_taken_back(tmp_path: Path, again: dict[str, Any], name: str) -> None:
+    """The queue rests after the turn that failed: with the message goes what waits behind it."""
+    gate = asyncio.Event()
+    async with World(tmp_path, FakeModel([[gate.wait(), ModelError("no", code="model_auth")]])) as world:
+        failed = await world.send("failed", message_id="failed")
+        queued = [await world.send(words, message_id=words) for words in ("before", "m", "behind")]
+        gate.set()
+        await world.ended(failed)
+        await world.ended(*queued, await world.send(**again, message_id=name))
+        kept = {"m": ["failed", "before", "done"], "failed": []}[name]
+        assert said_of(world) == [*kept, again["text"]]
+        ends = [turn.end.outcome.status for turn in queued if turn.end.outcome]
+        assert ends == ["complete" if name == "m" else "cancelled", "cancelled", "cancelled"]
+    async with World(tmp_path) as world:
+        assert not world.admission.queues.all()
+
+
+def said_of(world: World) -> list[str]:
+    """The conversation that the model was sent last."""
+    said = [json.loads(message)["content"] for message in world.model.requests[-1][1][1:]]
+    return [without_notes(text) for text in said]
+
+
 async def test_an_earlier_message_that_is_submitted_anew_takes_back_what_came_behind_it(tmp_path: Path) -> None:
     async with World(tmp_path, FakeModel([say("hello Ada"), say("bye"), say("hello again")])) as world:
         for words in ("I am Ada", "Bye"):
@@ -69,8 +110,7 @@ async def test_an_earlier_message_that_is_submitted_anew_takes_back_what_came_be
         again = await world.chats.send(incoming("I am Ada", message_id="I am Ada", is_edit=True))
         assert isinstance(again, CompletedTurn), "it is the last now"
         await world.ended(await world.send("Who?"))
-        said = [json.loads(message)["content"] for message in world.model.requests[-1][1][1:]]
-        assert [without_notes(text) for text in said] == ["I am Ada", "hello again", "Who?"]
+        assert said_of(world) == ["I am Ada", "hello again", "Who?"]
 
 
 async def test_sessions_of_others_are_not_there(tmp_path: Path) -> None:
