@@ -28,7 +28,7 @@ class Interrupted:
             raise KeyboardInterrupt
         self._loop.call_soon_threadsafe(callback)
         if moment == "after":
-            asyncio.run_coroutine_threadsafe(anyio.sleep(0), self._loop).result()  # the call has begun
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result()  # the call has begun
             raise KeyboardInterrupt
         if moment == "waiting":
             asyncio.run_coroutine_threadsafe(interrupt(threading.get_ident()), self._loop)
