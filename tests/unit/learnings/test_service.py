@@ -228,6 +228,7 @@ async def test_a_flood_is_bounded_and_costs_no_correction(keeper: LearningServic
     for n in range(10_000):
         fail(keeper, f"{'x' * (n % 50)} {chr(0x4E00 + n % 9000)} " + "\U0001f600" * 5000)
     assert time.process_time() - started < 10
+    await until(lambda: book(workspace).entries and book(workspace, "corrections.md").entries)
     await keeper.close()
     assert 0 < len(book(workspace).entries) <= min(MAX_ENTRIES, MAX_WAITING)
     assert (workspace / "learnings" / "errors.md").stat().st_size <= MAX_FILE_BYTES
