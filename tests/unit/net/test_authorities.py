@@ -124,7 +124,12 @@ async def test_every_client_trusts_them(company: Authority, variable: str | None
             env=environment,
             stdout=subprocess.PIPE,
         )
-        printed, _ = await asyncio.wait_for(child.communicate(), 60)
+        try:
+            printed, _ = await asyncio.wait_for(child.communicate(), 120)
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
     expected = "fine" if variable else "certificate"
     assert dict(
         line.split(" ", 1) for line in printed.decode().splitlines() if line.startswith("by_")
