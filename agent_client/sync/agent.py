@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from typing import Self
 
 import httpx2
-from anyio.from_thread import BlockingPortal
 
 from ..agent import Agent
 from ..files import Files
@@ -67,10 +67,10 @@ class SyncAgent(OpenedFacade[Agent]):
         super().__init__(Agent(url, token, user, timeout=timeout, silence=silence, transport=transport))
 
     @classmethod
-    def over(cls, agent: Agent, portal: BlockingPortal) -> Self:
+    def over(cls, agent: Agent, loop: AbstractEventLoop) -> Self:
         """Return the agent as it is called from this thread."""
         facade = cls.__new__(cls)
-        facade.wrapped, facade._portal = agent, portal
+        facade.wrapped, facade._loop = agent, loop
         return facade
 
     run = waiting(Agent.run)
@@ -94,16 +94,16 @@ class SyncAgent(OpenedFacade[Agent]):
 
     def task(self, id: str, result: type[T] | None = None) -> SyncTask[T]:
         """Return a task that was handed in before."""
-        return SyncTask(self.wrapped.task(id, result), self.portal)
+        return SyncTask(self.wrapped.task(id, result), self.loop)
 
     @property
     def sessions(self) -> SyncSessions:
-        return SyncSessions(self.wrapped.sessions, self.portal)
+        return SyncSessions(self.wrapped.sessions, self.loop)
 
     @property
     def files(self) -> SyncFiles:
-        return SyncFiles(self.wrapped.files, self.portal)
+        return SyncFiles(self.wrapped.files, self.loop)
 
     @property
     def permissions(self) -> SyncAgentRules:
-        return SyncAgentRules(self.wrapped.permissions, self.portal)
+        return SyncAgentRules(self.wrapped.permissions, self.loop)

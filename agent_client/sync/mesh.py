@@ -71,24 +71,24 @@ class SyncMesh(OpenedFacade[Mesh]):
 
     def agent(self, id: str, user: str | None = None) -> SyncAgent:
         """Return the agent of a workspace, reached through the host, on behalf of `user`."""
-        return SyncAgent.over(self.wrapped.agent(id, user), self.portal)
+        return SyncAgent.over(self.wrapped.agent(id, user), self.loop)
 
     def team(self, name: str | None = None) -> SyncTeam:
         """Return what the agents of a team share; see `Mesh.team`."""
-        return SyncTeam(self.wrapped.team(name), self.portal)
+        return SyncTeam(self.wrapped.team(name), self.loop)
 
     @property
     def workspaces(self) -> SyncWorkspaces:
-        return SyncWorkspaces(self.wrapped.workspaces, self.portal)
+        return SyncWorkspaces(self.wrapped.workspaces, self.loop)
 
     @property
     def work(self) -> SyncWork:
-        return SyncWork(self.wrapped.work, self.portal)
+        return SyncWork(self.wrapped.work, self.loop)
 
     @property
     def hub(self) -> SyncHostHub:
-        return SyncHostHub(self.wrapped.hub, self.portal)
+        return SyncHostHub(self.wrapped.hub, self.loop)
 
     @property
     def tokens(self) -> SyncTokens:
-        return SyncTokens(self.wrapped.tokens, self.portal)
+        return SyncTokens(self.wrapped.tokens, self.loop)

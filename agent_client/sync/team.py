@@ -45,16 +45,16 @@ class SyncTeam(Facade[Team]):
 
     @property
     def agents(self) -> SyncTeamAgents:
-        return SyncTeamAgents(self.wrapped.agents, self.portal)
+        return SyncTeamAgents(self.wrapped.agents, self.loop)
 
     @property
     def blackboard(self) -> SyncBlackboard:
-        return SyncBlackboard(self.wrapped.blackboard, self.portal)
+        return SyncBlackboard(self.wrapped.blackboard, self.loop)
 
     @property
     def topics(self) -> SyncTopics:
-        return SyncTopics(self.wrapped.topics, self.portal)
+        return SyncTopics(self.wrapped.topics, self.loop)
 
     @property
     def artifacts(self) -> SyncArtifacts:
-        return SyncArtifacts(self.wrapped.artifacts, self.portal)
+        return SyncArtifacts(self.wrapped.artifacts, self.loop)

@@ -26,7 +26,7 @@ class SyncChatStream(Facade[ChatStream]):
 
     def __next__(self) -> ChatEvent:
         try:
-            return wait_for(self.portal, self.wrapped.__anext__)
+            return wait_for(self.loop, self.wrapped.__anext__)
         except StopAsyncIteration:
             raise StopIteration from None
 
@@ -44,7 +44,7 @@ def stream_of(method: Callable[Concatenate[A, P], ChatStream]) -> Callable[Conca
 
     @wraps(method)
     def call(self: Facade[A], *args: P.args, **kwargs: P.kwargs) -> SyncChatStream:
-        return SyncChatStream(method(self.wrapped, *args, **kwargs), self.portal)
+        return SyncChatStream(method(self.wrapped, *args, **kwargs), self.loop)
 
     return call
 
@@ -63,7 +63,7 @@ class SyncTask(Facade[Task[T]], Generic[T]):
 
     def result(self, wait: float = WAIT_SECONDS) -> T:
         """Wait for the answer; see `Task.result`."""
-        return wait_for(self.portal, lambda: self.wrapped.result(wait))
+        return wait_for(self.loop, lambda: self.wrapped.result(wait))
 
 
 def task_of(
@@ -74,6 +74,6 @@ def task_of(
 
     @wraps(method)
     def call(self: Facade[A], *args: P.args, **kwargs: P.kwargs) -> SyncTask[T]:
-        return SyncTask(submit(self, *args, **kwargs), self.portal)
+        return SyncTask(submit(self, *args, **kwargs), self.loop)
 
     return call

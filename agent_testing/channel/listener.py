@@ -294,10 +294,11 @@ class StubListener:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()  # first, because an agent comes back while the others are let go
+        await asyncio.sleep(0)  # a session that has not begun would not end its connection
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._stack.aclose()
 
     def new_lines(self) -> Lines:
         """Return a reader that splits the stream of a connection into lines."""

@@ -194,6 +194,7 @@ test("an answer that fails says why, and can be made again", async () => {
 test("a request that is refused says why", async () => {
   await script();
   const it = await open("no/slash");
+  await it.page.getByRole("alert").waitFor(); // no turn to go on with either; said later, it would hide the next reason
   await it.say("hi");
   await it.page.getByRole("alert").getByText("id: must not contain a slash").waitFor();
   await it.photo("refused");

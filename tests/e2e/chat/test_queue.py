@@ -92,8 +92,8 @@ def test_a_queued_task_can_be_called_back(busy: Runtime) -> None:
 
 
 def test_time_in_the_queue_does_not_count_against_the_deadline(busy: Runtime) -> None:
-    queued = busy.assign(timeout=0.3)
-    waited = busy.get("/result", task_id=queued, wait=0.4)
+    queued = busy.assign(timeout=1.5)
+    waited = busy.get("/result", task_id=queued, wait=1.6)
     assert (waited.status_code, waited.json()["status"]) == (202, "queued")
     busy.provider.release()
     assert busy.result(queued)["status"] == "complete"

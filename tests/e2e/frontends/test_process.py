@@ -38,7 +38,7 @@ def test_from_a_strangers_message_to_an_answer(bots: Bots) -> None:
     assert wrong.stderr.startswith("agent bots: no stranger has this code now")
     paired = bots.command("pair", code[1])
     assert (paired.returncode, paired.stdout) == (0, "telegram:9 may use the bot home\n"), paired.stderr
-    eventually(lambda: len(bots.sent(9)) == 2, 5)
+    eventually(lambda: len(bots.sent(9)) == 2)
     assert bots.sent(9)[1].startswith("You are paired")
     bots.write(9)
     eventually(lambda: bots.effects() == [(2, "telegram:9")])

@@ -67,7 +67,7 @@ def test_work_that_runs_can_be_watched_and_cancelled_during_the_grace(start: Sta
         assert agent.http.post(f"/task/{first}/cancel").json()["status"] == "cancelled"
         assert types(stream.rest())[-1] == "abort"
     provider.release()
-    assert agent.process.wait(5) == 0
+    assert agent.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.slow

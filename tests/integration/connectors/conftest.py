@@ -129,8 +129,8 @@ def offspring() -> list[int]:
     return found
 
 
-async def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

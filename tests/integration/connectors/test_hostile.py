@@ -95,7 +95,7 @@ async def test_one_that_does_not_read_is_given_up(grow: Grow) -> None:
     plant = grow(patience, ground=ground, it=hostile("AT_CALL = 'time.sleep(100)'"))
     await plant.prepare()
     calls = [asyncio.create_task(plant.call("it_ok", filling="x" * 200_000)) for _ in range(8)]
-    await until(lambda: plant.state("it").state == "waiting", 20)
+    await until(lambda: plant.state("it").state == "waiting")
     assert plant.state("it").error == "it has not read its input for 0.5 s"
     for result in await asyncio.gather(*calls):
         assert "unavailable" in (result.error_text or "")

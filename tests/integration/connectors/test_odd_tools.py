@@ -401,7 +401,7 @@ async def test_a_page_that_fails_once_takes_no_tools_away(grow: Grow, failing: i
         await plant.prepare()
         if failing > 1:
             assert await plant.value("it_t1") == "fine"
-        await until(lambda: lists > failing and len(plant.names) == 30 and not plant.state("it").faults, 60)
+        await until(lambda: lists > failing and len(plant.names) == 30 and not plant.state("it").faults)
         assert known[failing] == meanwhile
         await plant.connectors.close()
 

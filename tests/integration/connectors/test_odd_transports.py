@@ -369,11 +369,11 @@ async def test_an_error_as_the_list_of_new_tools_ends_no_call(grow: Grow) -> Non
         plant = grow(Timeouts(first_wait=10, relist=0.05, backoff=(30.0,)), it={"url": url})
         await plant.prepare()
         call = asyncio.create_task(plant.value("it_ok"))
-        await until(lambda: plant.state("it").faults, 60)
+        await until(lambda: plant.state("it").faults)
         assert plant.state("it").faults == ["its tools have changed and could not be listed again: not now"]
         noted.set()
         assert await call == "fine"
-        await until(lambda: "it_later" in plant.names, 60)
+        await until(lambda: "it_later" in plant.names)
         assert plant.state("it").faults == []
         await plant.connectors.close()
 
@@ -406,7 +406,7 @@ async def test_a_server_that_lists_nothing_during_a_call_keeps_it(grow: Grow) ->
         plant = grow(Timeouts(first_wait=10, connect=2, relist=0.05, backoff=(30.0,)), it={"url": url})
         await plant.prepare()
         assert await plant.value("it_ok") == "fine"
-        await until(lambda: "it_later" in plant.names, 60)
+        await until(lambda: "it_later" in plant.names)
         await plant.connectors.close()
 
 
@@ -521,6 +521,6 @@ async def test_a_stream_that_always_ends_is_not_opened_again_without_a_pause(gro
     async with odd_server(answers) as url:
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
-        await until(lambda: len(opened) > MAX_STREAMS + 1, 60)
+        await until(lambda: len(opened) > MAX_STREAMS + 1)
         assert opened[MAX_STREAMS + 1] - opened[0] > 1
         await plant.connectors.close()

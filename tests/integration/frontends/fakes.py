@@ -42,8 +42,8 @@ def press(id: int, sender: int, chat: Chat) -> Update:
     )
 
 
-async def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 

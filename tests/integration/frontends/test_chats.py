@@ -292,7 +292,7 @@ async def test_a_flood_of_one_person_is_cut_and_others_are_answered_meanwhile(wo
     for begin in range(0, 500, 50):
         await world.intake.accept([message(1000 + begin + id) for id in range(50)])
     await world.intake.accept([message(1, BOB)])
-    await until(lambda: "1" in world.handler.handled, 2)
+    await until(lambda: "1" in world.handler.handled)
     await until(lambda: world.handler.texts(ANN))
     gate.set()
     await world.idle()
@@ -404,7 +404,7 @@ async def test_strangers_together_are_bounded_and_hold_up_nobody_who_is_paired(w
     await world.intake.accept([message(id, id) for id in range(1000, 1000 + MAX_WAITING_OF_STRANGERS + 50)])
     assert len(await world.waiting()) == MAX_WAITING_OF_STRANGERS
     await world.intake.accept([message(1, ANN)])
-    await until(lambda: world.handler.handled == ["1"], 2)
+    await until(lambda: world.handler.handled == ["1"])
     await world.chats.aclose()
 
 

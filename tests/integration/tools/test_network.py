@@ -31,6 +31,12 @@ class Proxy:
         self.seen: list[str] = []
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._answer(reader, writer)
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[0]
         self.seen.append(line)
         if line.startswith("CONNECT"):
@@ -41,7 +47,6 @@ class Proxy:
             writer.write(b" bye")
         else:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\nyou said " + line.encode())
-        writer.close()
 
 
 @pytest.fixture

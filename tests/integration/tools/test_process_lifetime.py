@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import resource
 import shutil
@@ -13,6 +14,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +30,8 @@ from ..conftest import Hold
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 SOURCES = Path(agent_runtime.__file__).parents[1]
+PATIENCE = 60.0
+_naps = itertools.count(7001)
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
@@ -56,6 +60,12 @@ def box(tmp_path: Path, confinement: Confinement) -> SandboxSpec:
     return SandboxSpec(work, writable=(work,))
 
 
+@pytest.fixture
+def nap() -> str:
+    """Seconds for `sleep`, by which its processes are known: no other test and no other run on this machine has it."""
+    return f"{next(_naps)}.{os.getpid()}"
+
+
 def living(argument: str) -> list[int]:
     """Processes whose last argument this is."""
     found = psutil.process_iter(["cmdline", "status"])
@@ -64,57 +74,55 @@ def living(argument: str) -> list[int]:
     ]
 
 
-def wait_for(condition: Callable[[], object], seconds: float) -> float:
-    """Seconds until the condition held."""
-    started = time.monotonic()
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() - started < seconds, "it did not happen in time"
+        assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.005)
-    return time.monotonic() - started
 
 
-async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, box: SandboxSpec) -> None:
-    tree = "sleep 7001 & (sleep 7001 & sleep 7001) & trap '' TERM INT; printf started; sleep 7001"
+async def test_a_deadline_ends_the_whole_tree_at_once(confinement: Confinement, box: SandboxSpec, nap: str) -> None:
+    tree = f"sleep {nap} & (sleep {nap} & sleep {nap}) & trap '' TERM INT; printf started; sleep {nap}"
     started = time.monotonic()
     done = await confinement.run(("bash", "-c", tree), box, timeout=1.0)
     assert time.monotonic() - started < 30, "it would be hours"
     assert (done.timed_out, done.exit_code, done.stdout) == (True, None, "started")
-    wait_for(lambda: not living("7001"), 1)
+    wait_for(lambda: not living(nap))
 
 
 def test_what_a_command_leaves_in_the_background_ends_with_it(
-    run: Run, confinement: Confinement, box: SandboxSpec
+    run: Run, confinement: Confinement, box: SandboxSpec, nap: str
 ) -> None:
     async def main() -> None:
         async with asyncio.timeout(60):
-            done = await confinement.run(("bash", "-c", "sleep 7002 & echo done"), box, timeout=4)
+            done = await confinement.run(("bash", "-c", f"sleep {nap} & echo done"), box, timeout=4)
         assert (done.stdout, done.exit_code) == ("done\n", 0)
 
     run(main())
-    wait_for(lambda: not living("7002"), 2)
+    wait_for(lambda: not living(nap))
 
 
-def test_a_daemon_does_not_outlive_its_command(run: Run, tmp_path: Path, hold: Hold) -> None:
+def test_a_daemon_does_not_outlive_its_command(run: Run, tmp_path: Path, hold: Hold, nap: str) -> None:
     """It leaves its session and its parents, which the process group does not survive but the namespace does."""
     held = asyncio.run(_chosen("auto", tmp_path, hold))
     if held.name != "bubblewrap":
         pytest.fail(held.reason)
 
     async def main() -> None:
-        daemon = "setsid -f sleep 7003; (setsid nohup sleep 7003 >/dev/null 2>&1 &); sleep 0.1; echo done"
+        daemon = f"setsid -f sleep {nap}; (setsid nohup sleep {nap} >/dev/null 2>&1 &); sleep 0.1; echo done"
         work = tmp_path / "work"
         work.mkdir()
         done = await held.run(("bash", "-c", daemon), SandboxSpec(work, (work,)), timeout=5)
         assert done.stdout == "done\n"
 
     run(main())
-    wait_for(lambda: not living("7003"), 1)
+    wait_for(lambda: not living(nap))
 
 
-def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
+def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: SandboxSpec, nap: str) -> None:
     async def main() -> None:
-        call = asyncio.create_task(confinement.run(("bash", "-c", "sleep 7004 & sleep 7004"), box, timeout=60))
-        while len(living("7004")) < 2:
+        call = asyncio.create_task(confinement.run(("bash", "-c", f"sleep {nap} & sleep {nap}"), box, timeout=60))
+        while len(living(nap)) < 2:
             await asyncio.sleep(0.01)
         call.cancel()
         started = time.monotonic()
@@ -123,13 +131,15 @@ def test_a_cancel_ends_the_whole_tree(run: Run, confinement: Confinement, box: S
         assert time.monotonic() - started < 30, "it would be a minute"
 
     run(main())
-    wait_for(lambda: not living("7004"), 1)
+    wait_for(lambda: not living(nap))
 
 
-def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinement, box: SandboxSpec) -> None:
+def test_a_cancel_while_it_starts_leaves_nothing(
+    run: Run, confinement: Confinement, box: SandboxSpec, nap: str
+) -> None:
     async def main() -> None:
         for turns in range(6):
-            call = asyncio.create_task(confinement.run(("sleep", "7005"), box, timeout=60))
+            call = asyncio.create_task(confinement.run(("sleep", nap), box, timeout=60))
             for _ in range(turns):
                 await asyncio.sleep(0)
             call.cancel()
@@ -138,25 +148,25 @@ def test_a_cancel_while_it_starts_leaves_nothing(run: Run, confinement: Confinem
 
     before = len(os.listdir("/proc/self/fd"))
     run(main())
-    wait_for(lambda: not living("7005"), 2)
+    wait_for(lambda: not living(nap))
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 def test_a_cancel_at_any_moment_of_its_start_leaves_nothing(
-    run: Run, confinement: Confinement, box: SandboxSpec
+    run: Run, confinement: Confinement, box: SandboxSpec, nap: str
 ) -> None:
     """Namespaces take milliseconds to set up; what is only half there must die as well."""
 
     async def main() -> None:
         for moment in range(50):
-            call = asyncio.create_task(confinement.run(("sleep", "7007"), box, timeout=60))
+            call = asyncio.create_task(confinement.run(("sleep", nap), box, timeout=60))
             await asyncio.sleep(moment * 0.0003)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
 
     run(main())
-    wait_for(lambda: not living("7007"), 2)
+    wait_for(lambda: not living(nap))
 
 
 @pytest.mark.slow
@@ -188,20 +198,24 @@ from agent_runtime.sandbox import SandboxSpec, choose_confinement
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
     confinement = await choose_confinement(sys.argv[2], data)
-    command = "sleep 7006 & (sleep 7006 & sleep 7006) & sleep 7006"
+    command = "sleep {nap} & (sleep {nap} & sleep {nap}) & sleep {nap}".format(nap=sys.argv[3])
     await confinement.run(("bash", "-c", command), SandboxSpec(work, (work,)), timeout=60)
 
 uvloop.run(main())
 """
 
 
-def test_commands_die_with_a_server_that_is_killed(confinement: Confinement, box: SandboxSpec, tmp_path: Path) -> None:
+def test_commands_die_with_a_server_that_is_killed(
+    confinement: Confinement, box: SandboxSpec, tmp_path: Path, nap: str
+) -> None:
     mode = "off" if confinement.name == "off" else "auto"
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(SERVER), str(tmp_path), mode], cwd=SOURCES) as server:
-        wait_for(lambda: len(living("7006")) == 4, 10)
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SERVER), str(tmp_path), mode, nap], cwd=SOURCES
+    ) as server:
+        wait_for(lambda: len(living(nap)) == 4)
         server.kill()
-        server.wait(5)
-        wait_for(lambda: not living("7006"), 2)
+        server.wait(PATIENCE)
+        wait_for(lambda: not living(nap))
 
 
 BUSY = """
@@ -212,7 +226,7 @@ from agent_runtime.sandbox import SandboxSpec, choose_confinement
 async def start(confinement, work, delay):
     while True:
         await asyncio.sleep(delay)
-        await confinement.run(("sleep", "7008"), SandboxSpec(work, (work,)), timeout=0.02)
+        await confinement.run(("sleep", sys.argv[3]), SandboxSpec(work, (work,)), timeout=0.02)
 
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
@@ -225,18 +239,18 @@ asyncio.run(main())
 
 
 def test_commands_that_are_being_started_die_with_the_server_too(
-    confinement: Confinement, box: SandboxSpec, tmp_path: Path
+    confinement: Confinement, box: SandboxSpec, tmp_path: Path, nap: str
 ) -> None:
-    argv = [sys.executable, "-c", BUSY, str(tmp_path), "off" if confinement.name == "off" else "auto"]
+    argv = [sys.executable, "-c", BUSY, str(tmp_path), "off" if confinement.name == "off" else "auto", nap]
     servers = [subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE) for _ in range(4)]
     for number, server in enumerate(servers):
         assert server.stdout is not None
         assert server.stdout.readline() == b"busy\n"
         time.sleep(0.03 + number * 0.003)
         server.kill()
-        server.wait(5)
+        server.wait(PATIENCE)
         server.stdout.close()
-    wait_for(lambda: not living("7008"), 2)
+    wait_for(lambda: not living(nap))
 
 
 USER = """
@@ -292,8 +306,15 @@ def test_a_server_that_is_not_root_holds_its_commands_as_well() -> None:
         shutil.rmtree(data)
 
 
-def held() -> tuple[int, int]:
-    """Descriptors and children of this process, without those of objects that wait to be collected."""
+def look_in_one_thread() -> None:
+    """Have one thread do all that the loop hands to threads, in this order: `held` waits for it."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+
+
+async def held() -> tuple[int, int]:
+    """Descriptors and children of this process, without those of objects that wait to be collected, and of a thread
+    that still looks at the processes of a command which has ended."""
+    await asyncio.to_thread(bool)
     gc.collect()
     return len(os.listdir("/proc/self/fd")), len(psutil.Process().children())
 
@@ -315,11 +336,12 @@ def test_commands_leave_nothing_in_the_server(run: Run, confinement: Confinement
                 await confinement.run(("cat",), box, timeout=60, stdin=b"x" * 200_000)
 
     async def many() -> None:
+        look_in_one_thread()
         await one(3)
-        before = held()
+        before = await held()
         for number in range(24):
             await one(number)
-        assert held() == before
+        assert await held() == before
         assert len(asyncio.all_tasks()) == 1
 
     run(many())
@@ -331,8 +353,9 @@ def test_a_server_without_descriptors_says_so_and_loses_none(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def starve() -> None:
+        look_in_one_thread()
         await confinement.run(("true",), box, timeout=60)
-        before = held()
+        before = await held()
         outcomes: set[str] = set()
         try:
             for spare in range(64):
@@ -345,7 +368,7 @@ def test_a_server_without_descriptors_says_so_and_loses_none(
                     outcomes.add(failure.message.rpartition(": ")[2])
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        assert held() == before
+        assert await held() == before
         assert "ended with 0" in outcomes
         assert {one.rpartition("] ")[2] for one in outcomes} == {"Too many open files", "ended with 0"}
 

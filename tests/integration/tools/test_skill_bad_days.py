@@ -402,4 +402,4 @@ async def test_calls_cost_little(school: School) -> None:
         started = loop.time()
         await school.value("good", a=1)
         times.append(loop.time() - started)
-    assert sorted(times)[25] < 0.02
+    assert sorted(times)[25] < 0.1

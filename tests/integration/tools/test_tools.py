@@ -96,10 +96,10 @@ async def test_the_boundary_of_bash(house: House, over: int) -> None:
 
 
 async def test_a_deadline_gives_an_output_that_says_so(house: House) -> None:
-    result = await house.call("bash", command="echo begun; sleep 60", timeout_ms=300)
+    result = await house.call("bash", command="echo begun; sleep 60", timeout_ms=1500)
     assert result.type == "output"
     assert result.data == {"stdout": "begun\n", "stderr": "", "exit_code": None, "timed_out": True}
-    assert 300 <= result.metadata["duration_ms"] < 1500
+    assert 1500 <= result.metadata["duration_ms"] < 30_000
 
 
 async def test_the_default_deadline_is_the_setting(house: House) -> None:

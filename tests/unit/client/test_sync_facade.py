@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
-from concurrent.futures import Future
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any
 
 import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from agent_client.sync.facade import Facade, iterating, wait_for
 
 
 class Interrupted:
-    """A portal whose thread is interrupted once: as it hands a call over, before or after, or as it waits."""
+    """A loop whose caller is interrupted once: as it hands a call over, before or after, or as it waits."""
 
-    def __init__(self, portal: BlockingPortal, moment: str) -> None:
-        self.call = portal.call
-        self._portal, self._moment = portal, moment
+    def __init__(self, loop: asyncio.AbstractEventLoop, moment: str) -> None:
+        self._loop, self._moment = loop, moment
 
-    def start_task_soon(self, call: Any) -> Future[Any]:
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
         moment, self._moment = self._moment, ""
         if moment == "before":
             raise KeyboardInterrupt
-        future = self._portal.start_task_soon(call)
+        self._loop.call_soon_threadsafe(callback)
         if moment == "after":
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result()  # the call has begun
             raise KeyboardInterrupt
         if moment == "waiting":
-            future.result = self._interrupt  # type: ignore[method-assign]
-        return future
+            asyncio.run_coroutine_threadsafe(interrupt(threading.get_ident()), self._loop)
 
-    def _interrupt(self, timeout: float | None = None) -> Any:
-        raise KeyboardInterrupt
+
+async def interrupt(waiting: int) -> None:
+    """Interrupt a thread that waits by a signal that does not wake it: the kernel may tell another thread of it, or
+    this one just before it waits."""
+    while sys._current_frames()[waiting].f_code.co_name != "wait_for":
+        await anyio.sleep(0.01)
+    await anyio.sleep(0.05)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
 
 class Feed:
@@ -42,7 +50,8 @@ class Feed:
     async def items(self) -> AsyncGenerator[int]:
         try:
             self.log.append("began")
-            await anyio.sleep_forever()
+            await anyio.sleep(20)
+            self.log.append("went on")
             yield 1
         finally:
             with anyio.CancelScope(shield=True):
@@ -55,24 +64,25 @@ class SyncFeed(Facade[Feed]):
 
 
 @pytest.fixture
-def portal() -> Iterator[BlockingPortal]:
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
     with start_blocking_portal() as portal:
-        yield portal
-        portal.call(portal.stop, True)  # a call that was left behind would keep the thread from ending
+        yield portal.call(asyncio.get_running_loop)
 
 
 @pytest.mark.parametrize(
     ("moment", "log"), [("before", []), ("after", ["began", "ended"]), ("waiting", ["began", "ended"])]
 )
-def test_a_generator_that_is_interrupted_has_ended(portal: BlockingPortal, moment: str, log: list[str]) -> None:
+def test_a_generator_that_is_interrupted_has_ended(
+    loop: asyncio.AbstractEventLoop, moment: str, log: list[str]
+) -> None:
     feed = Feed()
-    interrupted: Any = Interrupted(portal, moment)
+    interrupted: Any = Interrupted(loop, moment)
     with pytest.raises(KeyboardInterrupt):
         next(SyncFeed(feed, interrupted).items())
     assert feed.log == log
 
 
-def test_a_call_that_fails_raises_its_error_and_the_portal_goes_on(portal: BlockingPortal) -> None:
+def test_a_call_that_fails_raises_its_error_and_the_loop_goes_on(loop: asyncio.AbstractEventLoop) -> None:
     async def fails() -> int:
         raise ValueError("no")
 
@@ -80,5 +90,5 @@ def test_a_call_that_fails_raises_its_error_and_the_portal_goes_on(portal: Block
         return 1
 
     with pytest.raises(ValueError, match="no"):
-        wait_for(portal, fails)
-    assert wait_for(portal, works) == 1
+        wait_for(loop, fails)
+    assert wait_for(loop, works) == 1

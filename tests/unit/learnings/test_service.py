@@ -188,7 +188,7 @@ async def test_whatever_is_in_the_place_of_a_file_is_left_alone(
     after = everything(tmp_path)
     assert {name: after[name] for name in before} == before
     assert {path.name for path in after.keys() - before.keys()} <= {"errors.md"}
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENCE / 2
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif (folder / "corrections.md").is_dir():
@@ -228,6 +228,7 @@ async def test_a_flood_is_bounded_and_costs_no_correction(keeper: LearningServic
     for n in range(10_000):
         fail(keeper, f"{'x' * (n % 50)} {chr(0x4E00 + n % 9000)} " + "\U0001f600" * 5000)
     assert time.process_time() - started < 10
+    await until(lambda: book(workspace).entries and book(workspace, "corrections.md").entries)
     await keeper.close()
     assert 0 < len(book(workspace).entries) <= min(MAX_ENTRIES, MAX_WAITING)
     assert (workspace / "learnings" / "errors.md").stat().st_size <= MAX_FILE_BYTES

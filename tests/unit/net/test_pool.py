@@ -46,11 +46,13 @@ async def server(*replies: bytes, path: Path | None = None) -> AsyncGenerator[tu
     seen: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for reply in replies:
-            seen.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(reply)
-            await writer.drain()
-        writer.close()
+        try:
+            for reply in replies:
+                seen.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(reply)
+                await writer.drain()
+        finally:
+            writer.close()
 
     if path is not None:
         async with await asyncio.start_unix_server(serve, path):

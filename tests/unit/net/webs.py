@@ -8,10 +8,11 @@ import ipaddress
 import shutil
 import ssl
 import subprocess
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent_common.net.egress.address_policy import AddressPolicy
 from agent_common.net.egress.upstream import DirectUpstream
@@ -57,7 +58,11 @@ async def web(
     pages: Mapping[str, bytes | Callable[[Web], bytes] | Handler], tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Web]:
     """Answers with the bytes of a page, what a function makes of the server, or however a handler likes."""
-    seen = Web(0)
+    seen, opened = Web(0), list[asyncio.StreamWriter]()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[Any, Any, None]:
+        opened.append(writer)
+        return serve(reader, writer)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.connections += 1
@@ -75,9 +80,13 @@ async def web(
         finally:
             writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+    async with await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls) as server:
         seen.port = server.sockets[0].getsockname()[1]
-        yield seen
+        try:
+            yield seen
+        finally:
+            for writer in opened:  # also those whose `serve` has not begun, or waits for the last words of TLS
+                writer.transport.abort()
 
 
 def page(body: bytes, status: str = "200 OK", **headers: str) -> bytes:

@@ -11,8 +11,11 @@ from agent_runtime.skills.dependencies import PackageIndex
 
 
 async def test_an_index_on_this_machine_leads_to_no_other_port_of_it() -> None:
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    greeted = asyncio.Event()
+
+    def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
+        greeted.set()
 
     async with (
         await asyncio.start_server(greet, "127.0.0.1", 0) as index,
@@ -21,5 +24,6 @@ async def test_an_index_on_this_machine_leads_to_no_other_port_of_it() -> None:
         own, neighbour = (server.sockets[0].getsockname()[1] for server in (index, other))
         packages = PackageIndex(f"http://127.0.0.1:{own}/simple")
         (await packages.open("127.0.0.1", own)).close()
+        await greeted.wait()
         with pytest.raises(ToolFailure, match="only public hosts"):
             await packages.open("127.0.0.1", neighbour)

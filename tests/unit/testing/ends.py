@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_testing import FakeBridge
 
-SECONDS = 5.0
+SECONDS = 60.0
 TCP = "tcp://127.0.0.1:0"
 
 

@@ -19,7 +19,7 @@ BRIDGE = [sys.executable, "-m", "agent_testing", "bridge"]
 
 def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout
-    assert select.select([process.stdout], [], [], 20)[0], "it said nothing"
+    assert select.select([process.stdout], [], [], 60)[0], "it said nothing"
     return process.stdout.readline().strip()
 
 

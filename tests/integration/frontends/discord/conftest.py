@@ -40,9 +40,9 @@ class Receiver:
         self.updates += [update for update in updates if update.id not in known]
         self._changed.set()
 
-    async def until(self, count: int, seconds: float = 20) -> list[Update]:
+    async def until(self, count: int) -> list[Update]:
         """Wait for so many updates."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(60):
             while len(self.updates) < count:
                 self._changed.clear()
                 await self._changed.wait()
@@ -56,7 +56,7 @@ class Receiver:
             self._changed.set()
 
 
-async def eventually(happened: Callable[[], object], seconds: float = 20) -> None:
+async def eventually(happened: Callable[[], object], seconds: float = 60) -> None:
     """Wait for something that nothing announces."""
     async with asyncio.timeout(seconds):
         while not happened():

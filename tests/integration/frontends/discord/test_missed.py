@@ -43,7 +43,7 @@ async def test_after_an_invalid_session_the_histories_are_read(bots: Bots, disco
         discord_.invalidate_sessions(tell=False)
         for text in ("two", "three"):
             ada.write(ada.dm(), text)
-        await receiver.until(3, seconds=30)
+        await receiver.until(3)
         ada.write(ada.dm(), "four")
         updates = await receiver.until(4)
     assert [update.text for update in updates] == ["one", "two", "three", "four"]

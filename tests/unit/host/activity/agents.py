@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from agent_common.net import Tcp, connect
 from agent_host.errors import Conflict, NotFound, RequestError
@@ -72,14 +72,17 @@ async def agents(answers: Mapping[str, Answer]) -> AsyncGenerator[Agents]:
             yield found
         finally:
             for writer in writers:
-                writer.close()
+                writer.transport.abort()
 
 
 def _serving(
     found: Agents, writers: list[asyncio.StreamWriter], name: str, answer: Answer
 ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Coroutine[Any, Any, None]:
+        writers.append(writer)  # at once: the last one may end before `serve` has begun
+        return serve(reader, writer)
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -89,7 +92,7 @@ def _serving(
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    return serve
+    return accept
 
 
 def body(data: bytes, status: str = "200 OK") -> bytes:

@@ -26,7 +26,7 @@ from agent_host.fleet.machine.processes import (
 )
 from agent_testing import LiveProcess
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 KEEPER = """
 import asyncio, sys, uvloop
 from agent_host.fleet.machine import MonitorProcess

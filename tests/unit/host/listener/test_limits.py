@@ -13,6 +13,7 @@ from agent_host.errors import Conflict, InvalidRequest, Unavailable
 from agent_host.listener import LedgerRecord, ListenerLimits
 from agent_host.listener.ledger.subscriptions import MOST_NEWS
 
+from .agent import PATIENCE
 from .conftest import Owner, Room
 from .test_breaks import begun, gone
 
@@ -333,7 +334,7 @@ async def test_progress_reaches_who_watches(room: Room) -> None:
     agent.send(ctl="progress", request_id="r1", seq=1, kind="text", text="half", usage={"tokens": 5})
     await room.until(lambda: len(seen) == 2)
     agent.result(request)
-    await asyncio.wait_for(watching, 5)
+    await asyncio.wait_for(watching, PATIENCE)
     assert [type(change).__name__ for change in seen] == ["LedgerRecord", "Progress", "LedgerRecord"]
     assert seen[1].usage.tokens == 5
     assert seen[-1].status == "resulted"

@@ -42,12 +42,18 @@ async def test_a_name_that_changes_meanwhile_is_looked_up_once() -> None:
 
 
 async def test_a_private_service_may_be_inside() -> None:
-    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    served = asyncio.Event()
+
+    def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        served.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
         async with ServiceConnector(Rebinding("127.0.0.1")).open(
             parse_url(f"http://inner.example:{port}/"), private=True
         ):
-            pass
+            await served.wait()
     finally:
         server.close()

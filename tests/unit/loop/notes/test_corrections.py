@@ -14,7 +14,7 @@ from agent_runtime.learnings import NoLearnings
 from agent_runtime.loop.core.corrections import detect_correction
 from agent_runtime.ports import Correction, ToolContext, ToolResult
 from tests.unit.loop.people import Hands, decide, waits
-from tests.unit.loop.support import FakeModel, FakeTools, World, assignment, call, new_turn, say, until
+from tests.unit.loop.support import PATIENCE, FakeModel, FakeTools, World, assignment, call, new_turn, say, until
 
 
 @dataclass
@@ -59,7 +59,7 @@ async def test_a_call_that_is_broken_off_is_no_failure(tmp_path: Path) -> None:
         tmp_path, FakeModel([call(("c", "slow", "{}"))]), catalog=hands.catalog("slow"), learnings=notes
     ) as it:
         turn = await it.send("go")
-        await asyncio.wait_for(hands.entered.wait(), 5)
+        await asyncio.wait_for(hands.entered.wait(), PATIENCE)
         await it.admission.stop(turn)
     assert not notes.seen
 
@@ -100,7 +100,7 @@ async def test_a_message_that_steers_is_heard_too(tmp_path: Path) -> None:
     model = FakeModel([call(("c", "slow", "{}")), say("as you like")])
     async with World(tmp_path, model, catalog=hands.catalog("slow"), learnings=notes) as it:
         turn = await it.send("go")
-        await asyncio.wait_for(hands.entered.wait(), 5)
+        await asyncio.wait_for(hands.entered.wait(), PATIENCE)
         steering = await it.send("no, use pnpm", on_busy="steer")
         hands.gates["slow"].set()
         await it.ended(turn, steering)

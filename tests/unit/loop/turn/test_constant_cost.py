@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from tests.unit.loop.compaction.long_conversations import Calls, Says, Stage, Talker, say
-from tests.unit.loop.support import World
+from tests.unit.loop.support import PATIENCE, World
 
 
 class Steps:
@@ -23,7 +23,7 @@ class Steps:
         both = threading.Barrier(2)
 
         def reader(connection: sqlite3.Connection) -> None:
-            both.wait(5)  # two at once: each reader has a connection of its own
+            both.wait(PATIENCE)  # two at once: each reader has a connection of its own
             self._hear(connection)
 
         await asyncio.gather(world.database.read(reader), world.database.read(reader))

@@ -16,7 +16,7 @@ from agent_testing.discord import FakeDiscord, Fault, RandomFaults, RateLimits
 
 GUILDS, GUILD_MESSAGES, DIRECT_MESSAGES, CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
 ALL = GUILDS | GUILD_MESSAGES | DIRECT_MESSAGES | CONTENT
-SECONDS = 5.0
+SECONDS = 60.0
 TOKEN = "discord-token"
 
 
@@ -250,7 +250,6 @@ async def test_a_bot_is_asked_to_reconnect(fake: FakeDiscord) -> None:
 async def test_a_bot_that_sends_no_heartbeat_is_closed() -> None:
     with FakeDiscord(heartbeat_seconds=0.1) as fake:
         async with connect(fake) as socket:
-            await socket.ready()
             assert await socket.closed() == 4009
 
 
@@ -309,7 +308,7 @@ async def test_a_gateway_that_is_cut_at_random_loses_nothing_for_those_who_resum
         wanted = [str(number) for number in range(30)]
         seen: list[str] = []
         session, last, written = "", 0, False
-        async with asyncio.timeout(SECONDS * 4):
+        async with asyncio.timeout(SECONDS):
             while len(dict.fromkeys(seen)) < len(wanted):
                 async with connect(fake) as socket:
                     await (socket.resume(session, last) if session else socket.identify())
