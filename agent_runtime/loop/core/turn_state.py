@@ -308,7 +308,8 @@ class Turn:
                 self.run_task.cancel()
 
     def was_aborted(self) -> bool:
-        """Return whether it was stopped for good, as no turn is that a shutdown has stopped, itself or its caller."""
+        """Return whether it was stopped for good: not by a shutdown, of itself or of its caller, after which the next
+        process may continue it."""
         return self.end.stop_reason is not None and not self._is_shut_down()
 
     def _is_shut_down(self) -> bool:
