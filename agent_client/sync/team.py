@@ -10,6 +10,7 @@ class SyncTeamAgents(Facade[TeamAgents]):
     list = iterating(TeamAgents.list)
     get = waiting(TeamAgents.get)
     ask = waiting(TeamAgents.ask)
+    cancel = waiting(TeamAgents.cancel)
     hand_off = waiting(TeamAgents.hand_off)
 
 

@@ -9,6 +9,7 @@ from agent_common.protocol import (
     DEFAULT_ASK_SECONDS,
     DEFAULT_HAND_OFF_SECONDS,
     AskReply,
+    CancelledAsk,
     HandedOff,
     PeerAgent,
     PeerList,
@@ -49,6 +50,12 @@ class TeamAgents:
         The same `key` with the same message is the same work. Raises NotFound, Conflict."""
         call = self._give(id, "ask", message, seconds, key, timeout=seconds + ANSWER_SECONDS)
         return await self._connection.fetch(AskReply, call)
+
+    async def cancel(self, id: str, key: str) -> CancelledAsk:
+        """Cancel what was asked with this key. No effect if it has ended. Raises NotFound."""
+        headers = {"Idempotency-Key": key}
+        call = Call("DELETE", path("agents", id, "ask"), params=self._team, headers=headers, repeatable=True)
+        return await self._connection.fetch(CancelledAsk, call)
 
     async def hand_off(
         self, id: str, message: str, *, seconds: float = DEFAULT_HAND_OFF_SECONDS, key: str | None = None

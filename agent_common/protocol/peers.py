@@ -93,6 +93,14 @@ class AskReply(Peer):
     """The work, for the operator's `GET /work/{id}`."""
 
 
+class CancelledAsk(Peer):
+    """What an agent was asked, after its caller has cancelled it."""
+
+    request_id: str
+    status: str
+    """As in `GET /work/{id}`: `cancelled` once the agent has stopped, unless the work has ended in another way."""
+
+
 class HandOff(Inbound):
     """Body of `POST /agents/{id}/hand-off`."""
 

@@ -39,7 +39,7 @@ from .http.status import AgentStatus, Capabilities
 from .http.task import TaskAccepted, TaskAssignment, TaskList, TaskRecord, TaskResult, TokenBudget
 from .http.workspace import WorkspaceListing
 from .mesh import ModelCard
-from .peers import AskPeer, AskReply, HandedOff, HandOff, PeerCard, PeerList
+from .peers import AskPeer, AskReply, CancelledAsk, HandedOff, HandOff, PeerCard, PeerList
 from .permission import (
     AgentPermissions,
     AgentPermissionsList,
@@ -66,7 +66,7 @@ _MESSAGES = (
     *(Publish, Published, TopicMessages),
     *(Subscribe, Subscription, SubscriptionList, Receive, TopicDeliveries, TopicDeadLetters),
     *(StoredArtifact, ArtifactList),
-    *(PeerCard, PeerList, AskPeer, AskReply, HandOff, HandedOff),
+    *(PeerCard, PeerList, AskPeer, AskReply, CancelledAsk, HandOff, HandedOff),
 )
 
 

@@ -14,6 +14,7 @@ from agent_common.protocol import (
     AskPeer,
     AskReply,
     AskStatus,
+    CancelledAsk,
     HandedOff,
     HandOff,
 )
@@ -39,6 +40,8 @@ from .errors import WorkEnded
 
 CANCEL_SECONDS = 5.0
 """How long an ask waits for the end of work that its deadline has cancelled."""
+_MOST_WITHDRAWN = 8192
+"""Messages that are remembered because they were cancelled before they came."""
 
 
 class AgentRequests:
@@ -56,6 +59,9 @@ class AgentRequests:
         self._database, self._writer, self._clock = database, writer, clock
         self._listener, self._teams, self._cards = listener, teams, cards
         self._closing = asyncio.Event()
+        self._withdrawn: dict[tuple[str, str], None] = {}
+        """Agents and ids of the work that they must not get, the oldest first. In memory, because a message that its
+        cancellation has overtaken is on its way to this process and dies with it."""
 
     def end_waits(self) -> None:
         """Answer all waiting requests now, because the host stops. The work itself goes on after the next start."""
@@ -80,6 +86,23 @@ class AgentRequests:
         late = _reply(record) if record.result is not None and record.result.status == "completed" else None
         text = f"deadline_exceeded: no answer within {asked.deadline_s:g} s; the work is cancelled"
         return late or AskReply(status="timeout", error=text, request_id=record.request_id)
+
+    async def cancel(self, member: TeamMember, agent_id: str, key: str) -> CancelledAsk:
+        """Cancel the work that the member has given the agent with this key. No effect if it has ended.
+
+        Raises NotFound if there is none; then a message with the key that comes later is refused: the cancellation has
+        overtaken it."""
+        request_id = _request_id(member.name, key)
+        self._withdrawn[agent_id, request_id] = None  # from now on it does not begin
+        if len(self._withdrawn) > _MOST_WITHDRAWN:
+            del self._withdrawn[next(iter(self._withdrawn))]
+        open_work = self._listener.ledger.active.get(request_id)
+        owner = open_work.workspace if open_work is not None else await self._listener.ledger.owner(request_id)
+        if owner != agent_id:
+            raise NotFound("there is no message of yours to this agent with this Idempotency-Key")
+        record = await self._listener.cancel(request_id, f"{member.name} waits for it no more")
+        self._withdrawn.pop((agent_id, request_id), None)  # its end is in the ledger
+        return CancelledAsk(request_id=request_id, status=record.status)
 
     async def hand_off(
         self, member: TeamMember, agent_id: str, given: HandOff, key: str | None, on_hand: WorkOnHand
@@ -160,6 +183,9 @@ class AgentRequests:
             )
         )
         request = _request(request_id, message, member, lineage, now)
+        if (agent_id, request_id) in self._withdrawn:  # no await from here until the ledger has the work
+            text = "Idempotency-Key: you have cancelled the message with this key; take another key"
+            raise Conflict(text, code="ask_cancelled")
         try:
             return await self._listener.submit(agent_id, request, expires_in=expires_in)
         except Conflict as error:

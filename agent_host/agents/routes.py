@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import Response
 
-from agent_common.protocol import ASK_KEY, USER_HEADER, AskReply, HandedOff, PeerAgent, PeerList
+from agent_common.protocol import ASK_KEY, USER_HEADER, AskReply, CancelledAsk, HandedOff, PeerAgent, PeerList
 
 from ..access import TeamMember, identify_member
 from ..errors import Forbidden
@@ -20,7 +20,8 @@ from .schemas import AskBody, CardBody, HandOffBody
 
 router = APIRouter(prefix="/agents", route_class=JsonRoute)
 Member = Annotated[TeamMember, Depends(identify_member)]
-Key = Annotated[str | None, Header(pattern=ASK_KEY, description="Names the message: the same again is the same work")]
+_KEY = Header(pattern=ASK_KEY, description="Names the message: the same again is the same work")
+Key = Annotated[str | None, _KEY]
 
 
 def _cards(request: Request) -> AgentCards:
@@ -76,6 +77,14 @@ async def get_agent(request: Request, member: Member, agent_id: str) -> PeerAgen
 async def ask(request: Request, member: Member, agent_id: str, body: AskBody, idempotency_key: Key = None) -> AskReply:
     """Give an agent a message as work, and wait until it is over or the deadline has passed."""
     return await _requests(request).ask(member, agent_id, body, idempotency_key, _on_hand(request))
+
+
+@router.delete("/{agent_id}/ask")
+async def cancel(
+    request: Request, member: Member, agent_id: str, idempotency_key: Annotated[str, _KEY]
+) -> CancelledAsk:
+    """Cancel the work that the caller has given the agent with this key. No effect if it has ended."""
+    return await _requests(request).cancel(member, agent_id, idempotency_key)
 
 
 @router.post("/{agent_id}/hand-off", status_code=202, response_model=HandedOff)

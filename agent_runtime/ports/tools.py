@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -86,6 +86,10 @@ class OutsideText:
     seen: bool = False
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The caller of a tool, and its folders and limits."""
@@ -126,6 +130,9 @@ class ToolContext:
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Skill packages listed in the agent's prompt: name -> where it was found."""
 
+    was_aborted: Callable[[], bool] = _never
+    """Asks, once the call is cancelled, whether its turn was stopped for good, so that work elsewhere must stop too.
+    Otherwise the runtime stops, and the next process may make the same call again."""
     progress: Progress = field(default_factory=Progress)
     outside_text: OutsideText = field(default_factory=OutsideText)
 

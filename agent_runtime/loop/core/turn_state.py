@@ -307,6 +307,15 @@ class Turn:
             if self.interruptible and self.run_task is not None:
                 self.run_task.cancel()
 
+    def was_aborted(self) -> bool:
+        """Return whether it was stopped for good: not by a shutdown, of itself or of its caller, after which the next
+        process may continue it."""
+        return self.end.stop_reason is not None and not self._is_shut_down()
+
+    def _is_shut_down(self) -> bool:
+        caller = self.request.parent
+        return self.end.stop_reason == "shutdown" or (caller is not None and caller._is_shut_down())
+
     def mark_ended(self) -> None:
         """Close the stream and wake all tasks that wait for the end."""
         self.transition("ended")

@@ -87,6 +87,7 @@ def _build_deps(
             may_subscribe=False,
             approved=False,
             packages=own.packages,
+            was_aborted=turn.was_aborted,
         ),
         context_budget=context_budgets.open_inline_budget(turn, view, seen if parts is not None else None),
     )

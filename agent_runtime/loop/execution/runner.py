@@ -205,6 +205,7 @@ class TurnRunner:
             egress=turn.budget.egress,
             spawner=self.spawner,
             model_meter=TurnMeter(turn.budget, services.price_check),
+            was_aborted=turn.was_aborted,
         )
         authority = partial(services.authority_resolver.resolve, turn)
         tools = await open_turn_tools(turn, services.tool_catalog, authority, services.database)

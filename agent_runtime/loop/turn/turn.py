@@ -180,13 +180,13 @@ class _Loop:
     async def _run_tools(self, step: Step) -> AsyncIterator[c.Chunk]:
         """Run the open calls of the step, then close it.
 
-        If a call may not be repeated, the record is durable before any call runs: with the calls, and in a resumed turn
-        with the mark that it runs again.
+        A call that changes anything is on record before any call runs, in a resumed turn with the mark that it runs
+        again: durably if it may not be repeated, else so that a crash does not lose its id, by which others know it.
         """
         calls = step.open_calls
         self.budget.begin_calls(len(calls))
-        if any(not self._may_repeat(call) for call in calls):
-            await self.deps.recorder.save()
+        if not all(self._is_read_only(call) for call in calls):
+            await self.deps.recorder.save(durable=not all(self._may_repeat(call) for call in calls))
         if calls:
             self.deps.prepare_scratch()
         async for chunk in self._tool_call_runner.run(step, calls):
@@ -235,6 +235,10 @@ class _Loop:
     def _may_repeat(self, call: ToolCallRecord) -> bool:
         spec = self.deps.tools.spec(call.name)
         return spec is not None and (spec.read_only or spec.idempotent)
+
+    def _is_read_only(self, call: ToolCallRecord) -> bool:
+        spec = self.deps.tools.spec(call.name)
+        return spec is not None and spec.read_only
 
     @property
     def _next_step_is_last(self) -> bool:

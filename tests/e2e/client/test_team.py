@@ -119,6 +119,9 @@ async def test_an_agent_is_found_asked_and_handed_work(world: World) -> None:
         reply = await agents.ask("ada", "How many beds?", key=(key := fresh("ask")))
         assert (reply.status, reply.response) == ("completed", {"text": "three"})
         assert await agents.ask("ada", "How many beds?", key=key) == reply
+        assert (await agents.cancel("ada", key)).status == "resulted"
+        with pytest.raises(NotFound):
+            await agents.cancel("ada", fresh("ask"))
         with pytest.raises(Conflict, match="message_conflict"):
             await agents.ask("ada", "How many more?", key=key)
         given = await agents.hand_off("ada", "Plant them.")

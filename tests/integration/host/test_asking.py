@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from .asking import Peer, answer
@@ -122,6 +123,86 @@ async def test_a_deadline_cancels_the_work(host: Host) -> None:
             late = (await asked).json()
         assert (late["status"], late["response"]) == ("timeout", None)
         assert late["error"].startswith("deadline_exceeded: ")
+
+
+async def work_of(host: Host, agent: str) -> list[tuple[str, str | None]]:
+    """Status and error of all work of the agent, the newest first."""
+    found = host.operator.get("/work", params={"workspace": agent}).json()["work"]
+    return [(one["status"], one["error"]) for one in found]
+
+
+async def test_who_has_asked_cancels(host: Host) -> None:
+    ann, bob, cat = (Peer(host, f"{name}-5", "five") for name in ("ann", "bob", "cat"))
+    body, key = {"message": "hi"}, {"Idempotency-Key": "call-1"}
+    async with ann.client() as client, cat.client() as stranger, bob.attached() as agent:
+        asked = asyncio.create_task(client.post("/agents/bob-5/ask", json=body, headers=key))
+        request = await agent.request()
+        agent.accept(request)
+        assert_problem(await stranger.delete("/agents/bob-5/ask", headers=key), 404, "not_found")
+        assert_problem(await client.delete("/agents/cat-5/ask", headers=key), 404, "not_found")
+        assert_problem(await client.delete("/agents/bob-5/ask"), 422, "invalid_request")
+        cancelled = await client.delete("/agents/bob-5/ask", headers=key)
+        assert cancelled.status_code == 200, cancelled.text
+        assert cancelled.json()["request_id"] == request["request_id"]
+        frame = await agent.expect("cancel")
+        assert (frame["request_id"], frame["reason"]) == (request["request_id"], "ann-5 waits for it no more")
+        agent.result(request, "failed", None, error="cancelled: the turn was cancelled")
+        agent.complete(request)
+        reply = (await asked).json()
+        assert reply["status"] == "cancelled"
+        again = await client.delete("/agents/bob-5/ask", headers=key)
+        assert again.json() == {"request_id": request["request_id"], "status": "cancelled"}
+        assert (await client.post("/agents/bob-5/ask", json=body, headers=key)).json() == reply
+
+        key = {"Idempotency-Key": "call-2"}
+        asked = asyncio.create_task(client.post("/agents/bob-5/ask", json=body, headers=key))
+        answer(agent, await agent.request(), {"text": "three"})
+        reply = (await asked).json()
+        late = await client.delete("/agents/bob-5/ask", headers=key)
+        assert late.json() == {"request_id": reply["request_id"], "status": "resulted"}
+        assert (await client.post("/agents/bob-5/ask", json=body, headers=key)).json() == reply
+
+
+async def test_a_message_that_its_cancellation_has_overtaken_is_not_begun(host: Host) -> None:
+    ann = Peer(host, "ann-6", "six")
+    Peer(host, "bob-6", "six")
+    body, key = {"message": "hi", "deadline_s": 30}, {"Idempotency-Key": "late"}
+    async with ann.client() as client:
+        assert_problem(await client.delete("/agents/bob-6/ask", headers=key), 404, "not_found")
+        assert_problem(await client.post("/agents/bob-6/ask", json=body, headers=key), 409, "ask_cancelled")
+        assert await work_of(host, "bob-6") == []
+
+        async def race(number: int) -> None:
+            keyed = {"Idempotency-Key": f"race-{number}"}
+            asked = asyncio.create_task(client.post("/agents/bob-6/ask", json=body, headers=keyed))
+            await asyncio.sleep(number / 2000)
+            await client.delete("/agents/bob-6/ask", headers=keyed)
+            reply = await asked
+            assert reply.status_code == 409 or reply.json()["status"] == "cancelled", reply.text
+
+        await asyncio.gather(*map(race, range(30)))
+        assert {status for status, _ in await work_of(host, "bob-6")} <= {"cancelled"}
+
+
+@pytest.mark.slow
+async def test_an_ask_is_cancelled_after_a_crash_of_the_host(tmp_path: Path) -> None:
+    with Host(tmp_path / "data") as host:
+        ann, bob = Peer(host, "ann"), Peer(host, "bob")
+        body, key = {"message": "hi"}, {"Idempotency-Key": "call-1"}
+        async with ann.client() as client, bob.attached() as agent:
+            asked = asyncio.create_task(client.post("/agents/bob/ask", json=body, headers=key))
+            agent.accept(request := await agent.request())
+            while (await work_of(host, "bob"))[0][0] != "accepted":
+                await asyncio.sleep(0.02)
+            os.kill(host.process.pid, signal.SIGKILL)
+            with pytest.raises(httpx.TransportError):
+                await asked
+        host.start()
+        async with ann.client() as client:
+            cancelled = await client.delete("/agents/bob/ask", headers=key)
+            assert cancelled.json() == {"request_id": request["request_id"], "status": "cancelled"}
+            reply = (await client.post("/agents/bob/ask", json=body, headers=key)).json()
+            assert (reply["status"], reply["error"]) == ("cancelled", "cancelled: ann waits for it no more")
 
 
 async def test_an_agent_that_takes_no_work_is_told_so(host: Host) -> None:

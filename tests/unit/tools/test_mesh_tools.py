@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from agent_common.protocol import Folders, RequirementSet
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.agents import AgentDirectory
 from agent_runtime.errors import MeshUnavailable
+from agent_runtime.loop.turn.tool_calls import CANCEL_SECONDS
 from agent_runtime.ports import HumanRequest, MeshReply, MeshRequest, MeshStream, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import MESH_TOOL_NAMES, RESERVED_TOOL_NAMES, ToolRegistry, builtin_tools
@@ -129,6 +131,46 @@ async def test_an_agent_that_gives_no_answer_is_an_error(context: ToolContext, s
     result = await run(rooms, "ask_agent", context, agent="bob", message="hi")
     assert result.metadata["kind"] == kind
     assert f"the agent bob gave no answer ({status}): expired: nobody began it" in (result.error_text or "")
+
+
+@dataclass
+class Silent(Kept):
+    """Never answers an ask, and a cancellation only if it is told to."""
+
+    answers_cancel: bool = True
+    asking: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def request(self, request: MeshRequest) -> MeshReply:
+        self.asked.append(request)
+        if request.method == "DELETE" and self.answers_cancel:
+            return MeshReply(200, {}, b"{}")
+        self.asking.set()
+        try:
+            async with asyncio.timeout(request.seconds):
+                await asyncio.Event().wait()
+        except TimeoutError as error:
+            raise MeshUnavailable("the host gave no answer") from error
+        raise AssertionError
+
+
+@pytest.mark.parametrize("answers_cancel", [True, False])
+@pytest.mark.parametrize("was_aborted", [True, False])
+async def test_an_aborted_call_cancels_what_it_has_asked(
+    context: ToolContext, was_aborted: bool, answers_cancel: bool
+) -> None:
+    rooms = Silent(answers_cancel=answers_cancel)
+    call = asyncio.create_task(
+        run(rooms, "ask_agent", replace(context, was_aborted=lambda: was_aborted), agent="bob", message="hi")
+    )
+    await rooms.asking.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    asked, *cancelled = rooms.asked
+    key = asked.headers["idempotency-key"]
+    told = [(one.method, one.path, one.body, one.headers["idempotency-key"]) for one in cancelled]
+    assert told == ([("DELETE", "/agents/bob/ask", None, key)] if was_aborted else [])
+    assert all(one.seconds < CANCEL_SECONDS for one in cancelled), "less than a turn waits for a cancelled tool"
 
 
 async def test_of_a_card_a_model_sees_the_beginning(context: ToolContext) -> None:

@@ -214,6 +214,16 @@ def test_a_life_that_has_made_a_step_is_not_one_of_the_three(tmp_path: Path, how
     run(tell())
 
 
+def test_a_call_that_a_crash_interrupts_is_repeated_under_its_id(tmp_path: Path) -> None:
+    async def tell() -> None:
+        script = Script([Step("", (("look", False),)), Step("", (("set", False),)), Step("the answer is 3")])
+        await _lives(tmp_path, script, [End(6, "crash")])  # as soon as the second call has begun
+        assert set(script.completed.values()) == {1}, "no answer of the model was lost"
+        assert script.ran[1:] == [("set", "call-1-0")] * 2
+
+    run(tell())
+
+
 def test_the_deadline_counts_on_while_nobody_lives(tmp_path: Path) -> None:
     async def tell() -> None:
         script = Script([Step("", (("look", False),)), Step("never")])

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from agent_runtime.loop.core.turn_state import TRANSITIONS, State
+from agent_runtime.loop.core.turn_state import TRANSITIONS, State, StopReason
 
 from ..support import new_turn
 
@@ -35,6 +35,14 @@ def test_nothing_follows_the_end_and_every_state_reaches_it() -> None:
         while new := {after for one in new for after in TRANSITIONS[one]} - reached:
             reached |= new
         assert "ended" in reached, state
+
+
+@pytest.mark.parametrize("reason", [None, *get_args(StopReason)])
+def test_a_turn_is_aborted_unless_the_process_ends(reason: StopReason | None) -> None:
+    turn = new_turn(stop_reason=reason)
+    assert turn.was_aborted() == (reason not in (None, "shutdown"))
+    called = new_turn(parent=turn, stop_reason="caller")
+    assert called.was_aborted() == (reason != "shutdown"), "nor if the process ends its caller"
 
 
 def test_only_transition_changes_a_state() -> None:
