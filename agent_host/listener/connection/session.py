@@ -170,9 +170,9 @@ class AgentSession:
         self._services.dispatch.dispatcher.send_queued(self.channel)
 
     def abandon(self, work: OpenWork, why: str) -> None:
-        """Give up an attempt that the agent has not finished in time, and end the session."""
+        """Give up an attempt that the agent has not accepted or finished in time, and end the session."""
         self.slots.pop(work.id, None)
-        work.abandoned = True
+        work.overdue = work.begun
         self._services.dispatch.retries.retry(work, why)
         self.end(why)
 

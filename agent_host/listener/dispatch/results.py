@@ -18,8 +18,6 @@ from .retries import WorkRetries
 _OUTDATED = "constraints_outdated"
 _REFUSED_FOR_NOW = RETRYABLE - {_OUTDATED}
 """Codes with which an agent refuses work that it has not started and would take later."""
-_INTERRUPTED = "interrupted"
-"""Code of a result that says that the agent's process ended while the work ran."""
 
 
 class ResultHandler:
@@ -78,7 +76,7 @@ class ResultHandler:
             self._handle_result(session, work, result)
 
     def _handle_result(self, session: AttachedAgent, work: OpenWork, result: WorkResult) -> None:
-        """Record the result, or try again if the agent has refused or lost the work for a temporary reason."""
+        """Record the result, or try again if the agent has refused the work for a temporary reason."""
         code = (result.error or "").split(":", 1)[0].strip()
         is_cancelled = work.cancel_reason is not None
         may_retry = not is_cancelled and work.attempts < self._limits.attempts
@@ -90,9 +88,6 @@ class ResultHandler:
             self._retries.retry(work, code)
             self._release(session, work)
             self._constraints.on_outdated(session)
-        elif result.status == "failed" and code == _INTERRUPTED and may_retry:
-            self._retries.retry(work, code)
-            self._release(session, work)
         else:
             self._record(session, work, result)
 

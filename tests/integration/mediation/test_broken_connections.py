@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Literal
 
 import pytest
 
 from agent_testing.bridge import Trip
 
-from .pair import Guest, Pair
+from .pair import PATIENCE, Guest, Pair
 
 Way = Literal["to_host", "to_guest"]
 
@@ -89,3 +90,21 @@ async def test_half_an_end_is_an_end(pair: Pair, way: Way) -> None:
     await pair.ready(guest)
     await piece.finish()
     await pair.once(guest)
+
+
+async def test_a_guest_whose_disk_stalls_while_it_accepts_ends_the_work_all_the_same(pair: Pair) -> None:
+    guest = await pair.attached(window=1)
+    disk = threading.Event()
+    stalled = guest.database.write(lambda _: disk.wait(PATIENCE))
+    await pair.submit()
+    await pair.until(lambda: pair.listener.ledger.active["r1"].timer is not None)
+    pair.loop.leap(10.1)
+    await pair.until(lambda: "accept_timeout" in pair.host_breaks)
+    disk.set()
+    await stalled
+
+    async def begun() -> bool:
+        return "r1" in guest.hands.pieces and (await pair.listener.get("r1")).status in ("accepted", "resulted")
+
+    await pair.until(begun)
+    await carried_out(pair, guest, "r1")

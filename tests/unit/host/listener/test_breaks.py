@@ -234,22 +234,13 @@ async def test_a_denial_for_good_is_a_result(room: Room) -> None:
     assert record.result.status == "denied"
 
 
-async def test_interrupted_work_is_tried_again_and_its_last_word_is_kept(room: Room) -> None:
-    agent = await room.attached()
-    await room.submit()
-    for attempt in range(3):
-        request = await agent.request()
-        agent.accept(request)
-        agent.result(request, "failed", "", error="interrupted: three lives")
-        await agent.expect("ack")
-        agent.complete(request)
-        if attempt < 2:
-            await room.until(lambda attempt=attempt: room.count("retries") == attempt + 1)
-            room.pass_time(0.1)
+async def test_interrupted_work_has_its_result(room: Room) -> None:
+    """The agent keeps it, and would only say it again to the same id."""
+    agent, request = await begun(room)
+    agent.result(request, "failed", "", error="interrupted: three lives")
     record = await room.ended()
-    assert (record.status, record.attempts) == ("resulted", 3)
-    assert record.result is not None
-    assert record.result.error == "interrupted: three lives"
+    assert (record.status, record.attempts) == ("resulted", 1)
+    assert (await room.result()).error == "interrupted: three lives"
 
 
 async def test_a_frame_that_the_agent_does_not_take_is_dead(room: Room) -> None:
