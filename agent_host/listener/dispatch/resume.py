@@ -84,8 +84,9 @@ class ResumeHandler:
         work = self._find_own_work(session, request_id)
         if work is None:
             return "forget"
-        session.channel.lost.pop(request_id, None)  # the agent has listed it, so `retry_lost` must not retry it
+        channel = session.channel
+        channel.lost.pop(request_id, None)  # the agent has listed it, so `retry_lost` must not retry it
         work.lost = True  # and the dispatcher must not send it while its result is on the way
         timeout = self._limits.accept_timeout
-        self._deadlines.arm(work, timeout, lambda: self._retries.retry_if_lost(work, "result_not_resent"))
+        self._deadlines.arm(work, timeout, lambda: self._retries.retry_if_lost(channel, work, "result_not_resent"))
         return "resend"

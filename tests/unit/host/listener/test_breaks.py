@@ -101,6 +101,32 @@ async def test_a_result_that_was_announced_and_never_came_is_asked_for_again(roo
     assert (await again.request())["audit_ref"] == "r1;attempt=2"
 
 
+async def test_a_result_that_was_announced_is_waited_for_over_another_break(room: Room) -> None:
+    agent, request = await begun(room)
+    await gone(room, agent)
+    for _ in range(2):
+        again = await room.attached(unacked=("r1",))
+        assert again.verdicts == {"r1": "resend"}
+        await gone(room, again)
+        room.pass_time(10.1)
+        room.pass_time(0.1)
+    again = await room.attached(unacked=("r1",))
+    assert again.verdicts == {"r1": "resend"}
+    again.result(request)
+    record = await room.ended()
+    assert (record.status, record.attempts, room.count("retries")) == ("resulted", 1, 0)
+
+
+async def test_a_result_that_was_announced_and_then_lost_is_asked_for_again(room: Room) -> None:
+    agent, _ = await begun(room)
+    await gone(room, agent)
+    await gone(room, await room.attached(unacked=("r1",)))
+    room.pass_time(10.1)
+    again = await room.attached()
+    room.pass_time(0.1)
+    assert (await again.request())["audit_ref"] == "r1;attempt=2"
+
+
 async def test_what_the_agent_has_lost_is_another_attempt(room: Room) -> None:
     agent, _ = await begun(room)
     await gone(room, agent)
