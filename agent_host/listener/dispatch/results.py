@@ -48,8 +48,10 @@ class ResultHandler:
         elif work.status == "dispatched":
             work.begun = True
             self._ledger.change_status(work, "accepted")
-            if work.cancel_reason is None:  # else the deadline of the cancel goes on
+            if work.cancel_reason is None:
                 self._deadlines.arm_run(session, work)
+            else:
+                self._deadlines.arm_cancel(session, work)
             work.notify()
 
     def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:

@@ -188,6 +188,21 @@ async def test_an_agent_that_does_not_stop_is_cut(room: Room) -> None:
     assert again.verdicts == {"r1": "cancel"}
 
 
+async def test_an_agent_that_accepts_what_was_cancelled_and_does_not_stop_is_cut(room: Room) -> None:
+    """Its `accepting` crosses the `cancel`."""
+    agent = await room.attached()
+    await room.submit()
+    request = await agent.request()
+    await room.listener.cancel("r1")
+    await agent.expect("cancel")
+    agent.accept(request)
+    await room.stands("accepted")
+    room.pass_time(10.1)
+    await room.until(lambda: room.listener.attached == 0)
+    assert await agent.ended()
+    assert (await room.ended()).status == "cancelled"
+
+
 async def test_a_cancel_survives_a_break_and_a_restart(room: Room) -> None:
     agent, _ = await begun(room)
     await room.listener.cancel("r1")
