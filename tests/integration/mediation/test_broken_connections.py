@@ -9,7 +9,7 @@ import pytest
 
 from agent_testing.bridge import Trip
 
-from .pair import PATIENCE, Guest, Pair
+from .pair import NAME, PATIENCE, Guest, Pair
 
 Way = Literal["to_host", "to_guest"]
 
@@ -20,6 +20,7 @@ PLACES: dict[str, tuple[Way, bytes]] = {
     "between the result and completed": ("to_host", b'"signal":"completed"'),
     "before the acknowledgement": ("to_guest", b'"what"'),
 }
+RESULTS = "SELECT epoch FROM work_audit WHERE direction = 'in' AND type = 'result'"
 
 
 async def carried_out(pair: Pair, guest: Guest, request_id: str) -> None:
@@ -108,3 +109,23 @@ async def test_a_guest_whose_disk_stalls_while_it_accepts_ends_the_work_all_the_
 
     await pair.until(begun)
     await carried_out(pair, guest, "r1")
+
+
+async def test_a_guest_that_is_drained_while_it_attaches_brings_its_results_first(pair: Pair) -> None:
+    guest = await pair.attached()
+    piece = await pair.begun(guest)
+    pair.bridge.host_is_down = True
+    pair.bridge.cut()
+    await pair.until(lambda: guest.breaks)
+    await piece.finish()
+    disk = threading.Event()
+    stalled = guest.database.write(lambda _: disk.wait(PATIENCE))
+    pair.bridge.host_is_down = False
+    pair.loop.leap(5)
+    await pair.until(lambda: pair.epoch == 2)
+    await pair.listener.workspaces.drain(NAME, 600)
+    disk.set()
+    await stalled
+    await pair.ended()
+    rows = await pair.database.run(lambda connection: connection.exec_driver_sql(RESULTS).all())
+    assert [tuple(row) for row in rows] == [(2,)], "and not at its next attachment"

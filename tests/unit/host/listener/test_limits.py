@@ -235,6 +235,27 @@ async def test_a_drained_agent_ends_what_it_has_and_gets_no_more(room: Room) -> 
     assert (await again.request())["request_id"] == "r2"
 
 
+async def test_an_agent_that_is_drained_while_it_resumes_brings_its_results(room: Room) -> None:
+    agent, request = await begun(room)
+    await gone(room, agent)
+    again = await room.connected()
+    again.ready()
+    again.welcome = await again.expect("welcome")
+    again.answer(again.welcome["challenge"])
+    await room.until(lambda: room.listener.attached == 1)
+    await room.listener.workspaces.drain("a", 600)
+    await again.expect("drain")
+    again.send(ctl="resume", unacked=("r1",))
+    assert (await again.expect("resume_ok"))["verdicts"] == {"r1": "resend"}
+    room.pass_time(10.1)
+    assert room.listener.attached == 1, "it has the time of the drain"
+    again.result(request)
+    await again.expect("ack")
+    assert (await room.ended()).attempts == 1
+    room.pass_time(600)
+    assert await again.ended()
+
+
 async def test_a_drain_has_an_end(room: Room) -> None:
     agent, _ = await begun(room)
     await room.listener.workspaces.drain("a", 5)
