@@ -208,7 +208,7 @@ class AttachedAgent(Protocol):
         ...
 
     def abandon(self, work: OpenWork, why: str) -> None:
-        """Give up an attempt that the agent has not finished in time, and end the session."""
+        """Give up an attempt that the agent has not accepted or finished in time, and end the session."""
         ...
 
     def freeze(self) -> None:

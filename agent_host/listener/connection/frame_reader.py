@@ -159,7 +159,7 @@ class FrameReader:
         self._services.dispatch.constraints.on_ack(self._session, ack)
 
     def _on_resume(self, resume: Resume) -> None:
-        if self._session.state == "resuming":
+        if not self._session.confirmed:
             self._services.dispatch.resume.on_resume(self._session, resume)
             self._session.mark_resumed()
 

@@ -97,7 +97,7 @@ class AgentSession:
         """Record that both ends agree on the work of earlier connections. Work that the agent has lost is retried; it
         gets more as soon as it has the constraints in force."""
         self.confirmed = True
-        if self._timer is not None:
+        if self._timer is not None and self.state == "resuming":  # else it is that of a drain
             self._timer.cancel()
             self._timer = None
         self._services.dispatch.retries.retry_lost(self.channel)
@@ -115,6 +115,8 @@ class AgentSession:
         if self.state in ("draining", "gone"):
             return
         self.state = "draining"
+        if self._timer is not None:
+            self._timer.cancel()
         if self.negotiated:
             self.send(Drain(deadline_s=seconds))
             seconds += self._services.limits.cancel_grace
@@ -170,9 +172,9 @@ class AgentSession:
         self._services.dispatch.dispatcher.send_queued(self.channel)
 
     def abandon(self, work: OpenWork, why: str) -> None:
-        """Give up an attempt that the agent has not finished in time, and end the session."""
+        """Give up an attempt that the agent has not accepted or finished in time, and end the session."""
         self.slots.pop(work.id, None)
-        work.abandoned = True
+        work.overdue = work.begun
         self._services.dispatch.retries.retry(work, why)
         self.end(why)
 

@@ -48,9 +48,4 @@ class WorkCanceller:
         if session.slots.get(work.id) is not work or not work.active:
             return  # the work has ended, or left the agent, while its row was written
         session.send(Cancel(request_id=work.id, reason=reason[:4000]), request_id=work.id)
-        self._deadlines.arm(work, self._limits.cancel_grace, lambda: self._on_no_answer(session, work))
-
-    def _on_no_answer(self, session: AttachedAgent, work: OpenWork) -> None:
-        """End the work, and then the session of the agent that does not answer."""
-        self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}; the agent did not answer")
-        session.end("cancel_timeout")
+        self._deadlines.arm_cancel(session, work)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 
-from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPayload
+from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPayload, encode
 
 from ...errors import RequestError
 from ..audit.audit_log import AuditLog
@@ -131,7 +131,12 @@ class ConstraintEnforcer:
             return
         if is_inline:
             b64 = base64.b64encode(payload).decode()
-            session.send(ConstraintsPayload(version=in_force.version, b64=b64, severity=in_force.severity))
+            line = encode(ConstraintsPayload(version=in_force.version, b64=b64, severity=in_force.severity))
+            if len(line) > session.peer_max_line:
+                text = f"the payload takes a line of {len(line)} bytes, the agent accepts {session.peer_max_line}"
+                session.alarm("constraints_undeliverable", f"version {in_force.version}: {text}; set payload_ref")
+                return
+            session.send_line(line, "constraints_payload")
         session.send(
             Constraints(
                 version=in_force.version,

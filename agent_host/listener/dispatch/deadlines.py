@@ -85,6 +85,15 @@ class WorkDeadlines:
         session.send(Cancel(request_id=work.id, reason="deadline_exceeded"), request_id=work.id)
         self.arm(work, self._limits.cancel_grace, lambda: session.abandon(work, "run_timeout"))
 
+    def arm_cancel(self, session: AttachedAgent, work: OpenWork) -> None:
+        """Limit the time from asking the agent to cancel, or from its late acceptance, until its result."""
+        self.arm(work, self._limits.cancel_grace, lambda: self._on_no_answer(session, work))
+
+    def _on_no_answer(self, session: AttachedAgent, work: OpenWork) -> None:
+        """End the work, and then the session of the agent that does not answer."""
+        self._ledger.finish(work, "cancelled", error=f"cancelled: {work.cancel_reason}; the agent did not answer")
+        session.end("cancel_timeout")
+
     def arm_slot(self, session: AttachedAgent, work: OpenWork) -> None:
         """Limit the time from the result until `completed`, after which the slot counts as free."""
         self.arm(work, self._limits.slot_timeout, lambda: session.free_slot(work.id))

@@ -160,7 +160,7 @@ class Dispatcher:
         elif session.state != "ready":
             self._requeue_unsent(session, work, delivery)
         else:
-            work.abandoned = False
+            work.overdue = False
             session.send_line(delivery.line, "request", request_id=work.id, audit_ref=work.audit_ref())
             session.channel.rate_limiter.earn(ANSWER_UNITS)
             self._metrics.count("dispatches")

@@ -18,8 +18,6 @@ from .retries import WorkRetries
 _OUTDATED = "constraints_outdated"
 _REFUSED_FOR_NOW = RETRYABLE - {_OUTDATED}
 """Codes with which an agent refuses work that it has not started and would take later."""
-_INTERRUPTED = "interrupted"
-"""Code of a result that says that the agent's process ended while the work ran."""
 
 
 class ResultHandler:
@@ -50,8 +48,10 @@ class ResultHandler:
         elif work.status == "dispatched":
             work.begun = True
             self._ledger.change_status(work, "accepted")
-            if work.cancel_reason is None:  # else the deadline of the cancel goes on
+            if work.cancel_reason is None:
                 self._deadlines.arm_run(session, work)
+            else:
+                self._deadlines.arm_cancel(session, work)
             work.notify()
 
     def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
@@ -78,7 +78,7 @@ class ResultHandler:
             self._handle_result(session, work, result)
 
     def _handle_result(self, session: AttachedAgent, work: OpenWork, result: WorkResult) -> None:
-        """Record the result, or try again if the agent has refused or lost the work for a temporary reason."""
+        """Record the result, or try again if the agent has refused the work for a temporary reason."""
         code = (result.error or "").split(":", 1)[0].strip()
         is_cancelled = work.cancel_reason is not None
         may_retry = not is_cancelled and work.attempts < self._limits.attempts
@@ -90,9 +90,6 @@ class ResultHandler:
             self._retries.retry(work, code)
             self._release(session, work)
             self._constraints.on_outdated(session)
-        elif result.status == "failed" and code == _INTERRUPTED and may_retry:
-            self._retries.retry(work, code)
-            self._release(session, work)
         else:
             self._record(session, work, result)
 

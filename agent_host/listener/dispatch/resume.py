@@ -59,14 +59,17 @@ class ResumeHandler:
     def _verdict_for_running(self, session: AttachedAgent, request_id: str) -> Verdict:
         """Decide whether the agent continues a request that it still runs. If so, its attempt goes on in this session.
 
-        The agent must cancel work that has ended, was cancelled or given up, or is queued again.
+        So does an attempt that the host has given up: the agent would not begin the same id again, but answer it with
+        what it had done. The agent must cancel work that has ended or was cancelled.
         """
         work = self._find_own_work(session, request_id)
-        if work is None or work.abandoned or work.cancel_reason is not None or work.status != "retry_wait":
+        if work is None or work.cancel_reason is not None or work.status != "retry_wait":
             return "cancel"
         session.channel.lost.pop(request_id, None)
         work.lost = False
         work.begun = True
+        work.attempts += work.overdue
+        work.overdue = False
         work.next_is_attempt = False  # a retry that was planned does not take place
         work.epoch = session.epoch
         work.not_before = None
@@ -81,8 +84,9 @@ class ResumeHandler:
         work = self._find_own_work(session, request_id)
         if work is None:
             return "forget"
-        session.channel.lost.pop(request_id, None)  # the agent has listed it, so `retry_lost` must not retry it
+        channel = session.channel
+        channel.lost.pop(request_id, None)  # the agent has listed it, so `retry_lost` must not retry it
         work.lost = True  # and the dispatcher must not send it while its result is on the way
         timeout = self._limits.accept_timeout
-        self._deadlines.arm(work, timeout, lambda: self._retries.retry_if_lost(work, "result_not_resent"))
+        self._deadlines.arm(work, timeout, lambda: self._retries.retry_if_lost(channel, work, "result_not_resent"))
         return "resend"

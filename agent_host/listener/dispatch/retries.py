@@ -146,7 +146,11 @@ class WorkRetries:
             else:
                 self.resend(work, "lost")
 
-    def retry_if_lost(self, work: OpenWork, why: str) -> None:
-        """Retry the work unless its result has come in the meantime."""
-        if work.status == "retry_wait" and work.lost:
+    def retry_if_lost(self, channel: WorkspaceChannel, work: OpenWork, why: str) -> None:
+        """Retry the work unless its result has come in the meantime, or its agent is away again and may bring it."""
+        if work.status != "retry_wait" or not work.lost:
+            return
+        if channel.session is None or not channel.session.confirmed:
+            self.mark_lost(channel, work)
+        else:
             self.retry(work, why)

@@ -57,8 +57,8 @@ class OpenWork:
     """Whether the guest has accepted this attempt."""
     next_is_attempt: bool = True
     """Whether the next delivery counts as a further attempt."""
-    abandoned: bool = False
-    """Whether this attempt was given up: then the guest must not continue it."""
+    overdue: bool = False
+    """Whether this attempt was begun and given up: then the next one is counted, also if the guest still runs this."""
     refused: bool = False
     """Whether the ledger refused the work."""
     recorded: bool = False

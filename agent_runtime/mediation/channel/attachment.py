@@ -90,7 +90,9 @@ class ChannelAttachment:
         extensions = {"task_results": self._reporter is not None, "api": api is not None}
         self._offer = Offer(identity.window, identity.max_line, new_sid(), epoch, **extensions)
         self.welcome: Welcome | None = None
-        self.attached = self.ready = self.fenced = False
+        self.attached = self.fenced = False
+        self._ready = asyncio.Event()
+        """Set once results may go out and work may come in."""
         self._pings = 0
         self._draining: asyncio.Task[None] | None = None
         self._helpers: set[asyncio.Task[None]] = set()
@@ -165,7 +167,7 @@ class ChannelAttachment:
         if self.welcome is None:
             self._mark_ready(None)
         await asyncio.sleep(GREETING_SECONDS)
-        if not self.ready:
+        if not self._ready.is_set():
             self.connection.abort("the host has begun a greeting and not ended it")
 
     def _mark_attached(self) -> None:
@@ -175,8 +177,8 @@ class ChannelAttachment:
 
     def _mark_ready(self, verdicts: ResumeOk | None) -> None:
         """Let results go out and work come in."""
-        if not self.ready or verdicts is not None:
-            self.ready = True
+        if not self._ready.is_set() or verdicts is not None:
+            self._ready.set()
             self._work_service.attach(self.connection, verdicts)
             if self._reporter is not None:
                 takes = self.welcome is not None and self.welcome.task_results
@@ -248,9 +250,9 @@ class ChannelAttachment:
                 log.debug("ignored a control frame", ctl=frame.ctl)
 
     async def _handle_work(self, request: WorkRequest) -> None:
-        if not self.ready and self.welcome is None:
+        if not self._ready.is_set() and self.welcome is None:
             self._mark_ready(None)
-        if not self.ready:
+        if not self._ready.is_set():
             self._refuse_during_greeting(request)
         else:
             self._work_service.submit(request)
@@ -371,7 +373,9 @@ class ChannelAttachment:
         cut."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
+                await self._ready.wait()  # the host may drain before it has answered `resume`
                 await self._work_service.wait_idle()
+                await self._work_service.wait_resent()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ATTACHED_SECONDS * 4):
                 await self.connection.flush()

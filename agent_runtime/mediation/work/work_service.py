@@ -169,6 +169,11 @@ class WorkService:
         while tasks := self._active_tasks():
             await asyncio.wait(tasks)
 
+    async def wait_resent(self) -> None:
+        """Return once the results of earlier connections were passed to this one."""
+        if self._resending is not None:
+            await asyncio.wait([self._resending])
+
     async def flush_results(self, seconds: float) -> None:
         """Give the results of ended work `seconds` to be passed to the connection."""
         if tasks := self._active_tasks():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Literal
 
 import pytest
 
 from agent_testing.bridge import Trip
 
-from .pair import Guest, Pair
+from .pair import NAME, PATIENCE, Guest, Pair
 
 Way = Literal["to_host", "to_guest"]
 
@@ -19,6 +20,7 @@ PLACES: dict[str, tuple[Way, bytes]] = {
     "between the result and completed": ("to_host", b'"signal":"completed"'),
     "before the acknowledgement": ("to_guest", b'"what"'),
 }
+RESULTS = "SELECT epoch FROM work_audit WHERE direction = 'in' AND type = 'result'"
 
 
 async def carried_out(pair: Pair, guest: Guest, request_id: str) -> None:
@@ -89,3 +91,41 @@ async def test_half_an_end_is_an_end(pair: Pair, way: Way) -> None:
     await pair.ready(guest)
     await piece.finish()
     await pair.once(guest)
+
+
+async def test_a_guest_whose_disk_stalls_while_it_accepts_ends_the_work_all_the_same(pair: Pair) -> None:
+    guest = await pair.attached(window=1)
+    disk = threading.Event()
+    stalled = guest.database.write(lambda _: disk.wait(PATIENCE))
+    await pair.submit()
+    await pair.until(lambda: pair.listener.ledger.active["r1"].timer is not None)
+    pair.loop.leap(10.1)
+    await pair.until(lambda: "accept_timeout" in pair.host_breaks)
+    disk.set()
+    await stalled
+
+    async def begun() -> bool:
+        return "r1" in guest.hands.pieces and (await pair.listener.get("r1")).status in ("accepted", "resulted")
+
+    await pair.until(begun)
+    await carried_out(pair, guest, "r1")
+
+
+async def test_a_guest_that_is_drained_while_it_attaches_brings_its_results_first(pair: Pair) -> None:
+    guest = await pair.attached()
+    piece = await pair.begun(guest)
+    pair.bridge.host_is_down = True
+    pair.bridge.cut()
+    await pair.until(lambda: guest.breaks)
+    await piece.finish()
+    disk = threading.Event()
+    stalled = guest.database.write(lambda _: disk.wait(PATIENCE))
+    pair.bridge.host_is_down = False
+    pair.loop.leap(5)
+    await pair.until(lambda: pair.epoch == 2)
+    await pair.listener.workspaces.drain(NAME, 600)
+    disk.set()
+    await stalled
+    await pair.ended()
+    rows = await pair.database.run(lambda connection: connection.exec_driver_sql(RESULTS).all())
+    assert [tuple(row) for row in rows] == [(2,)], "and not at its next attachment"

@@ -101,6 +101,32 @@ async def test_a_result_that_was_announced_and_never_came_is_asked_for_again(roo
     assert (await again.request())["audit_ref"] == "r1;attempt=2"
 
 
+async def test_a_result_that_was_announced_is_waited_for_over_another_break(room: Room) -> None:
+    agent, request = await begun(room)
+    await gone(room, agent)
+    for _ in range(2):
+        again = await room.attached(unacked=("r1",))
+        assert again.verdicts == {"r1": "resend"}
+        await gone(room, again)
+        room.pass_time(10.1)
+        room.pass_time(0.1)
+    again = await room.attached(unacked=("r1",))
+    assert again.verdicts == {"r1": "resend"}
+    again.result(request)
+    record = await room.ended()
+    assert (record.status, record.attempts, room.count("retries")) == ("resulted", 1, 0)
+
+
+async def test_a_result_that_was_announced_and_then_lost_is_asked_for_again(room: Room) -> None:
+    agent, _ = await begun(room)
+    await gone(room, agent)
+    await gone(room, await room.attached(unacked=("r1",)))
+    room.pass_time(10.1)
+    again = await room.attached()
+    room.pass_time(0.1)
+    assert (await again.request())["audit_ref"] == "r1;attempt=2"
+
+
 async def test_what_the_agent_has_lost_is_another_attempt(room: Room) -> None:
     agent, _ = await begun(room)
     await gone(room, agent)
@@ -234,22 +260,13 @@ async def test_a_denial_for_good_is_a_result(room: Room) -> None:
     assert record.result.status == "denied"
 
 
-async def test_interrupted_work_is_tried_again_and_its_last_word_is_kept(room: Room) -> None:
-    agent = await room.attached()
-    await room.submit()
-    for attempt in range(3):
-        request = await agent.request()
-        agent.accept(request)
-        agent.result(request, "failed", "", error="interrupted: three lives")
-        await agent.expect("ack")
-        agent.complete(request)
-        if attempt < 2:
-            await room.until(lambda attempt=attempt: room.count("retries") == attempt + 1)
-            room.pass_time(0.1)
+async def test_interrupted_work_has_its_result(room: Room) -> None:
+    """The agent keeps it, and would only say it again to the same id."""
+    agent, request = await begun(room)
+    agent.result(request, "failed", "", error="interrupted: three lives")
     record = await room.ended()
-    assert (record.status, record.attempts) == ("resulted", 3)
-    assert record.result is not None
-    assert record.result.error == "interrupted: three lives"
+    assert (record.status, record.attempts) == ("resulted", 1)
+    assert (await room.result()).error == "interrupted: three lives"
 
 
 async def test_a_frame_that_the_agent_does_not_take_is_dead(room: Room) -> None:

@@ -62,6 +62,22 @@ async def test_who_has_none_or_others_gets_them(room: Room, ack: tuple[int, str]
     assert room.alarms() == ({"constraints_hash": 1} if ack and ack[0] == 3 else {})
 
 
+async def test_constraints_that_are_longer_than_the_agents_lines_are_an_alarm(room: Room, owner: Owner) -> None:
+    """They are not sent, and an agent without them gets no work."""
+    agent = await room.connected()
+    agent.ready(detail=f"med/1 win=1 max=1024 sid={agent.sid}")
+    agent.welcome = await agent.expect("welcome")
+    agent.answer(agent.welcome["challenge"])
+    agent.send(ctl="resume")
+    await agent.expect("resume_ok")
+    await room.listener.workspaces.push_constraints("a", 3, b"x" * 2000)
+    await room.until(lambda: room.alarms() == {"constraints_undeliverable": 1})
+    room.pass_time(60.1)
+    assert await agent.ended()
+    assert not [frame for frame in agent.seen if "version" in frame]
+    await room.until(lambda: owner.halted == ["a"])
+
+
 async def test_a_wrong_hash_is_an_alarm_and_no_work(room: Room) -> None:
     agent = await room.attached()
     await room.listener.workspaces.push_constraints("a", 1, PAYLOAD)

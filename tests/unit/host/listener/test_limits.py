@@ -25,10 +25,54 @@ async def test_an_agent_must_accept_in_time(room: Room) -> None:
     await room.until(lambda: room.listener.ledger.active["r1"].timer is not None)
     room.pass_time(10.1)
     assert await agent.ended()
-    again = await room.attached(running=("r1",))
-    assert again.verdicts == {"r1": "cancel"}, "that attempt was given up"
+    again = await room.attached()
     room.pass_time(0.1)
     assert (await again.request())["audit_ref"] == "r1;attempt=2"
+
+
+async def test_work_that_was_accepted_too_late_goes_on(room: Room) -> None:
+    agent = await room.attached()
+    await room.submit()
+    request = await agent.request()
+    await room.until(lambda: room.listener.ledger.active["r1"].timer is not None)
+    room.pass_time(10.1)
+    assert await agent.ended()
+    again = await room.attached(running=("r1",))
+    assert again.verdicts == {"r1": "continue"}
+    again.result(request)
+    record = await room.ended()
+    assert (record.status, record.attempts) == ("resulted", 1)
+
+
+async def test_work_that_stops_too_late_is_another_attempt_that_goes_on(room: Room) -> None:
+    """The agent answers the same id with what it has done, so asking it to begin again would be of no use."""
+    agent, request = await begun(room, bounds=WorkBounds(max_duration_seconds=5))
+    for attempt in (2, 3):
+        room.pass_time(15.1)
+        await agent.expect("cancel")
+        room.pass_time(10.1)
+        assert await agent.ended()
+        agent = await room.attached(running=("r1",))
+        assert agent.verdicts == {"r1": "continue"}
+        assert (await room.stands("accepted")).attempts == attempt
+    agent.result(request, "yielded", "half", error="deadline_exceeded: so far")
+    assert (await room.result()).status == "yielded"
+
+
+async def test_work_that_never_stops_is_dead_after_its_last_attempt(tmp_path: Path) -> None:
+    room = Room(tmp_path, ListenerLimits(attempts=1, close_timeout=0.05))
+    await room.open()
+    try:
+        await room.enrol()
+        agent, _ = await begun(room)
+        room.pass_time(3600.1)
+        await agent.expect("cancel")
+        room.pass_time(10.1)
+        assert await room.error() == "attempts_exhausted: 1 attempts, the last: run_timeout"
+        again = await room.attached(running=("r1",))
+        assert again.verdicts == {"r1": "cancel"}
+    finally:
+        await room.close()
 
 
 async def test_work_that_takes_too_long_is_cancelled_and_then_cut(room: Room) -> None:
@@ -145,6 +189,21 @@ async def test_an_agent_that_does_not_stop_is_cut(room: Room) -> None:
     assert again.verdicts == {"r1": "cancel"}
 
 
+async def test_an_agent_that_accepts_what_was_cancelled_and_does_not_stop_is_cut(room: Room) -> None:
+    """Its `accepting` crosses the `cancel`."""
+    agent = await room.attached()
+    await room.submit()
+    request = await agent.request()
+    await room.listener.cancel("r1")
+    await agent.expect("cancel")
+    agent.accept(request)
+    await room.stands("accepted")
+    room.pass_time(10.1)
+    await room.until(lambda: room.listener.attached == 0)
+    assert await agent.ended()
+    assert (await room.ended()).status == "cancelled"
+
+
 async def test_a_cancel_survives_a_break_and_a_restart(room: Room) -> None:
     agent, _ = await begun(room)
     await room.listener.cancel("r1")
@@ -175,6 +234,27 @@ async def test_a_drained_agent_ends_what_it_has_and_gets_no_more(room: Room) -> 
     again = await room.attached()
     await room.listener.workspaces.resume("a")
     assert (await again.request())["request_id"] == "r2"
+
+
+async def test_an_agent_that_is_drained_while_it_resumes_brings_its_results(room: Room) -> None:
+    agent, request = await begun(room)
+    await gone(room, agent)
+    again = await room.connected()
+    again.ready()
+    again.welcome = await again.expect("welcome")
+    again.answer(again.welcome["challenge"])
+    await room.until(lambda: room.listener.attached == 1)
+    await room.listener.workspaces.drain("a", 600)
+    await again.expect("drain")
+    again.send(ctl="resume", unacked=("r1",))
+    assert (await again.expect("resume_ok"))["verdicts"] == {"r1": "resend"}
+    room.pass_time(10.1)
+    assert room.listener.attached == 1, "it has the time of the drain"
+    again.result(request)
+    await again.expect("ack")
+    assert (await room.ended()).attempts == 1
+    room.pass_time(600)
+    assert await again.ended()
 
 
 async def test_a_drain_has_an_end(room: Room) -> None:
