@@ -28,7 +28,8 @@ def wait_for(loop: asyncio.AbstractEventLoop, call: Callable[[], Awaitable[R]]) 
     try:
         loop.call_soon_threadsafe(started.begin)
         while not started.ended.acquire(timeout=_LISTEN_SECONDS):
-            pass
+            if loop.is_closed():
+                raise RuntimeError("it was closed before the call had begun")
     except BaseException:
         # The loop calls in this order: `cancel` finds the call begun, or it was never handed over.
         loop.call_soon_threadsafe(started.cancel)

@@ -92,3 +92,18 @@ def test_a_call_that_fails_raises_its_error_and_the_loop_goes_on(loop: asyncio.A
     with pytest.raises(ValueError, match="no"):
         wait_for(loop, fails)
     assert wait_for(loop, works) == 1
+
+
+def test_a_call_that_is_handed_to_a_loop_as_it_closes_ends() -> None:
+    loop, ended = asyncio.new_event_loop(), list[str]()
+
+    def call() -> None:
+        with pytest.raises(RuntimeError, match="closed"):
+            wait_for(loop, anyio.sleep_forever)
+        ended.append("it was told")
+
+    calling = threading.Thread(target=call, daemon=True)
+    calling.start()
+    threading.Timer(0.1, loop.close).start()
+    calling.join(20)
+    assert ended == ["it was told"]
