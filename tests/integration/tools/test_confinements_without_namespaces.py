@@ -244,10 +244,10 @@ def test_a_signal_shows_in_the_exit_code(rung: Rung) -> None:
 
 def test_commands_die_with_a_server_that_is_killed(rung: Rung) -> None:
     with rung.start({"command": TREE.format("7103") + "sleep 7103", "timeout": 60}) as server:
-        wait_for(lambda: len(living("7103")) == 6, 10)
+        wait_for(lambda: len(living("7103")) == 6)
         assert server.stdout is not None
         os.kill(json.loads(server.stdout.readline())[2], signal.SIGKILL)
-        wait_for(lambda: not living("7103"), 2)
+        wait_for(lambda: not living("7103"))
 
 
 def test_bounds_hold(rung: Rung) -> None:
