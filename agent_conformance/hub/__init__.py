@@ -8,14 +8,18 @@ from .identity import IDENTITY, LEAVING
 from .limits import LIMITS
 from .log import LOG
 from .sessions import SESSIONS
+from .tasks import TASKS
+from .turns import TURNS
 
 HUB = (
     *FRAMES.all,
     *IDENTITY.all,
     *SESSIONS.all,
+    *TURNS.all,
     *LOG.all,
     *DELIVERY.all,
     *LIMITS.all,
+    *TASKS.all,
     *LEAVING.all,
     *GLOBAL.all,
 )

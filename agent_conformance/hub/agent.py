@@ -189,6 +189,12 @@ class TesterAgent:
         await self.ack(found)
         return found
 
+    async def take_end(self, session_id: str, event_type: str, reason: str) -> None:
+        """Take the end of a session. Raises RuleBroken if it does not come, or with another reason."""
+        end = await self.take(session_id, event_type)
+        if (data := end["envelope"]["event_data"]).get("reason") != reason:
+            raise RuleBroken(f"{event_type} says {data}, not {reason}")
+
     async def invitation(self, opening: str) -> Frame:
         """Return the invitation that `TesterAgents.start_open` has caused. Raises RuleBroken."""
 

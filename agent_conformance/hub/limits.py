@@ -40,11 +40,7 @@ async def drop_newest(agents: TesterAgents) -> str:
     await bob.ping()
     await alice.say(session_id, "the next")
     await bob.take(session_id, "the next")
-    if "dropped" in [text_of(one["envelope"]) for one in bob.deliveries(session_id)]:
-        raise RuleBroken("it was delivered")
-    if "dropped" not in [text_of(one) for one in await bob.read_log(session_id)]:
-        raise RuleBroken("it is not in the log")
-    return "not delivered, and in the log"
+    return await _check_dropped(bob, session_id)
 
 
 @LIMITS.rule("H76", "Rules", "No more envelopes than in_flight are sent and not acknowledged.")
@@ -120,6 +116,29 @@ async def concurrent_sessions(agents: TesterAgents) -> str:
     await alice.ask_own("close", session_id=session_id)
     await agents.open(alice, bob)
     return "rate_limited, until one is closed"
+
+
+@LIMITS.rule("H82", "Rules", "A full inbox may drop the oldest that was not sent yet instead, which stays in the log.")
+async def drop_oldest(agents: TesterAgents) -> str:
+    alice, bob = await agents.members(2)
+    await bob.join(inbox={"max_pending": 2, "overflow": "drop_oldest", "in_flight": 1})
+    session_id = await agents.open(alice, bob)
+    await alice.say(session_id, "sent")
+    sent = await bob.delivery(session_id, "sent")
+    for text in ("dropped", "kept"):
+        await alice.say(session_id, text)
+    await bob.ack(sent)
+    await bob.take(session_id, "kept")
+    return await _check_dropped(bob, session_id)
+
+
+async def _check_dropped(agent: TesterAgent, session_id: str) -> str:
+    """Return what was seen of the envelope that the inbox had to drop. Raises RuleBroken."""
+    if "dropped" in _texts(agent, session_id):
+        raise RuleBroken("it was delivered")
+    if "dropped" not in [text_of(one) for one in await agent.read_log(session_id)]:
+        raise RuleBroken("it is not in the log")
+    return "not delivered, and in the log"
 
 
 async def _first_refusal(agent: TesterAgent, session_id: str) -> Refused:

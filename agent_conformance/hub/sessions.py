@@ -1,4 +1,4 @@
-"""Rules for hubs: how sessions are opened and closed, whose turn it is, and what is overdue."""
+"""Rules for hubs: how sessions are opened and closed, and what is overdue."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from agent_common.protocol.hub import (
     EV_SESSION_EXPIRED,
     EV_SESSION_INVITE_REJECT,
     EV_SESSION_OPENED,
-    EV_TEXT,
 )
 from agent_testing.channel import Frame
 
 from ..rules import ConformanceRules, RuleBroken
-from .agent import Refused, TesterAgent, expect_refusal
+from .agent import Refused, expect_refusal
 from .agents import TesterAgents
 
 SESSIONS: ConformanceRules[TesterAgents] = ConformanceRules()
@@ -142,19 +141,6 @@ async def participants_read(agents: TesterAgents) -> str:
     return "access_denied"
 
 
-@SESSIONS.rule("H39", "Types of sessions", "In a consulting session each has one turn, the creator first.")
-async def turns(agents: TesterAgents) -> str:
-    alice, bob = await agents.members(2)
-    session_id = await agents.open(alice, bob, type="consulting")
-    await expect_refusal("the other one's text first", bob.say(session_id, "first", EV_TEXT), "protocol_error")
-    await alice.say(session_id, "question", EV_TEXT)
-    await expect_refusal("a second text", alice.say(session_id, "again", EV_TEXT), "protocol_error")
-    await bob.take(session_id, "question")
-    await bob.say(session_id, "answer", EV_TEXT)
-    await _check_reason(alice, session_id, EV_SESSION_CLOSED, "consulting_complete")
-    return "question, answer, closed"
-
-
 @SESSIONS.rule("H40", "Sessions", "Who waits for a turn is not invited within it.")
 async def no_circle(agents: TesterAgents) -> str:
     alice, bob, session_id = await agents.open_pair()
@@ -170,7 +156,7 @@ async def expires(agents: TesterAgents) -> str:
     session_id = invitation["envelope"]["session_id"]
     with suppress(Refused):  # on a slow machine its time may be over
         await bob.accept(invitation)
-    await _check_reason(bob, session_id, EV_SESSION_EXPIRED, "ttl_expired")
+    await bob.take_end(session_id, EV_SESSION_EXPIRED, "ttl_expired")
     await expect_refusal("an envelope then", alice.say(session_id, "too late"), "protocol_error")
     return f"after {_SOON:g} s"
 
@@ -187,13 +173,5 @@ async def expectations(agents: TesterAgents) -> str:
     await bob.ack(violated)
     if (data := violated["envelope"]["event_data"]).get("expectation") != "max_silence":
         raise RuleBroken(f"it says {data}")
-    await _check_reason(bob, session_id, EV_SESSION_CLOSED, "expectation:max_silence")
+    await bob.take_end(session_id, EV_SESSION_CLOSED, "expectation:max_silence")
     return "all were told, then it was closed"
-
-
-async def _check_reason(agent: TesterAgent, session_id: str, event_type: str, reason: str) -> None:
-    """Wait for the end of a session. Raises RuleBroken if it does not come, or with another reason."""
-    end = await agent.delivery(session_id, event_type)
-    await agent.ack(end)
-    if (data := end["envelope"]["event_data"]).get("reason") != reason:
-        raise RuleBroken(f"{event_type} says {data}, not {reason}")

@@ -90,9 +90,10 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
 
 def syntax_fault(schema: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the path and the text of what is not JSON Schema; None if it is one."""
+    validator: Any = _dialect_validator()
     bounds.start_clock()
     try:
-        error: Any = next(cast("Any", _dialect_validator()).iter_errors(schema), None)
+        error: Any = next(validator.iter_errors(schema), None)
     except bounds.WorkLimitExceeded:
         return "", f"the check took longer than {bounds.CHECK_SECONDS:g} s; use a smaller schema"
     except RecursionError:

@@ -20,7 +20,19 @@ from ..live import Runtime
 
 
 class HubRuntime(Runtime):
-    """A runtime on the hub, with a model of its own."""
+    """A runtime on the hub of a host, which it reaches by the host's URL unless it is given another one."""
+
+    def __init__(self, provider: ScriptedProvider, host: Host, folder: Path, name: str, url: str = "") -> None:
+        folder.mkdir()
+        super().__init__(
+            provider,
+            folder / "data",
+            AGENT_ID=name,
+            AGENT_HUB="true",
+            AGENT_DRAIN_GRACE="60",
+            AGENT_MESH_URL=url or host.url,
+            AGENT_MESH_TOKEN=make_member(host, name),
+        )
 
     def wait_joined(self) -> Self:
         self.process.wait_for_output("hub joined", PATIENCE)
@@ -46,19 +58,9 @@ class HubWorld:
             self._stack = stack.pop_all()
 
     def _runtime(self, stack: ExitStack, folder: Path, name: str) -> HubRuntime:
-        folder.mkdir()
+        url = f"http+unix://{quote(str(self._socket), safe='')}" if name == "bob" else ""
         provider = stack.enter_context(ScriptedProvider())
-        return stack.enter_context(
-            HubRuntime(
-                provider,
-                folder / "data",
-                AGENT_ID=name,
-                AGENT_HUB="true",
-                AGENT_DRAIN_GRACE="60",
-                AGENT_MESH_URL=self.host.url if name != "bob" else f"http+unix://{quote(str(self._socket), safe='')}",
-                AGENT_MESH_TOKEN=make_member(self.host, name),
-            )
-        )
+        return stack.enter_context(HubRuntime(provider, self.host, folder, name, url))
 
     @property
     def url(self) -> str:

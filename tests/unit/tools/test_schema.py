@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agent_runtime.tools import schema_fault
+from agent_runtime.tools.core import schema, schema_bounds
 from agent_runtime.tools.core.schema import argument_faults, check_arguments
 
 SCHEMA: dict[str, Any] = {
@@ -85,6 +87,19 @@ def test_a_schema_without_a_bottom_is_told() -> None:
     for _ in range(2000):
         schema = {"type": "object", "properties": {"x": schema}}
     assert schema_fault(schema) == "the schema is nested too deep"
+
+
+def test_what_is_made_for_the_first_check_is_not_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(schema_bounds, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    made = vars(schema)["_dialect_validator"]()
+
+    def make_slowly() -> Any:
+        now[0] += 2
+        return made
+
+    monkeypatch.setattr(schema, "_dialect_validator", make_slowly)
+    assert schema_fault(SCHEMA) is None
 
 
 async def test_a_check_that_takes_for_ever_is_given_up() -> None:

@@ -74,7 +74,9 @@ class HubKillWorld:
                 stack.enter_context(host)
             self.provider = stack.enter_context(ScriptedProvider(reply))
             self.runtimes = [
-                stack.enter_context(self._runtime(folder / name, name, urls[number % len(urls)]))
+                stack.enter_context(
+                    HubRuntime(self.provider, self.hosts[0], folder / name, name, urls[number % len(urls)])
+                )
                 for number, name in enumerate(RUNTIMES)
             ]
             for runtime in self.runtimes:
@@ -88,12 +90,6 @@ class HubKillWorld:
             for speaker in self.speakers:
                 stack.enter_context(speaker)
             self._stack = stack.pop_all()
-
-    def _runtime(self, folder: Path, name: str, url: str) -> HubRuntime:
-        folder.mkdir()
-        token = make_member(self.hosts[0], name)
-        mesh = {"AGENT_MESH_URL": url, "AGENT_MESH_TOKEN": token}
-        return HubRuntime(self.provider, folder / "data", AGENT_ID=name, AGENT_HUB="true", **mesh)
 
     def close(self) -> None:
         self._stack.close()

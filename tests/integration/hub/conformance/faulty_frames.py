@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_common.protocol.hub import (
+    EV_HANDOFF,
     EV_SESSION_CLOSED,
     EV_SESSION_INVITE,
     EV_SESSION_INVITE_ACK,
     EV_SESSION_INVITE_REJECT,
+    EV_TEXT,
     AcceptFrame,
     ErrorFrame,
     Frame,
@@ -68,6 +70,20 @@ def without_rule(*names: str) -> Change:
         return frame.model_copy(update={"params": {**frame.params, "rule": rule}})
 
     return change
+
+
+def goes_back(frame: Frame) -> Frame:
+    """The participants are the other way round."""
+    if not isinstance(frame, RequestFrame) or frame.op != "open":
+        return frame
+    return frame.model_copy(update={"params": {**frame.params, "targets": frame.params["targets"][::-1]}})
+
+
+def drops_newest(frame: Frame) -> Frame:
+    if not isinstance(frame, RequestFrame) or "inbox" not in (rule := frame.params.get("rule", {})):
+        return frame
+    rule = {**rule, "inbox": {**rule["inbox"], "overflow": "drop_newest"}}
+    return frame.model_copy(update={"params": {**frame.params, "rule": rule}})
 
 
 def accept(part: str) -> Change:
@@ -144,12 +160,14 @@ SENT: dict[str, Change] = {
     "speaks_when_over": accept(" is closed"),
     "skips_a_number": edit_envelopes(later_number),
     "ids_fall": edit_envelopes(falling_id, delivered=False),
+    "speaks_out_of_turn": accept("it is not the turn of"),
     "first_id_for_all": accept("another envelope of yours"),
     "pages_have_holes": skip_one,
     "deliveries_differ": edit_envelopes(lambda one: {**one, "task_id": None}, delivered=False),
     "any_audience": accept("audience:"),
     "untyped_inbox_full": untyped,
     "no_attempt": edit(NotifyFrame, attempt=1),
+    "tasks_go_on": accept("and stays so"),
 }
 """Fault -> what becomes of a frame that the hub sends."""
 TAKEN: dict[str, Change] = {
@@ -160,6 +178,8 @@ TAKEN: dict[str, Change] = {
     ),
     "opens_twice": edit_params("open", key=None),
     "no_turns": edit_params("open", type="conversation"),
+    "goes_back": goes_back,
+    "ignores_handoffs": edit_sent(lambda one: one.event_type == EV_HANDOFF, event_type=EV_TEXT),
     "circles": edit_params("open", parent=None),
     "never_expires": edit_params("open", ttl=None),
     "expects_nothing": edit_params("open", knobs={"expectations": []}),
@@ -173,11 +193,14 @@ TAKEN: dict[str, Change] = {
     "ignores_ttl": edit_sent(ttl_seconds=None),
     "forgets_outcomes": edit(ReceiptFrame, outcome=None),
     "ignores_inboxes": without_rule("inbox"),
+    "drops_newest": drops_newest,
     "sends_at_once": without_rule("inbox"),
     "ignores_priority": edit_sent(priority="normal"),
     "ignores_rates": without_rule("rate"),
     "ignores_access": without_rule("access", "session_types"),
     "ignores_most_sessions": without_rule("max_concurrent_sessions"),
+    "tasks_are_private": edit_params("observe_task", session_id=None),
+    "tasks_never_expire": edit_params("observe_task", ttl=None),
     "stays_registered": lambda frame: (
         frame.model_copy(update={"op": "list_agents", "params": {}})
         if isinstance(frame, RequestFrame) and frame.op == "unregister"

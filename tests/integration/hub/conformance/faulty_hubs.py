@@ -26,6 +26,7 @@ from agent_common.protocol.hub import (
 from agent_host.hub import Agent, HubConnection, LinkRights
 
 from .faulty_frames import SENT, TAKEN, Change
+from .faulty_tasks import OF_TASKS
 from .hub_server import HubServer
 
 # ---------------------------------------------------------------- links
@@ -403,6 +404,7 @@ LINKS: dict[str, type[HubConnection]] = {
     "high_water_mark": HighWaterMark,
     "anybody_acknowledges": AnybodyAcknowledges,
     "guesses_receipts": GuessesReceipts,
+    **OF_TASKS,
 }
 SERVERS: dict[str, type[HubServer]] = {
     "stops_at_bad_frames": StopsAt,

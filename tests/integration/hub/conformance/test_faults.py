@@ -54,6 +54,9 @@ OTHERS = {
     "circles": "H40",
     "never_expires": "H41",
     "expects_nothing": "H42",
+    "speaks_out_of_turn": "H43",
+    "goes_back": "H43",
+    "ignores_handoffs": "H44",
     "no_causation": "H50",
     "ids_fall": "H52",
     "first_id_for_all": "H54",
@@ -79,6 +82,13 @@ OTHERS = {
     "ignores_access": "H79",
     "stays_registered": "H80",
     "ignores_most_sessions": "H81",
+    "drops_newest": "H82",
+    "tasks_are_private": "H83",
+    "shows_all_tasks": "H83",
+    "anybody_updates_tasks": "H84",
+    "tasks_go_on": "H85",
+    "anybody_cancels_tasks": "H86",
+    "tasks_never_expire": "H87",
     "speaks_as_client": "H90",
 }
 
@@ -120,7 +130,7 @@ async def test_a_fault_is_found_by_its_rule(fault: str) -> None:
 ALSO = {
     "ignores_keys": {"H54"},
     "ignores_nacks": {"H66"},
-    "loses_acks": {"H69", "H73", "H74", "H75", "H76", "H77"},
+    "loses_acks": {"H69", "H73", "H74", "H75", "H76", "H77", "H82"},
 }
 """Fault -> other rules that must fall with it."""
 
