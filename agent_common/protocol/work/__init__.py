@@ -14,6 +14,7 @@ from .attach import (
 )
 from .control import (
     CONTROLS,
+    DEADLINE_EXCEEDED,
     Ack,
     ApiOpened,
     Attach,
@@ -64,6 +65,7 @@ from .timestamps import Stamp, parse_rfc3339, to_rfc3339
 __all__ = [
     "ASKED_BY",
     "CONTROLS",
+    "DEADLINE_EXCEEDED",
     "EPOCH_ZERO",
     "HARD_FACTOR",
     "MAX_BAD_LINES",

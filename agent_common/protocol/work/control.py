@@ -152,13 +152,18 @@ class Progress(Control):
     seq: Number
     """Counts the progress frames of the request on this connection."""
     kind: Short
-    """`text`: a further piece of the answer; `tool`: a call that starts; `step`: a step that has ended; `usage`."""
+    """`queued`: the agent has accepted it and begins it later; `started`: it has begun it now; `text`: a further piece
+    of the answer; `tool`: a call that starts; `step`: a step that has ended; `usage`."""
     text: str | None = None
     usage: WorkUsage | None = None
 
 
+DEADLINE_EXCEEDED = "deadline_exceeded"
+"""The reason of a `cancel` for a request that has taken too long."""
+
+
 class Cancel(Control):
-    """Host to guest: stop the request. Its result is still sent."""
+    """Host to guest: stop the request. Its result is still sent, with the reason `deadline_exceeded` as `yielded`."""
 
     ctl = "cancel"
     request_id: Id

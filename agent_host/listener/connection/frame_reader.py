@@ -164,9 +164,7 @@ class FrameReader:
             self._session.mark_resumed()
 
     def _on_progress(self, progress: Progress) -> None:
-        work = self._session.slots.get(progress.request_id)
-        if work is not None and work.active:
-            work.notify(progress)
+        self._services.dispatch.results.on_progress(self._session, progress)
 
     def _on_ping(self, ping: Ping) -> None:
         self._session.send(Pong(n=ping.n), droppable=True)

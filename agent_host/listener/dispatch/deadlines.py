@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent_common.clock import Clock
-from agent_common.protocol.work import Cancel
+from agent_common.protocol.work import DEADLINE_EXCEEDED, Cancel
 
 from ..audit.audit_log import AuditLog
 from ..channels.channel import AttachedAgent
@@ -52,10 +52,11 @@ class WorkDeadlines:
 
         Work that was sent may have been started in time: then its expiry says nothing about its agent's return.
         """
+        self.arm(work, self._seconds_to_wait(work), lambda: self._on_expired(work))
+
+    def _seconds_to_wait(self, work: OpenWork) -> float:
         seconds = self.monotonic_expiry(work) - self._clock.monotonic()
-        if work.status == "retry_wait":
-            seconds = max(seconds, self._limits.return_timeout)
-        self.arm(work, seconds, lambda: self._on_expired(work))
+        return seconds if work.status == "queued" else max(seconds, self._limits.return_timeout)
 
     def _on_expired(self, work: OpenWork) -> None:
         """End work that waits: as `expired` if it is `queued`, else as `dead`, because an agent may have started it."""
@@ -76,13 +77,17 @@ class WorkDeadlines:
         seconds = self._limits.run_timeout if duration is None else duration + self._limits.run_grace
         self.arm(work, seconds, lambda: self._on_run_timeout(session, work))
 
+    def arm_start(self, session: AttachedAgent, work: OpenWork) -> None:
+        """Limit the time in the agent's own queue, as that of work that waits for its agent."""
+        self.arm(work, self._seconds_to_wait(work), lambda: self._on_run_timeout(session, work))
+
     def _on_run_timeout(self, session: AttachedAgent, work: OpenWork) -> None:
         """Ask the agent to cancel. Give up the attempt if it does not answer in time or cannot be asked."""
         self._audit_log.event("overdue", workspace=work.workspace, epoch=work.epoch, request_id=work.id)
         if not session.negotiated:
             session.abandon(work, "run_timeout")
             return
-        session.send(Cancel(request_id=work.id, reason="deadline_exceeded"), request_id=work.id)
+        session.send(Cancel(request_id=work.id, reason=DEADLINE_EXCEEDED), request_id=work.id)
         self.arm(work, self._limits.cancel_grace, lambda: session.abandon(work, "run_timeout"))
 
     def arm_cancel(self, session: AttachedAgent, work: OpenWork) -> None:

@@ -161,6 +161,7 @@ class Dispatcher:
             self._requeue_unsent(session, work, delivery)
         else:
             work.overdue = False
+            work.waits_at_agent = None
             session.send_line(delivery.line, "request", request_id=work.id, audit_ref=work.audit_ref())
             session.channel.rate_limiter.earn(ANSWER_UNITS)
             self._metrics.count("dispatches")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_common.protocol.work import RETRYABLE, Ack, LifecycleSignal, Nack, WorkResult
+from agent_common.protocol.work import RETRYABLE, Ack, LifecycleSignal, Nack, Progress, WorkResult
 
 from ...errors import Unavailable
 from ..channels.channel import AttachedAgent
@@ -53,6 +53,22 @@ class ResultHandler:
             else:
                 self._deadlines.arm_cancel(session, work)
             work.notify()
+
+    def on_progress(self, session: AttachedAgent, progress: Progress) -> None:
+        """Pass the progress on. The time of work that the agent begins later is limited from then on; it may say so
+        once."""
+        work = session.slots.get(progress.request_id)
+        if work is None or not work.active:
+            return
+        if work.status == "accepted" and work.cancel_reason is None:
+            if progress.kind == "queued" and work.waits_at_agent is None:
+                work.waits_at_agent = True
+                self._deadlines.arm_start(session, work)
+            elif progress.kind == "started" and work.waits_at_agent:
+                work.waits_at_agent = False
+                self._ledger.change_status(work, "accepted")
+                self._deadlines.arm_run(session, work)
+        work.notify(progress)
 
     def on_completed(self, session: AttachedAgent, signal: LifecycleSignal) -> None:
         """Free the slot of the request, and retry a request that has completed without a result."""

@@ -70,6 +70,7 @@ class ResumeHandler:
         work.begun = True
         work.attempts += work.overdue
         work.overdue = False
+        work.waits_at_agent = None
         work.next_is_attempt = False  # a retry that was planned does not take place
         work.epoch = session.epoch
         work.not_before = None

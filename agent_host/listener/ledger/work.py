@@ -57,6 +57,8 @@ class OpenWork:
     """Whether the guest has accepted this attempt."""
     next_is_attempt: bool = True
     """Whether the next delivery counts as a further attempt."""
+    waits_at_agent: bool | None = None
+    """Whether it waits in a queue of the agent that has accepted it; None: the agent has not said that it does."""
     overdue: bool = False
     """Whether this attempt was begun and given up: then the next one is counted, also if the guest still runs this."""
     refused: bool = False

@@ -23,7 +23,9 @@ from .live_sessions import LiveSession
 from .pending_requests import PendingRequest
 from .turn_stream import TurnStream
 
-StopReason = Literal["cancelled", "caller", "deadline", "unanswered", "shutdown", "channel", "constraints"]
+StopReason = Literal[
+    "cancelled", "caller", "deadline", "host_deadline", "unanswered", "shutdown", "channel", "constraints"
+]
 State = Literal["queued", "running", "finalizing", "waiting", "resuming", "ended"]
 """`finalizing`: its end, or its wait for a person, is being written to the disk. `waiting`: it waits for a person and
 nothing of it runs. `resuming`: it has its answers and waits for a slot."""

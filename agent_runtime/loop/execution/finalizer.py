@@ -15,7 +15,7 @@ from ...sessions import Recorder, history, interrupt_turn, rows
 from ...store import Database
 from ..core.steering import SessionQueue
 from ..core.turn_state import Turn, TurnHook
-from ..limits.outcome import INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
+from ..limits.outcome import HOST_DEADLINE, INTERNAL_FAILURE, STORE_FAILURE, TurnOutcome
 
 log = logger(__name__)
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0)
@@ -52,7 +52,12 @@ class TurnFinalizer:
 
     async def finalize_cancelled(self, turn: Turn, _queue: SessionQueue) -> None:
         """Record that a queued turn was cancelled; it stays in the session as a hidden row."""
-        turn.end.outcome = TurnOutcome("cancelled", "abort", "cancelled", "the turn was cancelled before it started")
+        if turn.end.stop_reason == "host_deadline":
+            turn.end.outcome = HOST_DEADLINE
+        else:
+            turn.end.outcome = TurnOutcome(
+                "cancelled", "abort", "cancelled", "the turn was cancelled before it started"
+            )
 
         def unit(connection: sqlite3.Connection) -> None:
             now = self.clock.now_ms()

@@ -38,6 +38,12 @@ INTERNAL_FAILURE = TurnOutcome("failed", "error", "internal_error", "internal er
 """The outcome after a bug in the runtime."""
 
 
+HOST_DEADLINE = TurnOutcome(
+    "timeout", "other", "deadline_exceeded", "it has taken longer than the host allows", "deadline"
+)
+"""The outcome of a turn that the host has stopped at a deadline of its own."""
+
+
 STORE_FAILURE = TurnOutcome(
     "failed", "error", "store_unavailable", "the database cannot be written: the disk is full or broken"
 )

@@ -90,7 +90,7 @@ class Admission:
             self._start_wait_timer(turn, (now_ms - (turn.human_wait.since_ms or now_ms)) / 1000)
         self._schedule_next(turn.session.id)
 
-    async def stop(self, turn: Turn, reason: Literal["cancelled", "caller"] = "cancelled") -> None:
+    async def stop(self, turn: Turn, reason: Literal["cancelled", "caller", "host_deadline"] = "cancelled") -> None:
         """Cancel a turn that is queued, running or waiting, and wait for its end. An ended turn stays as it is. Raises
         NotReady if it does not end in time."""
         await _wait_for_admissions([turn])
@@ -101,7 +101,7 @@ class Admission:
                 while turn.human_wait.answer_writes:  # an answer that is being written counts
                     await asyncio.wait(turn.human_wait.answer_writes)
                 if turn.state == "queued":
-                    await self._cancel_queued_turn(turn)
+                    await self._cancel_queued_turn(turn, reason)
                 elif turn.state in ("waiting", "resuming"):
                     if self._draining:  # the next process has it
                         raise NotReady("the server is shutting down", headers={"Retry-After": "1"})
@@ -252,10 +252,11 @@ class Admission:
         else:
             self._schedule_next(turn.session.id)
 
-    async def _cancel_queued_turn(self, turn: Turn) -> None:
+    async def _cancel_queued_turn(self, turn: Turn, reason: StopReason = "cancelled") -> None:
         """Cancel a queued turn; it stays queued if that cannot be recorded. Cancelling the caller does not stop a write
         that is under way."""
         turn.transition("finalizing")
+        turn.end.stop_reason = reason
         self.queues.withhold(turn)
         turn.run_task = asyncio.create_task(self._cancel_and_remove(turn), name=f"cancel {turn.message_id}")
         await asyncio.shield(turn.run_task)
@@ -264,6 +265,7 @@ class Admission:
         try:
             await self._cancel(turn, self)
         except BaseException:
+            turn.end.stop_reason = None
             turn.transition("queued")
             self._schedule_next(turn.session.id)
             raise

@@ -25,7 +25,7 @@ from ...errors import BrokenRecord, ModelError, StoreError
 from ...sessions import CALL_ERROR, INVALID_RESULT, NOTICE, STEER, TURN_ERROR
 from ..core.authority import UnknownAgent
 from ..core.turn_state import Turn
-from ..limits.outcome import INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
+from ..limits.outcome import HOST_DEADLINE, INTERNAL_FAILURE, STORE_FAILURE, LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
 from .model_call import ModelCall
@@ -276,6 +276,8 @@ def _outcome_of_stop(turn: Turn) -> TurnOutcome:
     if turn.end.stop_reason == "deadline":
         text = f"the deadline of {turn.budget.limits.seconds:g} s passed"
         return TurnOutcome("timeout", "other", "deadline_exceeded", text, "deadline")
+    if turn.end.stop_reason == "host_deadline":
+        return HOST_DEADLINE
     if (host_stop := _HOST_STOPS.get(turn.end.stop_reason)) is not None:
         code, text = host_stop
         return TurnOutcome("failed", "other", code, text, "channel")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent_common.protocol.work import Progress, WorkRequest
+from agent_common.protocol.work import Cancel, Progress, WorkRequest
 from agent_common.redaction import Redactor
 
 from .turn_worker import RunningWork
@@ -17,8 +17,8 @@ class PendingWork:
     """A request that is not in the ledger yet."""
 
     request: WorkRequest
-    cancelled: bool = False
-    """Whether the host has cancelled it meanwhile."""
+    cancelled: Cancel | None = None
+    """With which the host has cancelled it meanwhile; None: it has not."""
 
 
 @dataclass(slots=True, eq=False)

@@ -16,12 +16,18 @@ EVERY_SECONDS = 0.25
 MAX_TEXT_CHARACTERS = 64 * 1024
 
 
-async def follow_progress(request_id: str, live: TurnStream, usage: Callable[[], WorkUsage]) -> AsyncIterator[Progress]:
+async def follow_progress(
+    request_id: str, live: TurnStream, *, usage: Callable[[], WorkUsage], is_queued: Callable[[], bool]
+) -> AsyncIterator[Progress]:
     """Yield progress frames; the sender numbers them. Text that is too long for one is left out, as the result has
     it."""
     text: list[str] = []
+    queued = is_queued()
     try:
         async for piece in live.follow(through_waits=True):
+            if queued and not is_queued():
+                queued = False
+                yield Progress(request_id=request_id, seq=0, kind="started")
             ended = False
             for chunk in _chunks(piece):
                 kind = chunk.get("type")

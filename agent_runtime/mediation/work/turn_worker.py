@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import ValidationError
 
@@ -33,6 +33,8 @@ from .progress import follow_progress
 from .request_limits import WorkRefused, limits_within, scope_layer
 
 SOURCE = "mediation"
+WorkStop = Literal["cancelled", "host_deadline", "channel", "constraints"]
+"""Why work is stopped."""
 _CONTENT_LIMITS = JsonLimits(16 << 20, refuse_ambiguous=False)
 YIELDED = frozenset({"budget_exhausted", "deadline_exceeded", "channel_broken", "constraints_changed"})
 """Error codes of work that was stopped although nothing was wrong with it."""
@@ -51,12 +53,17 @@ class RunningWork(Protocol):
         """Return the result if it is known to be on disk; None: ask the ledger."""
         ...
 
-    async def stop(self, why: str) -> None:
-        """Stop the work and wait for its end. `why`: `cancelled`, or `channel` or `constraints` to end it as
-        yielded."""
+    async def stop(self, why: WorkStop) -> None:
+        """Stop the work and wait for its end. `why`: `cancelled`, or `host_deadline`, `channel` or `constraints` to end
+        it as yielded."""
         ...
 
     def usage(self) -> WorkUsage: ...
+
+    @property
+    def queued(self) -> bool:
+        """Whether it has not begun yet, because other work of this agent comes first."""
+        ...
 
     def progress(self) -> AsyncIterator[Progress] | None:
         """Yield progress until the work ends; None if there is none to report."""
@@ -187,11 +194,15 @@ class TurnJob:
         recorder = self.turn.request.external_work.recorder if self.turn.request.external_work is not None else None
         return recorder.result if self.turn.end.recorded and isinstance(recorder, _LedgerRecorder) else None
 
-    async def stop(self, why: str) -> None:
-        if why == "cancelled":
-            await self.services.admission.stop(self.turn)
+    async def stop(self, why: WorkStop) -> None:
+        if why in ("cancelled", "host_deadline"):
+            await self.services.admission.stop(self.turn, why)
         elif self.turn.state == "running":  # queued or waiting turns have no effects and may stay
-            self.turn.stop("channel" if why == "channel" else "constraints")
+            self.turn.stop(why)
+
+    @property
+    def queued(self) -> bool:
+        return self.turn.state == "queued"
 
     def usage(self) -> WorkUsage:
         budget, started = self.turn.budget, self.turn.start.monotonic
@@ -205,7 +216,9 @@ class TurnJob:
         )
 
     def progress(self) -> AsyncIterator[Progress] | None:
-        return None if self.turn.ended.is_set() else follow_progress(self.request_id, self.turn.stream, self.usage)
+        if self.turn.ended.is_set():
+            return None
+        return follow_progress(self.request_id, self.turn.stream, usage=self.usage, is_queued=lambda: self.queued)
 
 
 def refusal_result(request: WorkRequest, code: str, text: str, now: int, *, failed: bool = False) -> WorkResult:

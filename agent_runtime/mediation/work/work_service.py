@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 
 from agent_common.protocol.work import (
+    DEADLINE_EXCEEDED,
     Cancel,
     Nack,
     Progress,
@@ -29,7 +30,7 @@ from ..ledger.outbox import FrameSender, Outbox
 from .active_work import ActiveWork, PendingWork
 from .request_limits import WindowFull, WorkRefused, check_bounds
 from .task_reporter import TaskReporter
-from .turn_worker import RunningWork, WorkRunner, refusal_result
+from .turn_worker import RunningWork, WorkRunner, WorkStop, refusal_result
 from .window import RequestWindow
 
 log = logger(__name__)
@@ -120,9 +121,9 @@ class WorkService:
 
     def cancel(self, cancel: Cancel) -> None:
         if (work := self._active.get(cancel.request_id)) is not None:
-            self._cancel(work)
+            self._cancel(work, _why(cancel))
         elif (pending := self._pending.get(cancel.request_id)) is not None:
-            pending.cancelled = True
+            pending.cancelled = cancel
         else:
             self.outbox.send(Nack(code="unknown_request", request_id=cancel.request_id))
 
@@ -146,6 +147,8 @@ class WorkService:
         decisions = verdicts.verdicts if verdicts is not None else None
         if decisions is not None:
             self._apply_verdicts(decisions)
+            for work in self._active.values():
+                self._report_queued(work)
         self._stop_resending()
         self._resending = self._spawn(self.outbox.deliver_unacknowledged(decisions), "mediation outbox")
 
@@ -160,7 +163,7 @@ class WorkService:
         if tasks:
             await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
 
-    async def stop_all(self, why: str) -> None:
+    async def stop_all(self, why: WorkStop) -> None:
         """End the running work as yielded, because the channel is down for too long or the constraints have changed."""
         await asyncio.gather(*(self._stop(work, why) for work in list(self._active.values())))
 
@@ -198,8 +201,8 @@ class WorkService:
             self._pending.pop(request.request_id, None)
             if request.request_id not in self._active:
                 self._window.release(request.request_id)
-        if pending.cancelled and (known := self._active.get(request.request_id)) is not None:
-            self._cancel(known)
+        if pending.cancelled is not None and (known := self._active.get(request.request_id)) is not None:
+            self._cancel(known, _why(pending.cancelled))
         if work is not None:
             await self._run_to_end(work)
 
@@ -212,7 +215,7 @@ class WorkService:
                     self._check_acceptable(request)
                     work = self._register(request, await self.worker.start(request))
                     work.task = asyncio.current_task()
-                    self.outbox.send_signal("accepting", request.request_id)
+                    self._accept(work)
                     return work
                 except WorkRefused as error:  # most requests are new, so only refused ones are looked up
                     again = await self._handle_refusal(request, error)
@@ -251,7 +254,16 @@ class WorkService:
                 entry.request, self.worker.resume(entry)
             )
             work.forgotten = False
-            self.outbox.send_signal("accepting", request.request_id)
+            self._accept(work)
+
+    def _accept(self, work: ActiveWork) -> None:
+        """Tell the host that it is accepted, and whether it begins later."""
+        self.outbox.send_signal("accepting", work.request.request_id)
+        self._report_queued(work)
+
+    def _report_queued(self, work: ActiveWork) -> None:
+        if work.job is not None and work.job.queued:
+            self._send_progress(work, Progress(request_id=work.request.request_id, seq=0, kind="queued"))
 
     def _check_acceptable(self, request: WorkRequest) -> None:
         """Check the request and take a place in the window. Raises WorkRefused."""
@@ -333,7 +345,7 @@ class WorkService:
         for work in list(self._active.values()):
             work.forgotten = verdicts.get(work.request.request_id) in ("cancel", "forget")
             if work.forgotten:
-                self._cancel(work)
+                self._cancel(work, "cancelled")
 
     async def _forward_progress(self, work: ActiveWork, progress: AsyncIterator[Progress]) -> None:
         async for frame in progress:
@@ -344,14 +356,14 @@ class WorkService:
         if sender is None or not self.outbox.extended or work.forgotten:
             return
         for one in work.outgoing_progress(frame, sender.redactor):
-            sender.send(one, droppable=True)
+            sender.send(one, droppable=one.kind not in ("queued", "started"))
 
-    def _cancel(self, work: ActiveWork) -> None:
+    def _cancel(self, work: ActiveWork, why: WorkStop) -> None:
         if not work.stopping:
             work.stopping = True
-            self._spawn(self._stop(work, "cancelled"), f"cancel {work.request.request_id}")
+            self._spawn(self._stop(work, why), f"cancel {work.request.request_id}")
 
-    async def _stop(self, work: ActiveWork, why: str) -> None:
+    async def _stop(self, work: ActiveWork, why: WorkStop) -> None:
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
                 if work.job is not None:
@@ -388,3 +400,7 @@ class WorkService:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a task of the work service failed", at=task.get_name(), exc_info=error)
+
+
+def _why(cancel: Cancel) -> WorkStop:
+    return "host_deadline" if cancel.reason == DEADLINE_EXCEEDED else "cancelled"

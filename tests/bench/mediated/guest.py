@@ -57,6 +57,8 @@ class Watcher:
 class Done:
     """Fills mediation.Job: its result is written as it begins to be waited for."""
 
+    queued = False
+
     def __init__(self, database: Database, request: WorkRequest, now: int) -> None:
         self._database = database
         self._result = WorkResult(

@@ -81,6 +81,7 @@ class Piece:
     hands: Hands
     over: asyncio.Event = field(default_factory=asyncio.Event)
     lost: bool = False
+    queued: bool = False
     said: list[str] = field(default_factory=list[str])
     known: WorkResult | None = None
 

@@ -88,6 +88,35 @@ async def test_work_that_takes_too_long_is_cancelled_and_then_cut(room: Room) ->
     await room.until(lambda: room.count("retries") == 1)
 
 
+async def test_the_time_for_work_that_waits_at_its_agent_begins_when_that_begins_it(room: Room) -> None:
+    agent, _ = await begun(room, bounds=WorkBounds(max_duration_seconds=5))
+    work = room.listener.ledger.active["r1"]
+    agent.send(ctl="progress", request_id="r1", seq=1, kind="queued")
+    await room.until(lambda: work.waits_at_agent)
+    room.pass_time(3700)
+    await room.submit("r2")
+    following = await agent.receive() or {}
+    assert (following.get("ctl"), following["request_id"]) == (None, "r2"), "no cancel has come before it"
+    agent.accept(following)
+    agent.send(ctl="progress", request_id="r1", seq=2, kind="started")
+    agent.send(ctl="progress", request_id="r1", seq=3, kind="queued")
+    agent.send(ctl="progress", request_id="r1", seq=4, kind="text", text="now")
+    await room.until(lambda: work.waits_at_agent is False)
+    assert work.seconds_at_work(room.clock.now_ms()) < 1
+    room.pass_time(15.1)
+    assert (await agent.expect("cancel"))["reason"] == "deadline_exceeded"
+
+
+async def test_work_that_its_agent_does_not_begin_in_time_is_cancelled(room: Room) -> None:
+    agent, request = await begun(room, expires_in=700)
+    agent.send(ctl="progress", request_id="r1", seq=1, kind="queued")
+    await room.until(lambda: room.listener.ledger.active["r1"].waits_at_agent)
+    room.pass_time(700.1)
+    assert (await agent.expect("cancel"))["reason"] == "deadline_exceeded"
+    agent.result(request, "yielded", "", error="deadline_exceeded: not begun")
+    assert (await room.ended()).status == "resulted"
+
+
 async def test_an_agent_that_yields_at_its_deadline_has_a_result(room: Room) -> None:
     agent, request = await begun(room)
     room.pass_time(3600.1)
