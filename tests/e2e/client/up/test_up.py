@@ -104,6 +104,22 @@ def test_files_are_written_in_the_folder_and_backed_up_elsewhere(machine: Machin
     assert (machine.project / "notes.md").read_text() == "newer", "the folder of the user stays"
 
 
+def test_the_operators_token_can_be_shown_kept_and_replaced(machine: Machine) -> None:
+    machine.up()
+    given = machine.token()
+    for _ in range(2):
+        assert machine.host("token", "operator", "--show") == given
+        assert machine.host("token", "operator", "--keep") == str(machine.data / "tokens/operator")
+        assert machine.token() == given
+    assert machine.agent("ps").returncode == 0
+    replaced = machine.host("token", "operator")
+    assert machine.token() == replaced != given
+    assert machine.agent("ps").returncode == 0, "the host that runs knows the new one"
+    machine.down()
+    machine.up()
+    assert machine.host("token", "operator", "--show") == replaced
+
+
 @pytest.mark.slow
 def test_two_at_once_start_one_host(machine: Machine) -> None:
     with ThreadPoolExecutor(2) as pool:
