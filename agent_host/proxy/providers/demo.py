@@ -149,7 +149,7 @@ def _introduce(text: str) -> DemoMove:
     return DemoMove(
         f"{NOTE} I am a demo model: I follow a script and do not think. {echo} "
         "For answers that mean something give the host a model: `agent down`, then `agent up --provider "
-        "openai-compatible`, or start it with OPENAI_API_KEY or OPENAI_BASE_URL set."
+        "openai-compatible`; `agent-host up` takes OPENAI_API_KEY or OPENAI_BASE_URL."
     )
 
 

@@ -168,3 +168,4 @@ def test_without_a_person_a_model_must_be_named(machine: Machine) -> None:
     assert "cannot be reached" in ended.stderr
     assert KEY not in ended.stderr
     assert not machine.data.exists(), "nothing is kept of what does not work"
+    assert not (machine.data / "model.json").exists(), "a choice that did not work is not kept"
