@@ -43,7 +43,7 @@ async def up(
     """
     from agent_common.user_folder import check_user_folder
 
-    from ..local import ModelOptions, data_dir, one_at_a_time, running_host
+    from ..local import ModelOptions, data_dir, id_of, one_at_a_time, running_host
 
     chats = not no_chat and not call.output.json and sys.stdin.isatty() and call.output.terminal
     if base_url or model:
@@ -58,6 +58,8 @@ async def up(
     async with one_at_a_time(data):
         host = running_host(data) or await _started(call, data, choice)
         workspace = await _open(host, data, folder)
+    if workspace != (name := id_of(folder)):
+        call.output.note(f"the name {name} is taken by another agent, so this one is {workspace}")
     if chats:
         code = await _chat()
         call.output.note("The agent still runs, with its host: `agent down` stops them.")

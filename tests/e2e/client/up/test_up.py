@@ -104,6 +104,16 @@ def test_files_are_written_in_the_folder_and_backed_up_elsewhere(machine: Machin
     assert (machine.project / "notes.md").read_text() == "newer", "the folder of the user stays"
 
 
+@pytest.mark.slow
+def test_a_name_that_is_taken_is_said(machine: Machine) -> None:
+    assert "is taken" not in machine.agent("up", "--yes", "--no-chat").stderr
+    other = machine.folder / "other/project"
+    other.mkdir(parents=True)
+    ended = machine.agent("up", "--no-chat", cwd=other)
+    assert ended.stdout == f"agent project-2 works in {other}\n"
+    assert "the name project is taken by another agent, so this one is project-2" in ended.stderr
+
+
 def test_the_operators_token_can_be_shown_kept_and_replaced(machine: Machine) -> None:
     machine.up()
     given = machine.token()
@@ -147,6 +157,7 @@ def test_a_host_that_cannot_start_says_why_and_does_not_stay(machine: Machine) -
     assert "the end of" in ended.stderr
     assert "\\n" not in ended.stderr
     assert machine.agent("down").stdout == "no host runs here\n"
+    assert not (machine.data / "model.json").exists(), "a choice that did not work is not kept"
 
 
 def test_the_home_folder_is_not_worked_in(machine: Machine) -> None:
@@ -168,4 +179,3 @@ def test_without_a_person_a_model_must_be_named(machine: Machine) -> None:
     assert "cannot be reached" in ended.stderr
     assert KEY not in ended.stderr
     assert not machine.data.exists(), "nothing is kept of what does not work"
-    assert not (machine.data / "model.json").exists(), "a choice that did not work is not kept"
