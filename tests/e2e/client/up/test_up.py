@@ -104,6 +104,30 @@ def test_files_are_written_in_the_folder_and_backed_up_elsewhere(machine: Machin
     assert (machine.project / "notes.md").read_text() == "newer", "the folder of the user stays"
 
 
+SERVER = """
+from mcp.server import MCPServer
+
+server = MCPServer("notes")
+
+
+@server.tool()
+def count() -> int:
+    return 1
+
+
+server.run()
+"""
+
+
+@pytest.mark.slow
+def test_an_mcp_server_in_the_folder_is_tried_where_the_agent_starts_it(machine: Machine) -> None:
+    machine.up()
+    (machine.project / "srv.py").write_text(SERVER)
+    assert machine.agent("mcp", "add", "notes", "--", "python3", str(machine.project / "srv.py")).returncode == 0
+    tried = machine.agent("mcp", "test")
+    assert tried.stdout == "notes (mcp): ready\n  1 tools: count\n", tried.stdout + tried.stderr
+
+
 @pytest.mark.slow
 def test_a_name_that_is_taken_is_said(machine: Machine) -> None:
     assert "is taken" not in machine.agent("up", "--yes", "--no-chat").stderr
