@@ -180,6 +180,8 @@ async def test_ids_and_drivers_are_checked(tmp_path: Path) -> None:
             await fleet.create("writer", "process")
         with pytest.raises(InvalidRequest, match="driver 'magic' must be one of process"):
             await fleet.create("reader", "magic")
+        with pytest.raises(InvalidRequest, match="driver 'container' needs MESH_CONTAINER_IMAGE at the host"):
+            await fleet.create("reader", "container")
         with pytest.raises(InvalidRequest):
             await fleet.create("../up", "process")
         for call in (fleet.get, fleet.start, fleet.stop):

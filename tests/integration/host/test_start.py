@@ -128,7 +128,11 @@ def test_a_folder_that_cannot_be_written_is_said() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("MESH_VM_IMAGE", "/nowhere", "MESH_VM_IMAGE: /nowhere has no vmlinuz; make rootfs builds it"),
+        (
+            "MESH_VM_IMAGE",
+            "/nowhere",
+            "MESH_VM_IMAGE: /nowhere has no vmlinuz; `make rootfs .image/initrd.gz` builds it in .image",
+        ),
         ("MESH_MICROAGENT", "micro 'agent", 'MESH_MICROAGENT: No closing quotation (is "micro \'agent")'),
     ],
 )

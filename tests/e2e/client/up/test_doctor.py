@@ -176,6 +176,11 @@ def test_2_a_token_that_others_can_read(up: Machine) -> None:
         path.chmod(0o600)
 
 
+def test_a_data_folder_where_no_file_can_be(machine: Machine) -> None:
+    found = machine.findings(MESH_DATA_DIR="/proc/none")
+    says(found, "data", "/proc (holds no files of users|cannot be written)", "MESH_DATA_DIR")
+
+
 @pytest.mark.slow
 def test_3_a_data_folder_that_cannot_be_written(machine: Machine) -> None:
     (machine.folder / "file").touch()
