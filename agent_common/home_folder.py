@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from .errors import StartError
 
 
 def home_folder() -> Path | None:
-    """Return the home folder; None for a user without one: neither HOME nor the system names any."""
+    """Return the home folder; None for a user without one: neither HOME nor the system names any, or HOME is empty."""
+    if os.environ.get("HOME") == "":
+        return None  # Python takes it for the root
     try:
         return Path.home()
     except RuntimeError:

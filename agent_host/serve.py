@@ -102,7 +102,10 @@ def lock_data_dir(path: Path) -> Generator[int]:
         os.ftruncate(lock, 0)  # what the process before has written
         yield lock
     except BlockingIOError as error:
-        raise StartError(f"MESH_DATA_DIR: another agent-host uses {path}; stop it or name another folder") from error
+        text = (
+            f"MESH_DATA_DIR: another agent-host uses {path}{_who(lock)}; name another folder, or stop it: `agent down`"
+        )
+        raise StartError(text) from error
     finally:
         os.close(lock)
 
@@ -110,6 +113,15 @@ def lock_data_dir(path: Path) -> Generator[int]:
 def _write_lock(lock: int, url: str) -> None:
     """Write who holds the lock, for `agent up` and `agent down`. It counts only while the file is locked."""
     os.pwrite(lock, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
+
+
+def _who(lock: int) -> str:
+    """Return in words what the host that holds the lock has written there."""
+    try:
+        known: dict[str, Any] = json.loads(os.pread(lock, 4096, 0))  # noqa: TID251  our own file
+        return f", process {known['pid']} at {known['url']}"
+    except (ValueError, KeyError, TypeError):  # it has not opened its port yet
+        return ""
 
 
 @contextmanager

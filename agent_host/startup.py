@@ -112,10 +112,15 @@ def listening_sockets(app: FastAPI, name: str) -> ListeningSockets | None:
 
 
 async def create_guard(settings: HostSettings, tokens: TokenStore, clock: Clock) -> tuple[AccessGuard, str | None]:
-    """Return the guard, and the operator's token if it was just created, else None."""
+    """Return the guard, and the operator's token if it was just created, else None.
+
+    A token of the settings that is also in the token's file, as `agent up` gives it, counts as one that was made.
+    """
+    path = token_file(settings.data_dir, OPERATOR)
     given = settings.admin_token.get_secret_value() if settings.admin_token else None
-    made = None if given else await tokens.ensure_operator_token(token_file(settings.data_dir, OPERATOR))
-    return AccessGuard(tokens, clock, given), made
+    if given is None:
+        return AccessGuard(tokens, clock), await tokens.ensure_operator_token(path)
+    return AccessGuard(tokens, clock, None if await tokens.adopt_operator_token(given, path) else given), None
 
 
 async def open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: AgentParts) -> Restorer:

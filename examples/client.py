@@ -1,6 +1,6 @@
 """The story of the README in Python: talk to an agent, give it files, have it work, read what it has written.
 
-make mesh     # first terminal
+make mesh     # first terminal; at a host of `agent up` the report needs a model of your own, not the demo model
 make serve    # second terminal
 .venv/bin/python examples/client.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from agent_client import TextDelta, ToolCall
+from agent_client import InvalidResult, TextDelta, ToolCall
 from agent_client.sync import SyncAgent
 
 
@@ -28,6 +28,9 @@ with SyncAgent(os.environ.get("AGENT_URL", "http://localhost:8400"), os.environ.
             print(f"[{event.name}] {event.input}")
         elif isinstance(event, TextDelta):
             print(event.text, end="", flush=True)
-    report = agent.run("Follow brief.md: analyse sales.csv and write report.md", result=Report)
+    try:
+        report = agent.run("Follow brief.md: analyse sales.csv and write report.md", result=Report)
+    except InvalidResult as error:
+        raise SystemExit(f"{error}\nthe demo model writes the report at the host of `make mesh` only") from None
     print(f"\n{report.orders} orders, {report.total:.2f} in all")
     print(agent.files.read("report.md").decode())

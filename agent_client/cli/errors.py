@@ -20,7 +20,7 @@ PIPE_CLOSED = 141
 
 _FIXES = {
     "ConnectionFailed": "is it running? `agent up` starts one; `agent context list` shows where you are",
-    "Unauthorized": "give its token with --token-file FILE, AGENT_TOKEN_FILE or `agent context add`",
+    "Unauthorized": "give its token with --token-file FILE, AGENT_TOKEN, AGENT_TOKEN_FILE or `agent context add`",
     "Forbidden": "this needs the token of an operator, see `agent context list`",
     "NotRunning": "`agent ps` shows its state",
     "Quarantined": "an operator ends a quarantine",
@@ -61,4 +61,4 @@ def explain(error: ClientError) -> str:
     fixes = [_FIXES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _FIXES]
     fixes += [lists for begin, lists in _LISTS.items() if str(error).startswith(begin)]
     fix = next(iter(fixes), None)
-    return f"{error}; {fix}" if fix else str(error)
+    return f"{str(error).removesuffix('.')}; {fix}" if fix else str(error)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from .chat.command import chat
 from .commands import bots, context, doctor, events, pending, up
@@ -16,7 +17,25 @@ from .commands.team import agents, artifacts, blackboard, topics
 from .errors import UsageError
 from .run import Invocation, command
 
+
+class _Commands(TyperGroup):
+    """The commands, with words of our own for two mistakes."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and " " in args[0]:
+            ctx.fail(f"No such command {args[0]!r}; `agent -p TEXT` gives a text to the agent, `agent chat` converses.")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Talk to agents and watch them.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -74,6 +93,8 @@ async def root(
 
     if prompt is None:
         raise UsageError("no command is named", "see `agent --help`")
+    if prompt in ("-h", "--help"):
+        raise UsageError("-p needs a text for the agent", "see `agent --help`")
     return await print_mode(call, prompt, session=session, latest=latest, seconds=seconds, stream=stream_json)
 
 

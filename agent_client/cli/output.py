@@ -120,10 +120,11 @@ class Output:
 
 
 def print_error(text: str, output: str = "") -> None:
-    """Write one line of error to stderr, and below it what another program has written, indented."""
-    _write(f"agent: {safe_line(text)}\n", sys.stderr)
-    if output:
-        _write(textwrap.indent(safe_text(output), "  ") + "\n", sys.stderr)
+    """Write an error to stderr, and indented below it its further lines and what another program has written."""
+    first, *more = text.splitlines() or [""]
+    _write(f"agent: {safe_line(first)}\n", sys.stderr)
+    if below := "\n".join([*more, *([output] if output else ())]):
+        _write(textwrap.indent(safe_text(below), "  ") + "\n", sys.stderr)
 
 
 def _write(text: str, stream: TextIO | None = None) -> None:

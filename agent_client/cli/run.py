@@ -64,6 +64,11 @@ class Invocation:
         """Return what the command talks to. Raises CliError."""
         return resolve(self.choice)
 
+    def whole(self) -> Target:
+        """Return the target without the workspace that is meant without `-w`, for a command that concerns all. Raises
+        CliError."""
+        return replace(self.target(), workspace=self.choice.workspace)
+
     def agent(self) -> AbstractAsyncContextManager[Agent]:
         """Open a client of the agent. Raises CliError."""
         return open_agent(self.target())

@@ -80,9 +80,12 @@ class TokenStore:
         if purpose == "fleet" or agent_id == OPERATOR:
             mine = (tokens.c.agent_id == agent_id) & (tokens.c.purpose == purpose)
             connection.execute(delete(tokens).where(mine))
+        self._insert_in(connection, token, agent_id, purpose)
+        return token
+
+    def _insert_in(self, connection: Connection, token: str, agent_id: str, purpose: Purpose) -> None:
         row = {"digest": digest(token), "agent_id": agent_id, "purpose": purpose, "created_at": self._clock.now_ms()}
         connection.execute(insert(tokens).values(row))
-        return token
 
     def mint_scoped_in(
         self, connection: Connection, scope: TokenScope, lasts: timedelta | None
@@ -169,6 +172,20 @@ class TokenStore:
         query = select(tokens).where(tokens.c.digest == token_digest)
         row = await self._database.run(lambda connection: connection.execute(query).mappings().first())
         return _token_info(row) if row else None
+
+    async def adopt_operator_token(self, token: str, path: Path) -> bool:
+        """Make the token the operator's if the file keeps it, and return whether it does. It can be had again and
+        replaced then, like one that the host has made."""
+
+        def work(connection: Connection) -> bool:
+            with contextlib.suppress(FileNotFoundError):
+                if path.read_text().strip() == token:
+                    connection.execute(delete(tokens).where(tokens.c.agent_id == OPERATOR))
+                    self._insert_in(connection, token, OPERATOR, "manual")
+                    return True
+            return False
+
+        return await self._database.run(work)
 
     async def ensure_operator_token(self, path: Path) -> str | None:
         """Create the operator's token if there is none, and keep it in a file. Returns the new token, or None if there

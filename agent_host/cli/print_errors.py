@@ -23,7 +23,7 @@ def print_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except (StartError, RequestError) as error:
             for line in error.message.splitlines():
-                print(f"agent-host: {line}", file=sys.stderr)
+                print(f"agent-host: {line.removeprefix('agent-host: ')}", file=sys.stderr)  # a host's log has it too
             raise typer.Exit(1) from None
 
     return wrapped

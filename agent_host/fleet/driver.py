@@ -23,6 +23,15 @@ DIE_WITH_PARENT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("die
 """Prefix of a command, followed by the host's process id: the command is killed when the host dies."""
 
 
+SETTINGS_OF_DRIVERS = {
+    "container": "MESH_CONTAINER_IMAGE",
+    "firecracker": "MESH_VM_IMAGE and MESH_FIRECRACKER",
+    "microagent": "MESH_MICROAGENT",
+    "qemu": "MESH_VM_IMAGE",
+}
+"""Without them the host has no such driver."""
+
+
 class StartFailed(AgentRuntimeError):
     """The runtime did not become ready."""
 

@@ -11,7 +11,7 @@ import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import Conflict, InvalidRequest, RequestError, describe
-from .driver import AgentRuntime, Driver, LaunchRequest, StartFailed, StopFailed
+from .driver import SETTINGS_OF_DRIVERS, AgentRuntime, Driver, LaunchRequest, StartFailed, StopFailed
 from .drivers.external import EXTERNAL, ExternalRuntime
 from .orphans import Orphans
 from .running import RunningAgent, RunningAgents, host_is_stopping, quarantined
@@ -99,6 +99,8 @@ class Fleet(RunningAgents):
         driver = driver or next(iter(self._drivers))
         if driver not in self._drivers:
             message = f"must be one of {', '.join(sorted(self._drivers))}"
+            if driver in SETTINGS_OF_DRIVERS:
+                message = f"needs {SETTINGS_OF_DRIVERS[driver]} at the host"
             raise InvalidRequest(f"driver {driver!r} {message}", faults=[("driver", message)])
         check_passed(driver, self._drivers[driver], settings or {}, self._workspaces.host_folder)
         url = self._drivers[driver].allocate_url()

@@ -73,8 +73,12 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  what the handler is registered for
     if isinstance(error, BodyRefused):
         return render_body_refused(error, request.url.path)
+    text = f"{request.method} {request.url.path}: {error.detail}"
+    if error.status_code == 404:
+        where = "GET /healthz says whether the host is there, GET /openapi.json lists all routes"
+        text = f"there is no route {request.method} {request.url.path}; {where}"
     wrapped = RequestError(
-        f"{request.method} {request.url.path}: {error.detail}",
+        text,
         code=_CODES.get(error.status_code, "bad_request"),
         headers=dict(error.headers or {}),
     )

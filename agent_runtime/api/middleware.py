@@ -42,7 +42,8 @@ class AuthMiddleware:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: str = scope["path"]
         if self._expected is not None and path not in OPEN_PATHS and not self._authorized(headers):
-            detail = "send the server's token: Authorization: Bearer TOKEN"
+            wrong = "this is not the server's token: " if b"authorization" in headers else ""
+            detail = f"{wrong}send the server's token: Authorization: Bearer TOKEN"
             refusal = problem_response(401, "unauthorized", detail, path, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
         elif headers.get(b"sec-fetch-site") == b"cross-site":

@@ -50,6 +50,8 @@ def _http(request: Request, error: Exception) -> Response:
     detail = str(error.detail)
     if code in ("not_found", "method_not_allowed"):
         detail = f"there is no route {request.method} {request.url.path}; GET /openapi.json lists all routes"
+        if allowed := (error.headers or {}).get("Allow"):
+            detail = f"{request.url.path} takes {allowed}, not {request.method}; GET /openapi.json lists all routes"
     return problem_response(error.status_code, code, detail, request.url.path, headers=headers)
 
 

@@ -137,7 +137,10 @@ class ModelCatalog:
                 body = decompress(await reply.body(), coding, MAX_LIST_BYTES + 1)
         except (TransportFault, TimeoutError) as error:
             self.reachable = False
-            raise MeshUnavailable(f"the mesh cannot be reached at {self._url}: {error or 'no answer'}") from error
+            start = "; start it, as by `agent-host up`" if isinstance(error.__cause__, ConnectionRefusedError) else ""
+            raise MeshUnavailable(
+                f"the mesh cannot be reached at {self._url}: {error or 'no answer'}{start}"
+            ) from error
         self.reachable = True
         self.token_refused = status in REFUSED_STATUSES
         if self.token_refused:

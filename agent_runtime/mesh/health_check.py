@@ -48,9 +48,9 @@ class MeshCheck:
                 except MeshUnavailable as error:
                     fault = str(error)
                 if fault is not None and fault != reported:
-                    log.warning("the mesh cannot be used", url=self._url, error=fault)
+                    log.warning("the model cannot be called", url=self._url, error=fault)
                 elif fault is None and reported is not None:
-                    log.info("the mesh can be used again", url=self._url)
+                    log.info("the model can be called again", url=self._url)
                 reported = fault
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):

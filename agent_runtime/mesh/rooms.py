@@ -60,6 +60,8 @@ class MeshRooms:
         except TimeoutError as error:
             raise _unanswered(request, f"no answer within {request.seconds:g} s") from error
         except TransportFault as fault:
+            if isinstance(fault.__cause__, ConnectionRefusedError):
+                raise MeshUnavailable(f"the host gave no answer: {fault.message}") from fault
             raise _unanswered(request, fault.message) from fault
 
     async def close(self) -> None:

@@ -169,7 +169,9 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     first = f'curl {url}/chat{bearer} -d \'{{"message": "hello"}}\''
     log.info("ready", url=url, agent=settings.id, data_dir=str(settings.data_dir), next=first)
     if settings.token is None:
-        log.warning("no token is set: whoever reaches this machine's loopback address may give this agent work")
+        log.warning(
+            "no token is set (AGENT_TOKEN): whoever reaches this machine's loopback address may give this agent work"
+        )
 
 
 def _listen(settings: Settings) -> list[socket.socket]:

@@ -103,7 +103,7 @@ def _background(
 ) -> list[Coroutine[None, None, None]]:
     names = {bot.name for bot in bots}
     return [
-        check_host_token(mesh),
+        check_host_token(mesh, dict.fromkeys(name for bot in bots for name in bot.workspaces)),
         restarted("conversations", engine.run),
         restarted("announcing pairings", partial(announce_pairings, names, database, engine)),
         restarted("pruning", partial(_prune, database, clock)),

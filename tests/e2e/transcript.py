@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,12 @@ def exchanges(markdown: str) -> list[Exchange]:
     return found
 
 
-def shell(command: str, folder: Path, env: dict[str, str]) -> str:
+def one_shell(commands: Sequence[str], folder: Path, env: Mapping[str, str]) -> list[str]:
+    """What each command prints in a shell that runs them one after the other, so that a `cd` counts for those below."""
+    return shell("\nprintf '\\0'\n".join(commands), folder, env, timeout=60 * len(commands)).split("\0")
+
+
+def shell(command: str, folder: Path, env: Mapping[str, str], timeout: float = 60) -> str:
     """What a command prints, both kinds, as a reader of the page would see it."""
     done = subprocess.run(
         ["bash", "-c", command],
@@ -60,7 +66,7 @@ def shell(command: str, folder: Path, env: dict[str, str]) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=60,
+        timeout=timeout,
     )
     return done.stdout
 

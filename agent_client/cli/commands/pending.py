@@ -25,8 +25,8 @@ SHOWN_CHARACTERS = 200
 
 @command
 async def pending(call: Invocation) -> None:
-    """List questions and approvals that wait for a person."""
-    _list(call, await _waiting(await identify(call.target())))
+    """List questions and approvals that wait for a person, at all agents or at one with -w."""
+    _list(call, await _waiting(await identify(call.whole())))
 
 
 @command
@@ -58,7 +58,7 @@ async def approve(
         raise UsageError("--reason is the reason of a rejection", "write it with --reject")
     if scope is not None and not always:
         raise UsageError("--scope says for what --always holds", "write it with --always")
-    target = await identify(call.target())
+    target = await identify(call.whole())
     found = await _waiting(target)
     if id is None:
         _list(call, found)

@@ -38,12 +38,12 @@ async def up(
 ) -> int | None:
     """Start an agent that works in this folder, and chat with it.
 
-    A host is started if none runs. The first time you are asked for the model.
+    A host is started if none runs. The first time you are asked for the model; --provider chooses another later.
     Its key is OPENAI_API_KEY (ANTHROPIC_API_KEY), what OPENAI_API_KEY_FILE names, or asked for.
     """
     from agent_common.user_folder import check_user_folder
 
-    from ..local import ModelOptions, data_dir, one_at_a_time, running_host
+    from ..local import ModelOptions, data_dir, id_of, one_at_a_time, running_host
 
     chats = not no_chat and not call.output.json and sys.stdin.isatty() and call.output.terminal
     if base_url or model:
@@ -58,6 +58,8 @@ async def up(
     async with one_at_a_time(data):
         host = running_host(data) or await _started(call, data, choice)
         workspace = await _open(host, data, folder)
+    if workspace != (name := id_of(folder)):
+        call.output.note(f"the name {name} is taken by another agent, so this one is {workspace}")
     if chats:
         code = await _chat()
         call.output.note("The agent still runs, with its host: `agent down` stops them.")
@@ -72,24 +74,27 @@ async def up(
 
 async def _choice(call: Invocation, data: Path, options: ModelOptions) -> ModelChoice | None:
     """Return the model of a host that is to be started; None if one runs already."""
-    from ..local import choose_model, load_choice, running_host
+    from ..local import choose_model, ignored_variables, load_choice, running_host
 
-    if running_host(data) is not None:
-        if options.named:
-            raise UsageError("a host runs already, with a model of its own", "`agent down` first")
+    runs = running_host(data) is not None
+    saved = load_choice(data)
+    if options.named and runs:
+        raise UsageError("a host runs already, with a model of its own", "`agent down` first")
+    if not options.named and saved and (ignored := ignored_variables(saved)):
+        call.output.note(f"{ignored}{', after `agent down`' if runs else ''}")
+    if runs:
         return None
-    known = None if options.named else load_choice(data)
-    return known or await choose_model(options, call.output)
+    return await choose_model(options, saved, call.output) if options.named or saved is None else saved
 
 
 async def _started(call: Invocation, data: Path, choice: ModelChoice | None) -> RunningHost:
-    from ..local import save_choice, start_host
+    from ..local import saved_if_it_works, start_host
 
     if choice is None:
         raise CliError("the host has just ended", "`agent up` again starts another")
-    save_choice(choice, data)
     call.output.note(f"starting the host, with {choice}")
-    return await start_host(data, choice)
+    with saved_if_it_works(choice, data):
+        return await start_host(data, choice)
 
 
 async def _open(host: RunningHost, data: Path, folder: Path) -> str:

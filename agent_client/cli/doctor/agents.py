@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TAIL = 1000
 _RESTART = "stop and start the agent"
+_ENDPOINT = {"unreachable": "cannot be reached", "refused": "refuses its token"}
 
 
 async def check_agents(mesh: Mesh, chosen: str | None) -> list[Finding]:
@@ -42,7 +43,11 @@ async def check_agent(target: Target) -> Sequence[Finding] | None:
             return None if target.kind is None else [error("token", "the agent refuses the token", fix)]
         except ClientError as failure:
             return [error("agent", f"is there, but does not answer: {failure}", "its log says more")]
-    return [ok("token", "the agent knows the token"), *_check_status("agent", status)]
+    well = ok("token", "the agent knows the token")
+    if status.mesh in ("unreachable", "refused"):
+        fix = "correct its AGENT_LLM_BASE_URL (or AGENT_MESH_URL) and AGENT_MESH_TOKEN, then restart it"
+        return [well, error("agent", f"cannot call its model: the endpoint {_ENDPOINT[status.mesh]}", fix)]
+    return [well, *_check_status("agent", status)]
 
 
 async def _check_agent(mesh: Mesh, workspace: Workspace, *, chosen: bool) -> Sequence[Finding]:

@@ -48,7 +48,10 @@ def check_data_dir() -> list[Finding]:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK) or _is_read_only(there):
         fix = f"chown or chmod {there}, or set MESH_DATA_DIR to another folder"
         return [error("data", f"{there} cannot be written, so a host cannot keep its data in {folder}", fix)]
-    free = shutil.disk_usage(there).free
+    total, _, free = shutil.disk_usage(there)
+    if total == 0:
+        fix = "set HOME or MESH_DATA_DIR to a folder on a disk"
+        return [error("data", f"{there} holds no files of users, so a host cannot keep its data in {folder}", fix)]
     what = f"{free / 2**30:.1f} GiB are free for {folder}"
     if free < _FEW_BYTES:
         level = error if free < _LEAST_BYTES else warning

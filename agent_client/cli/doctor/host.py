@@ -52,7 +52,10 @@ async def check_reachable(server: Server) -> Finding:
     import httpx2
 
     url = server.target.url
-    start = "`agent up` starts the host here" if server.local else "start it there; `agent context add` names another"
+    start = "start it there; `agent context add` names another"
+    if server.local:
+        a_host = "`agent up` starts the host here"
+        start = a_host if server.target.kind == "host" else f"`agent-runtime serve` starts an agent, and {a_host}"
     try:
         answer = await server.get("/readyz")
         known: Any = _content(answer)
@@ -73,6 +76,9 @@ async def check_token(server: Server) -> list[Finding]:
     answer = await server.get("/version")
     if answer.status_code == 401:
         text = _content(answer).get("detail", "it is not known")
+        if server.target.kind is None:  # without the right token neither says what it is
+            fix = f"of an agent, give its AGENT_TOKEN in that variable, or with --token-file; of a host, {_ANOTHER}"
+            return [error("token", f"what answers refuses the token: {text}", fix)]
         return [error("token", f"the host refuses the token: {text}", _ANOTHER)]
     if answer.status_code == 403:
         return [ok("token", "the host knows the token, which is not the operator's; the rest is for the operator")]
@@ -131,14 +137,14 @@ def _openai_error(answer: httpx2.Response) -> dict[str, Any]:
 
 
 def _model_fix(status: int, fault: dict[str, Any]) -> str:
-    again = "`agent down`, then `agent up --provider openai-compatible`"
+    again = "`agent down`, then `agent up --provider openai-compatible"
     code = str(fault.get("code"))
     if code == "provider_auth":
-        return f"the key is wrong: {again} asks for another, or takes OPENAI_API_KEY"
+        return f"the key is wrong: {again}` asks for another, or takes OPENAI_API_KEY"
     if code in ("provider_unreachable", "provider_timeout", "provider_dropped"):
-        return f"is the address right, and the network there? {again} --base-url URL sets another"
+        return f"is the address right, and the network there? {again} --base-url URL` sets another"
     if status == 404 or "model" in code:
-        return f"the provider does not have the model: {again} --model NAME sets another"
+        return f"the provider does not have the model: {again} --model NAME` sets another"
     if status == 429:
         return "the provider's quota is used up: see your account there"
     return "see the provider's message; `agent logs` and the host's log say more"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from .model_choice import (
     VARIABLES,
     ModelChoice,
     Provider,
-    choice_of_environment,
+    choices_of_environment,
     default_choice,
     key_of_environment,
 )
@@ -48,34 +48,37 @@ class ModelOptions:
         return any((self.provider, self.base_url, self.model))
 
 
-async def choose_model(options: ModelOptions, output: Output) -> ModelChoice:
-    """Return a choice that was checked. Raises CliError that says why not, UsageError if no person can be asked."""
-    found = choice_of_environment()
+async def choose_model(options: ModelOptions, saved: ModelChoice | None, output: Output) -> ModelChoice:
+    """Return a choice that was checked. Of the one that was saved for the same provider address and model stay, unless
+    others are named. Raises CliError that says why not, UsageError if no person can be asked."""
+    found = choices_of_environment(saved)
     if options.provider == "demo" and (options.base_url or options.model):
         raise UsageError("--base-url and --model are not for the demo model", "leave them out")
     if options.named or options.assume or not options.ask:
-        return await _checked(await _by_options(options, found), output)
-    return await _by_asking(found, output)
+        return await _checked(await _by_options(options, found, saved), output)
+    return await _by_asking(found[0] if found else None, output)
 
 
-async def _by_options(options: ModelOptions, found: ModelChoice | None) -> ModelChoice:
+async def _by_options(options: ModelOptions, found: Sequence[ModelChoice], saved: ModelChoice | None) -> ModelChoice:
     if not options.named:
         if not options.assume:
             raise UsageError(
                 "no model is chosen yet, and no person is here to ask", "add --yes for the demo model, or --provider"
             )
-        return found or ModelChoice("demo")
+        return found[0] if found else ModelChoice("demo")
     if options.provider == "demo":
         return ModelChoice("demo")
     provider = options.provider or "openai-compatible"
-    base = found if found is not None and found.provider == provider else default_choice(provider)
+    known = (one for one in (*found, saved) if one is not None and one.provider == provider)
+    base = next(known, default_choice(provider))
     url = (options.base_url or base.base_url).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--base-url: {url!r} must begin with http:// or https://")
     choice = replace(base, base_url=url, model=options.model or base.model, key=key_of_environment(provider))
     if choice.key is None and options.ask and not options.assume:
         choice = replace(choice, key=await _ask_key())
-    if choice.key is None and url == default_choice(provider).base_url:
+    with_key = {default_choice(provider).base_url} | ({saved.base_url} if saved is not None and saved.key else set())
+    if choice.key is None and url in with_key:
         name = f"{VARIABLES[provider]}_API_KEY"
         raise UsageError(f"{url} needs a key", f"set {name}, or {name}_FILE to a file with it")
     return choice

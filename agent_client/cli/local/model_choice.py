@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -75,21 +76,52 @@ def load_choice(folder: Path) -> ModelChoice | None:
         raise CliError(f"{path}: holds no choice of a model", f"rm {path}, then `agent up` asks again") from error
 
 
+@contextmanager
+def saved_if_it_works(choice: ModelChoice, folder: Path) -> Generator[None]:
+    """Keep the choice, whose key a host reads at its start; if that fails, what was kept before comes back. Raises
+    CliError."""
+    paths = (folder / _KEY, folder / _FILE)
+    before = [path.read_text("utf-8") if path.exists() else None for path in paths]
+    save_choice(choice, folder)
+    try:
+        yield
+    except BaseException:
+        for path, text in zip(paths, before, strict=True):
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                keep_file(path, text)
+        raise
+
+
 def default_choice(provider: Provider) -> ModelChoice:
     """Return what is offered for a provider, without a key."""
     return ModelChoice(provider, *_DEFAULTS[provider]) if provider in _DEFAULTS else ModelChoice(provider)
 
 
-def choice_of_environment() -> ModelChoice | None:
-    """Return the choice that the ecosystem's own variables make, OpenAI's first as in the host; None if they make none.
-    Raises CliError."""
+def choices_of_environment(saved: ModelChoice | None = None) -> Sequence[ModelChoice]:
+    """Return the choices that the ecosystem's own variables make, OpenAI's first as in the host. What they do not say
+    is as it was saved for that provider, or else the default. Raises CliError."""
+    found: list[ModelChoice] = []
     for provider, name in VARIABLES.items():
         key, url = key_of_environment(provider), os.environ.get(f"{name}_BASE_URL")
         if key or (url and provider == "openai-compatible"):
-            default_url, default_model = _DEFAULTS[provider]
-            model = os.environ.get(f"{name}_MODEL") or default_model
-            return ModelChoice(provider, (url or default_url).rstrip("/"), model, key)
-    return None
+            base = saved if saved is not None and saved.provider == provider else default_choice(provider)
+            model = os.environ.get(f"{name}_MODEL") or base.model
+            found.append(ModelChoice(provider, (url or base.base_url).rstrip("/"), model, key))
+    return found
+
+
+def ignored_variables(choice: ModelChoice) -> str | None:
+    """Return in words what the environment says of the model while another choice is used; None if it says the same, or
+    nothing. Raises CliError."""
+    found = choices_of_environment(choice)
+    if not found or any(replace(one, key=one.key or choice.key) == choice for one in found):
+        return None
+    name = VARIABLES[found[0].provider]
+    variable = next(one for one in ("API_KEY", "API_KEY_FILE", "BASE_URL") if os.environ.get(f"{name}_{one}"))
+    takes = f"`agent up --provider {found[0].provider}` takes it"
+    return f"{name}_{variable} is set, but the choice made before is used; {takes}"
 
 
 def key_of_environment(provider: Provider) -> str | None:

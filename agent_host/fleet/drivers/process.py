@@ -142,7 +142,9 @@ class ProcessDriver:
                 f"its last answer: {answer}; {_quote_tail(log)}"
             ) from None
         ended = await child.wait()
-        raise StartFailed(f"the runtime {ended} before it was ready; {_quote_tail(log)}")
+        reason = f"the runtime {ended} before it was ready"
+        said = log.read_tail(_LOG_TAIL, this_run=True).strip()
+        raise StartFailed(f"{said}\n{reason}; its log is {log.path}" if said else f"{reason}; {log.path} is empty")
 
 
 class ChildRuntime:

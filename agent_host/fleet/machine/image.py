@@ -43,7 +43,8 @@ def load_image(folder: Path) -> Image:
     incomplete or invalid."""
     for name in (KERNEL, INITRD, ROOT, CONFIG):
         if not (folder / name).is_file():
-            raise StartError(f"MESH_VM_IMAGE: {folder} has no {name}; make rootfs builds it")
+            makes = "`make rootfs .image/initrd.gz` builds it in .image"
+            raise StartError(f"MESH_VM_IMAGE: {folder} has no {name}; {makes}")
     path = folder / CONFIG
     try:
         if path.stat().st_size > _LARGEST_CONFIG:

@@ -153,7 +153,7 @@ class WorkspaceChannels:
             why = "is missing: without auth the agent is known by an address of its own, such as tcp://127.0.0.1:9901"
             raise InvalidRequest(f"listen {why}", faults=[("listen", why)])
         if workspace in self._all or workspace in self._creating:
-            raise Conflict(f"the workspace {workspace!r} has a channel already", code="id_taken")
+            raise Conflict(f"there is a workspace {workspace!r} already; choose another id", code="id_taken")
         if listen is None:
             return
         address = parse_address(listen)

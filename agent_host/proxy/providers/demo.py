@@ -30,6 +30,8 @@ NOTE = "[demo model]"
 _RESULT_LIMITS = JsonLimits(8 << 20, refuse_ambiguous=False)
 _QUOTED = 500  # characters of the user's message or of a command's output that are repeated
 _RUN = re.compile(r"^[ \t]*run:(.*\S.*)$", re.IGNORECASE | re.MULTILINE)
+_AFTER_OBJECTIVE = ("\n\nInput:\n", "\n\nContext:\n", "\n\nWhen the work is done, ")
+"""What a runtime writes below the objective of a task."""
 _LIST = re.compile(r"\blist (?:the |my |all )?files\b", re.IGNORECASE)
 _DIMENSIONS, _MOST_DIMENSIONS, _MOST_TEXTS = 256, 4096, 2048
 
@@ -89,7 +91,7 @@ def decide(payload: dict[str, Any]) -> DemoMove:
     turn = messages[max(final, default=-1) + 1 :]
     first_reply = next((at for at, one in enumerate(turn) if one.get("role") == "assistant"), len(turn))
     asked = [text_of(one.get("content")) for one in turn[:first_reply] if one.get("role") == "user"]
-    text = without_notes(asked[-1]) if asked else ""
+    text = _objective(without_notes(asked[-1])) if asked else ""
     if found := _RUN.search(text):
         command = found[1].strip()
         arguments = {"command": command, "description": "Run what the user asked for"}
@@ -100,6 +102,16 @@ def decide(payload: dict[str, Any]) -> DemoMove:
         return _introduce(text)
     result = _use(payload, turn, move)
     return result if isinstance(result, DemoMove) else DemoMove(f"{NOTE} {tell(result)}")
+
+
+def _objective(text: str) -> str:
+    """Return what a person has asked for: of a task its objective, else the whole message."""
+    _, named, objective = text.partition("\n\nObjective: ")
+    if not named or not text.startswith("Task of type "):
+        return text
+    for mark in _AFTER_OBJECTIVE:
+        objective = objective.partition(mark)[0]
+    return objective
 
 
 def _tell_run(command: str, ran: dict[str, Any] | str) -> str:
@@ -149,7 +161,7 @@ def _introduce(text: str) -> DemoMove:
     return DemoMove(
         f"{NOTE} I am a demo model: I follow a script and do not think. {echo} "
         "For answers that mean something give the host a model: `agent down`, then `agent up --provider "
-        "openai-compatible`, or start it with OPENAI_API_KEY or OPENAI_BASE_URL set."
+        "openai-compatible`; `agent-host up` takes OPENAI_API_KEY or OPENAI_BASE_URL."
     )
 
 

@@ -121,7 +121,10 @@ def test_several_questions_are_answered_in_the_shape_that_is_shown(agent: Runtim
 
 
 def test_what_is_not_there_says_where_to_look(agent: Runtime) -> None:
-    for method, path, status in (("GET", "/", 404), ("GET", "/chat", 405), ("POST", "/v1/chat/completions", 404)):
+    refused = agent.http.get("/chat")
+    assert refused.status_code == 405
+    assert refused.json()["detail"] == "/chat takes POST, not GET; GET /openapi.json lists all routes"
+    for method, path, status in (("GET", "/", 404), ("POST", "/v1/chat/completions", 404)):
         reply = agent.http.request(method, path)
         assert reply.status_code == status
         assert f"there is no route {method} {path}; GET /openapi.json lists" in reply.json()["detail"]

@@ -11,18 +11,22 @@ from frontends.bots.host_token import check_host_token
 from tests.integration.host.live import OPERATOR, Host
 
 
-async def lines(url: str, token: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+async def lines(url: str, token: str, caplog: pytest.LogCaptureFixture, *others: str) -> list[str]:
     caplog.clear()
     async with Mesh(url, token) as mesh:
-        await check_host_token(mesh)
+        await check_host_token(mesh, ["a", *others])
     return [record.getMessage() for record in caplog.records if record.name.startswith("frontends")]
 
 
 @pytest.mark.slow
 async def test_a_token_of_the_host_is_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Host(tmp_path, MESH_PROVIDER="demo") as host:
+        host.mesh.workspaces.create("a")
         scoped = host.mesh.tokens.create("ann", ["a"]).token
         assert await lines(host.url, scoped, caplog) == []
+        assert await lines(host.url, scoped, caplog, "writer") == [
+            "the bots have a workspace that is not there, or that their token may not use"
+        ]
         assert await lines(host.url, OPERATOR, caplog) == [
             "the bots have the token of an operator; `agent-host token --user` makes one that may do less"
         ]

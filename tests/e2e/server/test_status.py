@@ -147,6 +147,7 @@ def test_everything_else_needs_the_token(agent: Runtime, authorization: str | No
             reply = stranger.request(method, path, headers=headers)
             assert_problem(reply, 401, "unauthorized")
             assert reply.headers["www-authenticate"].startswith("Bearer")
+            assert ("this is not the server's token: " in reply.json()["detail"]) == (authorization is not None)
 
 
 def test_the_scheme_of_the_token_is_read_as_http_reads_it(agent: Runtime) -> None:

@@ -180,6 +180,8 @@ async def test_ids_and_drivers_are_checked(tmp_path: Path) -> None:
             await fleet.create("writer", "process")
         with pytest.raises(InvalidRequest, match="driver 'magic' must be one of process"):
             await fleet.create("reader", "magic")
+        with pytest.raises(InvalidRequest, match="driver 'container' needs MESH_CONTAINER_IMAGE at the host"):
+            await fleet.create("reader", "container")
         with pytest.raises(InvalidRequest):
             await fleet.create("../up", "process")
         for call in (fleet.get, fleet.start, fleet.stop):
@@ -195,8 +197,11 @@ async def test_a_runtime_that_ends_at_once(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as caught:
             await fleet.start("writer")
         assert (caught.value.status, caught.value.code) == (502, "start_failed")
-        assert "ended with exit code 1 before it was ready" in caught.value.message
-        assert caught.value.message.endswith("runtime.log: the disk is full")
+        why, about = caught.value.message.split("\n")
+        assert why.endswith("did not start: the disk is full")
+        assert (
+            about == f"the runtime ended with exit code 1 before it was ready; its log is {made.data_dir}/runtime.log"
+        )
         failed = await fleet.get("writer")
         assert failed.state == "failed"
         assert failed.detail is not None

@@ -42,7 +42,8 @@ def test_operator_routes(host: Host, agent: httpx.Client, method: str, path: str
 
 
 def test_errors_of_all_routes_have_one_shape(host: Host) -> None:
-    assert_problem(host.operator.get("/nowhere"), 404, "not_found")
+    missing = assert_problem(host.operator.get("/nowhere"), 404, "not_found")
+    assert missing["detail"].startswith("there is no route GET /nowhere; GET /healthz says")
     assert_problem(host.operator.delete("/usage"), 405, "method_not_allowed")
     wrong = assert_problem(host.operator.get("/usage", params={"limit": "many"}), 422, "invalid_request")
     assert wrong["errors"][0]["field"] == "limit"

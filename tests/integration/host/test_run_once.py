@@ -88,3 +88,4 @@ def test_a_folder_is_for_one_at_a_time(tmp_path: Path) -> None:
         second = run(tmp_path, "--driver", "process", "--data-dir", "kept")
         first.terminate()
     assert (second.returncode, "another agent-host uses" in second.stderr) == (1, True), second.stderr
+    assert "agent-host: agent-host: " not in second.stderr

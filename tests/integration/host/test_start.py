@@ -128,7 +128,11 @@ def test_a_folder_that_cannot_be_written_is_said() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("MESH_VM_IMAGE", "/nowhere", "MESH_VM_IMAGE: /nowhere has no vmlinuz; make rootfs builds it"),
+        (
+            "MESH_VM_IMAGE",
+            "/nowhere",
+            "MESH_VM_IMAGE: /nowhere has no vmlinuz; `make rootfs .image/initrd.gz` builds it in .image",
+        ),
         ("MESH_MICROAGENT", "micro 'agent", 'MESH_MICROAGENT: No closing quotation (is "micro \'agent")'),
     ],
 )
@@ -140,8 +144,9 @@ def test_a_driver_that_cannot_be_made_is_said(tmp_path: Path, setting: str, valu
 def test_a_second_host_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         code, text = run("up", **{**host.env, "MESH_PORT": "0"})
+        who = f"process {host.process.pid} at {host.url}"
     assert code == 1
-    assert f"another agent-host uses {tmp_path}" in text
+    assert f"another agent-host uses {tmp_path}, {who}; name another folder, or stop it: `agent down`" in text
 
 
 def test_a_newer_database_is_refused(tmp_path: Path) -> None:

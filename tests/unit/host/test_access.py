@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import insert, select
 from starlette.types import Scope
 
@@ -15,6 +16,8 @@ from agent_common.net import ConnectionLimit
 from agent_host.access import AccessGuard, TokenInfo, TokenStore, check_agent_id, check_scope, parse_users
 from agent_host.database import HostDatabase, open_database, tokens
 from agent_host.errors import InvalidRequest, TooMany, Unauthorized
+from agent_host.settings import HostSettings
+from agent_host.startup import create_guard
 from agent_testing import ManualClock
 
 
@@ -228,6 +231,26 @@ async def test_the_operators_token_is_made_once_and_replaced_on_demand(
     assert await who(AccessGuard(store, clock), second) == "operator"
     with pytest.raises(Unauthorized):
         await who(AccessGuard(store, clock), str(first))
+
+
+async def test_a_token_of_the_settings_that_the_file_keeps_can_be_had_again_and_replaced(
+    store: TokenStore, database: HostDatabase, clock: ManualClock, tmp_path: Path
+) -> None:
+    settings = HostSettings(data_dir=tmp_path, admin_token=SecretStr("from-agent-up"))
+    path = tmp_path / "tokens" / "operator"
+    await store.ensure_operator_token(path)
+    guard, _ = await create_guard(settings, store, clock)
+    assert await who(guard, "from-agent-up") == "operator"
+    path.write_text("from-agent-up\n")
+    for _ in range(2):  # also after a restart
+        guard, made = await create_guard(settings, store, clock)
+        assert made is None
+        assert await who(guard, "from-agent-up") == "operator"
+        assert await database.run(lambda c: store.kept_in(c, "operator", path)) == "from-agent-up"
+        assert await database.run(lambda c: store.ensure_file_in(c, "operator", path)) == path
+        assert path.read_text() == "from-agent-up\n"
+    second = await store.mint("operator", "manual")
+    assert await who(guard, second) == "operator", "the host that runs takes one that replaces it"
 
 
 async def test_a_token_from_the_settings_is_the_only_one_of_the_operator(

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from agent_common.protocol import TaskAssignment
 from agent_host.proxy.providers.demo import DemoMove, decide
+from agent_runtime.loop.requests.task_result import task_message
 
 TOOLS = ("glob", "bash")
 BASH = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False}
@@ -44,6 +46,15 @@ def test_a_message_is_answered_by_saying_what_it_is() -> None:
     assert "I am a demo model" in move.text
     assert "'What is the capital of France?'" in move.text
     assert "run: ls" in move.text
+
+
+@pytest.mark.parametrize("more", [{}, {"input_data": {"run": "run: ls"}}, {"context": {"a": "list files"}}])
+def test_of_a_task_the_objective_counts(more: dict[str, Any]) -> None:
+    known = {"task_id": "t", "workflow_id": "w", "step_id": "s", "task_type": "message"}
+    asked = task_message(TaskAssignment.model_validate({**known, "objective": "What is this?\nGo on.", **more}))
+    assert "You said: 'What is this?\\nGo on.'. I can" in decide(request(asked, [])).text
+    asked = task_message(TaskAssignment.model_validate({**known, "objective": "run: date", **more}))
+    assert decide(request(asked, [])).arguments["command"] == "date"
 
 
 def test_a_long_message_is_quoted_in_part() -> None:

@@ -39,6 +39,14 @@ async def test_a_request_names_its_cause() -> None:
     assert b"x-agent-user: ann%2F%0D%0A%C3%BC\r\n" in head
 
 
+async def test_what_was_refused_was_not_carried_out() -> None:
+    gone = MeshRooms("http://127.0.0.1:1", {})
+    with pytest.raises(MeshUnavailable) as caught:
+        await gone.request(MeshRequest("POST", "/x"))
+    assert "gave no answer" in str(caught.value)
+    assert "carried out" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
@@ -74,4 +82,4 @@ async def test_a_host_that_is_not_there() -> None:
         await gone.request(GET)
     assert "carried out" not in read.value.message
     with pytest.raises(MeshUnavailable, match="not queued, but may have been carried out"):
-        await gone.request(MeshRequest("PUT", "/x", b"{}"))
+        await ask(b"", MeshRequest("PUT", "/x", b"{}"))

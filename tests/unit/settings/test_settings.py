@@ -38,6 +38,13 @@ def test_defaults_work_on_a_laptop() -> None:
     assert settings.skills_path == settings.data_dir / "skills"
 
 
+def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes it for the root, and the data would be there."""
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(StartError, match="this user has no home folder: set AGENT_DATA_DIR"):
+        load_settings()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes a user whom the system does not know")
 def test_a_user_without_a_home_folder_is_told_what_to_set() -> None:
     code = """if True:

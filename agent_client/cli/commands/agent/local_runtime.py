@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...contexts import identify, is_local, only_workspace, open_mesh
@@ -50,16 +51,29 @@ async def run_runtime(call: Invocation, arguments: Sequence[str], environment: M
     return DONE if code == 0 else FAILED
 
 
-async def find_data_dir(call: Invocation) -> Path | None:
-    """Return the agent's `AGENT_DATA_DIR`, if it is on this machine."""
+@dataclass(frozen=True, slots=True)
+class LocalAgent:
+    """Where an agent of this machine keeps its files, and where it works."""
+
+    data_dir: Path
+    user_folder: str | None = None
+    """Its `AGENT_WORKSPACE_DIR`, if it works in a folder of a person."""
+
+
+async def find_local_agent(call: Invocation) -> LocalAgent | None:
+    """Return the agent's folders, if they are on this machine."""
+    from ...local import FOLDER_SETTING
+
     if data_dir := os.environ.get("AGENT_DATA_DIR"):
-        return Path(data_dir)
+        return LocalAgent(Path(data_dir), os.environ.get(FOLDER_SETTING))
     target = await identify(call.target())
     if target.kind != "host" or not is_local(target.url):
         return None  # another machine's host must not choose a folder of this one
     async with open_mesh(target) as mesh:
         workspace = await mesh.workspaces.get(target.workspace or await only_workspace(mesh))
-    return Path(workspace.data_dir) if workspace.driver == "process" and _is_here(workspace.data_dir) else None
+    if workspace.driver != "process" or not _is_here(workspace.data_dir):
+        return None
+    return LocalAgent(Path(workspace.data_dir), workspace.settings.get(FOLDER_SETTING))
 
 
 def _is_here(folder: str) -> bool:

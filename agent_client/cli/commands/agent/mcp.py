@@ -13,7 +13,7 @@ import typer
 from ...errors import CliError, UsageError
 from ...private_file import replace_private_file
 from ...run import Invocation, command
-from .local_runtime import find_data_dir, run_runtime
+from .local_runtime import find_local_agent, run_runtime
 
 app = typer.Typer(help="Name MCP servers, list and try them.", rich_markup_mode=None, no_args_is_help=True)
 FileOption = Annotated[
@@ -45,10 +45,13 @@ async def try_(
     file: FileOption = None,
 ) -> int:
     """Connect to the servers without a turn, with the agent-runtime of this machine. Exit code 0: all are ready."""
-    path = await _file_of(call, file)
+    from ...local import FOLDER_SETTING
+
+    path, user_folder = await _file_of(call, file)
     if not path.exists():
         raise CliError(f"no MCP server is named yet: there is no {path}", "`agent mcp add` names one")
-    return await run_runtime(call, ["mcp", "test", *([name] if name else [])], {"AGENT_MCP_FILE": str(path)})
+    environment = {"AGENT_MCP_FILE": str(path), **({FOLDER_SETTING: user_folder} if user_folder else {})}
+    return await run_runtime(call, ["mcp", "test", *([name] if name else [])], environment)
 
 
 @app.command()
@@ -78,7 +81,7 @@ async def add(
     entry |= {"network": network} if network else {}
     entry |= {"read": read} if read else {}
     _check(name, entry)
-    path = await _file_of(call, file)
+    path, _ = await _file_of(call, file)
     _write(path, name, entry)
     if call.output.json:
         call.output.document({"file": str(path), "name": name, "server": entry})
@@ -142,11 +145,12 @@ def _write(path: Path, name: str, entry: dict[str, Any]) -> None:
         raise CliError(f"{path} is no configuration of MCP servers: {error}", "mend it") from error
 
 
-async def _file_of(call: Invocation, given: Path | None) -> Path:
-    """Return the path of the agent's mcp.json on this machine. Raises UsageError."""
+async def _file_of(call: Invocation, given: Path | None) -> tuple[Path, str | None]:
+    """Return the path of the agent's mcp.json on this machine, and the folder of a person in which it works, if it is
+    known. Raises UsageError."""
     named = given or os.environ.get("AGENT_MCP_FILE")
     if named:
-        return Path(named)
-    if (folder := await find_data_dir(call)) is None:
+        return Path(named), None
+    if (agent := await find_local_agent(call)) is None:
         raise UsageError("the agent's mcp.json is not on this machine", "name it with --file")
-    return folder / "mcp.json"
+    return agent.data_dir / "mcp.json", agent.user_folder

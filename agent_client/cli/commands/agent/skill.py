@@ -15,7 +15,7 @@ from ...errors import DONE, CliError, UsageError
 from ...log_lines import entry_of, readable
 from ...private_file import new_private_file, replace_private_file
 from ...run import Invocation, command, local_command
-from .local_runtime import find_data_dir, run_runtime
+from .local_runtime import find_local_agent, run_runtime
 
 app = typer.Typer(help="Write skills, try them, see what they do.", rich_markup_mode=None, no_args_is_help=True)
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -104,9 +104,9 @@ async def _skills_folder(call: Invocation, given: Path | None) -> Path:
     """Return the agent's folder of skills on this machine. Raises UsageError."""
     if named := given or os.environ.get("AGENT_SKILLS_DIR"):
         return Path(named)
-    if (data_dir := await find_data_dir(call)) is None:
+    if (agent := await find_local_agent(call)) is None:
         raise UsageError("the agent's folder of skills is not on this machine", "name it with --folder")
-    return data_dir / "skills"
+    return agent.data_dir / "skills"
 
 
 @app.command("list")

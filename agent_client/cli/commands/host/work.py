@@ -26,7 +26,7 @@ async def work(
     """List the work of all workspaces, or of one with -w, newest first; the subcommands read and cancel one."""
     if call.choice.user is not None:
         raise UsageError("--user: a host does not list work by its user", "leave it out; -w names a workspace")
-    target = call.target()
+    target = call.whole()
     async with open_mesh(target) as mesh:
         wanted = mesh.work.list(*(status or ()), workspace=target.workspace)  # pyright: ignore[reportArgumentType]  the server says what it knows
         found = [one async for one in wanted]

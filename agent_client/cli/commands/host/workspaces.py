@@ -36,7 +36,12 @@ async def ps(call: Invocation) -> None:
         call.output.document({"workspaces": rows})
         return
     columns = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "detail")
-    call.output.table(columns, [_row(one, status) for one, status in zip(found, statuses, strict=True)])
+    shown = len(columns) - call.output.terminal  # a person reads the details below, whole
+    rows = [_row(one, status)[:shown] for one, status in zip(found, statuses, strict=True)]
+    call.output.table(columns[:shown], rows)
+    for one in found:
+        if one.detail and call.output.terminal:
+            call.output.text(f"\n{one.id}: {one.detail}\n")
 
 
 async def _status(mesh: Mesh, workspace: Workspace, places: asyncio.Semaphore) -> AgentStatus | None:

@@ -103,6 +103,9 @@ def test_tasks_and_work_are_listed_read_and_cancelled(world: World, cli: Cli) ->
     assert cli("work", "show", work).out.startswith(f"work {work} of ada: resulted")
     assert cli("work", "cancel", work).out == "resulted\n"
     assert "--user" in cli("work", "--user", "ann", code=2).err
+    cli("context", "add", "here", world.host.url, "--token-file", f"{cli.env['HOME']}/token", "-w", "other")
+    assert [work, "ada", "resulted"] in [row[:3] for row in cli("work").rows], "of all, without -w"
+    assert cli("work", "-w", "other").rows == []
 
 
 def test_cost_sums_up_agents_and_models(world: World, cli: Cli) -> None:

@@ -56,6 +56,7 @@ def after(ann: SyncAgent, name: str) -> str:
 
 def test_a_question_is_listed_shown_and_answered_by_number(world: World, cli: Cli, ann: SyncAgent) -> None:
     name = question(world, cli)
+    cli("context", "add", "here", world.host.url, "--token-file", f"{cli.env['HOME']}/token", "-w", "other")
     row = next(row for row in cli("pending").rows if row[0] == name)
     assert row[:5] == [name, "question", "ada", "ann", name]
     assert row[-1] == r"Which \x1b[1mcolour?"

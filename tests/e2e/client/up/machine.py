@@ -58,6 +58,13 @@ class Machine:
             check=False,
         )
 
+    def host(self, *arguments: str) -> str:
+        """What a command of `agent-host` prints, which succeeds."""
+        command = [sys.executable, "-m", "agent_host", *arguments]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def up(self, *arguments: str, cwd: Path | None = None, **env: str) -> dict[str, Any]:
         """`agent up` that succeeds; its JSON."""
         ended = self.agent("up", "--json", *(arguments or ("--yes",)), cwd=cwd, **env)

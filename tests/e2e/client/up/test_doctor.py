@@ -21,6 +21,15 @@ from ...live import PATIENCE, eventually
 from .machine import AGENT, Machine
 
 FAKE_KEY = "sk-a-secret-of-the-test"
+STATUS = {
+    "agent_id": "a", "role": "r", "state": "idle", "uptime_seconds": 1, "context_max": 1, "queue_limit": 1,
+    "confinement": "none",
+    "limits": {
+        "max_iterations": 1, "max_rounds": 1, "max_concurrent_turns": 1, "max_queue": 1,
+        "tool_timeout_seconds": 1, "context_limit": 1,
+    },
+}  # fmt: skip
+"""What an agent says of itself."""
 
 
 def says(found: tuple[int, dict[str, dict[str, Any]]], name: str, what: str, fix: str, state: str = "error") -> None:
@@ -98,15 +107,7 @@ def test_all_is_well(up: Machine) -> None:
 
 def test_an_agent_without_a_host_is_looked_at(up: Machine) -> None:
     """Whether the target says that it is one or not, with its token and with another."""
-    status = {
-        "agent_id": "a", "role": "r", "state": "idle", "uptime_seconds": 1, "context_max": 1, "queue_limit": 1,
-        "confinement": "none",
-        "limits": {
-            "max_iterations": 1, "max_rounds": 1, "max_concurrent_turns": 1, "max_queue": 1,
-            "tool_timeout_seconds": 1, "context_limit": 1,
-        },
-    }  # fmt: skip
-    paths = {"/readyz": {"reasons": []}, "/status": status}
+    paths = {"/readyz": {"reasons": []}, "/status": STATUS}
 
     def answer(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
         if request.path == "/status" and request.headers["authorization"] != "Bearer right":
@@ -124,6 +125,26 @@ def test_an_agent_without_a_host_is_looked_at(up: Machine) -> None:
         says(found, "agent", "no confinement", "do what helps", state="warning")
         assert found[1]["token"]["state"] == "ok"
         says(up.findings("--context", "wrong"), "token", "the agent refuses the token", "AGENT_TOKEN")
+
+
+@pytest.mark.parametrize(("mesh", "what"), [("unreachable", "cannot be reached"), ("refused", "refuses its token")])
+def test_a_lone_agent_that_cannot_call_its_model(up: Machine, mesh: str, what: str) -> None:
+    status = {**STATUS, "mesh": mesh}
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        return 200, json.dumps({"reasons": []} if request.path == "/readyz" else status).encode()
+
+    with serving(answer) as url:
+        found = up.findings("--url", url)
+    says(found, "agent", f"cannot call its model: the endpoint {what}", "AGENT_LLM_BASE_URL .* and AGENT_MESH_TOKEN")
+
+
+def test_a_url_alone_may_be_that_of_an_agent(up: Machine) -> None:
+    refusal = b'{"code": "unauthorized", "detail": "this needs the header"}'
+    with serving(lambda one: (200, b'{"reasons": []}') if one.path == "/readyz" else (401, refusal)) as url:
+        found = up.findings("--url", url)
+    says(found, "token", "^what answers refuses the token: this needs", "its AGENT_TOKEN .* `agent up`")
+    says(up.findings("--url", url), "reachable", "does not answer", "`agent-runtime serve` starts an agent")
 
 
 def test_certificates_that_cannot_be_read_are_named(up: Machine) -> None:
@@ -153,6 +174,11 @@ def test_2_a_token_that_others_can_read(up: Machine) -> None:
         says(up.findings(), "contexts", "other users can read the token's file", f"^chmod 600 {path}$")
     finally:
         path.chmod(0o600)
+
+
+def test_a_data_folder_where_no_file_can_be(machine: Machine) -> None:
+    found = machine.findings(MESH_DATA_DIR="/proc/none")
+    says(found, "data", "/proc (holds no files of users|cannot be written)", "MESH_DATA_DIR")
 
 
 @pytest.mark.slow
@@ -295,7 +321,7 @@ def test_14_a_key_a_model_and_a_provider_that_are_wrong(machine: Machine) -> Non
         assert FAKE_KEY not in json.dumps(found)
         replies["chat"] = 404, b'{"error": {"message": "no model large-9", "code": "model_not_found"}}'
         says(machine.findings(), "model", "no model large-9", "--model NAME")
-    says(machine.findings(), "model", "cannot be reached|unreachable|reached", "--base-url URL")
+    says(machine.findings(), "model", "cannot be reached|unreachable|reached", "openai-compatible --base-url URL` sets")
 
 
 # ---------------------------------------------------------------- agents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import stat
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from agent_testing import Call, Say, ScriptedProvider
 
-from ...live import eventually
+from ...live import PATIENCE, eventually
 from .machine import Machine
 
 KEY = "sk-a-secret-of-the-test"
@@ -104,6 +105,72 @@ def test_files_are_written_in_the_folder_and_backed_up_elsewhere(machine: Machin
     assert (machine.project / "notes.md").read_text() == "newer", "the folder of the user stays"
 
 
+SERVER = """
+from mcp.server import MCPServer
+
+server = MCPServer("notes")
+
+
+@server.tool()
+def count() -> int:
+    return 1
+
+
+server.run()
+"""
+
+
+@pytest.mark.slow
+def test_an_mcp_server_in_the_folder_is_tried_where_the_agent_starts_it(machine: Machine) -> None:
+    machine.up()
+    (machine.project / "srv.py").write_text(SERVER)
+    assert machine.agent("mcp", "add", "notes", "--", "python3", str(machine.project / "srv.py")).returncode == 0
+    tried = machine.agent("mcp", "test")
+    assert tried.stdout == "notes (local): ready\n  1 tools: notes_count\n", tried.stdout + tried.stderr
+
+
+@pytest.mark.slow
+def test_the_example_in_python_says_which_host_it_needs(machine: Machine) -> None:
+    url = f"{machine.up()['url']}/workspaces/project/api"
+    ended = subprocess.run(
+        [sys.executable, str(Path(__file__).parents[4] / "examples/client.py")],
+        env={**machine.env, "AGENT_URL": url, "AGENT_TOKEN": machine.token()},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("the demo model writes the report at the host of `make mesh` only\n"), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_name_that_is_taken_is_said(machine: Machine) -> None:
+    assert "is taken" not in machine.agent("up", "--yes", "--no-chat").stderr
+    other = machine.folder / "other/project"
+    other.mkdir(parents=True)
+    ended = machine.agent("up", "--no-chat", cwd=other)
+    assert ended.stdout == f"agent project-2 works in {other}\n"
+    assert "the name project is taken by another agent, so this one is project-2" in ended.stderr
+
+
+def test_the_operators_token_can_be_shown_kept_and_replaced(machine: Machine) -> None:
+    machine.up()
+    given = machine.token()
+    for _ in range(2):
+        assert machine.host("token", "operator", "--show") == given
+        assert machine.host("token", "operator", "--keep") == str(machine.data / "tokens/operator")
+        assert machine.token() == given
+    assert machine.agent("ps").returncode == 0
+    replaced = machine.host("token", "operator")
+    assert machine.token() == replaced != given
+    assert machine.agent("ps").returncode == 0, "the host that runs knows the new one"
+    machine.down()
+    machine.up()
+    assert machine.host("token", "operator", "--show") == replaced
+
+
 @pytest.mark.slow
 def test_two_at_once_start_one_host(machine: Machine) -> None:
     with ThreadPoolExecutor(2) as pool:
@@ -131,6 +198,7 @@ def test_a_host_that_cannot_start_says_why_and_does_not_stay(machine: Machine) -
     assert "the end of" in ended.stderr
     assert "\\n" not in ended.stderr
     assert machine.agent("down").stdout == "no host runs here\n"
+    assert not (machine.data / "model.json").exists(), "a choice that did not work is not kept"
 
 
 def test_the_home_folder_is_not_worked_in(machine: Machine) -> None:

@@ -86,7 +86,7 @@ def test_a_note_goes_to_stderr_and_not_beside_json(capsys: pytest.CaptureFixture
     Output().note("beside")
     Output(json=True).note("beside")
     print_error("two\nlines")
-    assert capsys.readouterr() == ("", "beside\nagent: two\\nlines\n")
+    assert capsys.readouterr() == ("", "beside\nagent: two\n  lines\n")
 
 
 def test_an_encoding_that_lacks_a_character_gets_an_escape() -> None:
