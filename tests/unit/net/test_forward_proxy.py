@@ -189,7 +189,7 @@ async def test_redirects_through_a_parent_are_checked_on_both_sides() -> None:
     ],
 )
 async def test_requests_that_are_none(data: bytes, status: bytes) -> None:
-    async with proxy(limits=ForwardProxyLimits(head_seconds=0.2)) as it:
+    async with proxy(limits=ForwardProxyLimits(head_seconds=1)) as it:
         assert (await it.say(data)).startswith(b"HTTP/1.1 " + status + b" ")
 
 
@@ -206,7 +206,7 @@ async def test_silence_and_length_have_their_ends() -> None:
     async with web({"/drip": drip, "/silent": silent}) as site:
         for path, limits, reason in (
             ("/silent", ForwardProxyLimits(idle_seconds=0.1), "idle for 0.1 s"),
-            ("/drip", ForwardProxyLimits(idle_seconds=5, total_seconds=0.3), "over after 0.3 s"),
+            ("/drip", ForwardProxyLimits(idle_seconds=60, total_seconds=1.5), "over after 1.5 s"),
         ):
             async with proxy(limits=limits) as it:
                 await it.say(f"GET {site.url(path)} HTTP/1.1\r\n\r\n".encode())
