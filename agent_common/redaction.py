@@ -122,7 +122,7 @@ def _overlap(text: str, secret: str) -> int:
 def _is_plain(text: str) -> bool:
     """Whether no rule can match. This takes a fraction of the rules' time, and most texts of people are plain."""
     lower = text.lower()
-    if any(mark in lower for mark in _MARKS):
+    if any(map(lower.__contains__, _MARKS)):
         return False
     words = text.encode("ascii", "replace").translate(_JOINED).split()
     return max(map(len, words), default=0) < MIN_RUN_CHARACTERS

@@ -73,15 +73,18 @@ class LimitedBody:
         """The next message. Raises BodyRefused, and gives back what was counted."""
         if self._whole:  # what is waited for now is the caller's going away
             return await self._receive()
-        try:
-            async with asyncio.timeout_at(self._due):
-                message = await self._receive()
-        except TimeoutError:
-            why = f"the body has not come within {self._limits.seconds:g} s"
-            raise BodyRefused(408, "body_too_slow", why, {"connection": "close"}) from None
+        message = await (self._receive() if self._due is None else self._receive_until(self._due))
         self._whole = not message.get("more_body", False)
         self._count(len(message.get("body", b"")))
         return message
+
+    async def _receive_until(self, due: float) -> Message:
+        try:
+            async with asyncio.timeout_at(due):
+                return await self._receive()
+        except TimeoutError:
+            why = f"the body has not come within {self._limits.seconds:g} s"
+            raise BodyRefused(408, "body_too_slow", why, {"connection": "close"}) from None
 
     def _count(self, size: int) -> None:
         limits = self._limits

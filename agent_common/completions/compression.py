@@ -28,15 +28,14 @@ class Decompressor:
         self._inflater = None if self._coding in _PLAIN else zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
         self._begun = False
 
-    @property
-    def passes(self) -> bool:
-        """Whether the rest of the body is as it comes."""
-        return self._begun and self._inflater is None
+    def passes(self, data: bytes) -> bool:
+        """Return whether these bytes, which come next, and the rest of the body are as they come."""
+        self._trust_first_byte(data)
+        return self._inflater is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes behind these, in pieces of at most MAX_PIECE."""
-        if not self._begun and data:
-            self._trust_first_byte(data[:1])
+        self._trust_first_byte(data)
         if self._inflater is None:
             yield data
             return
@@ -51,9 +50,12 @@ class Decompressor:
         except zlib.error as error:
             raise ModelError(f"the model endpoint's {self._coding} answer cannot be read: {error}") from None
 
-    def _trust_first_byte(self, first: bytes) -> None:
+    def _trust_first_byte(self, data: bytes) -> None:
         """Correct the label by the first byte of the body: that of gzip begins no text."""
+        if self._begun or not data:
+            return
         self._begun = True
+        first = data[:1]
         if first == _BEGIN_OF_GZIP:
             self._coding = "gzip"
             self._inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)

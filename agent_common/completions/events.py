@@ -43,10 +43,12 @@ class EventSplitter:
         self._rest = bytearray()
         self._data: list[bytes] = []
         """Lines of data of an event that is not complete yet."""
-        self._data_size, self._object = 0, WholeObject()
+        self._data_size: int
+        self._object: WholeObject
         """Their size, and whether they are one object."""
         self._after_return = False
-        self._document_end = DocumentEnd()
+        self._document_end: DocumentEnd
+        """The end of a document."""
 
     @property
     def whole(self) -> bool:
@@ -68,12 +70,12 @@ class EventSplitter:
             lines = bytes(self._rest), *more[:-1]
             self._rest = bytearray(more[-1])
             for line in lines:
-                if line.startswith(b"data: {") and line.endswith(b"}") and not self._data:  # nearly all
-                    yield line[6:]
-                elif line or self._data:
-                    yield from self._line(line)
-                else:
+                if not (line or self._data):  # behind nearly every event
                     self.name = ""
+                elif line.startswith(b"data: {") and line.endswith(b"}") and not self._data:  # nearly all others
+                    yield line[6:]
+                else:
+                    yield from self._line(line)
 
     def finish(self) -> Iterator[bytes]:
         """Yield what is left at the end of the body."""
@@ -82,7 +84,7 @@ class EventSplitter:
             self._document_end.reached(rest)
             yield from _documents(rest, self._document_end.at)
             return
-        for line in (rest, b""):
+        for line in (rest, b"") if rest or self._data else ():
             yield from (text for text in self._line(line) if text == DONE or _is_json(text))  # a part is none
 
     def _sniff(self, data: bytes) -> bytes:
@@ -97,7 +99,11 @@ class EventSplitter:
             self._rest = bytearray(held if begun else b"")
             return b""
         self._rest.clear()
-        self.form = "document" if begun[:1] in (b"{", b"[") and not begun.startswith(DONE) else "events"
+        if begun[:1] in (b"{", b"[") and not begun.startswith(DONE):
+            self.form = "document"
+            self._document_end = DocumentEnd()
+        else:
+            self.form = "events"
         return begun
 
     def _line(self, line: bytes) -> Iterator[bytes]:
@@ -129,11 +135,14 @@ class EventSplitter:
         is left out unless its data looks like JSON."""
         if self._data:
             text = b"\n".join(self._data).strip()
-            self._data, self._data_size, self._object = [], 0, WholeObject()
+            self._data = []
             if text and (self.name in _READ or text.startswith((b"{", b"["))):
                 yield text
 
     def _add_data(self, text: bytes) -> None:
+        if not self._data:
+            self._data_size = 0
+            self._object = WholeObject()
         self._data.append(text)
         self._data_size += len(text) + 1
         if self._data_size > MAX_LINE_BYTES:

@@ -16,7 +16,6 @@ LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
 LONGEST_FACT, LONGEST_TRACE = 3 << 10, 16 << 10
 """Characters of one value and of a trace, which may quote what somebody has sent."""
-_SHORT = (type(None), bool, int, float)
 _to_json = json.JSONEncoder(default=str).encode
 _NOISY = ("httpx2", "httpcore2", "uvicorn", "alembic", "asyncio")
 
@@ -88,13 +87,15 @@ class _Json(logging.Formatter):
         line = {
             "timestamp": datetime.fromtimestamp(record.created, tz=UTC).isoformat(),
             "level": record.levelname.lower(),
-            "event": _cut(record.getMessage(), LONGEST_FACT),
+            "event": record.getMessage(),
             "logger": record.name,
             **_facts(record),
         }
-        if record.exc_info:
-            line["exception"] = _trace(record)
-        return _redact(_to_json(line))
+        text = _to_json(line)
+        if len(text) > LONGEST_FACT:  # in a shorter line no value is longer
+            line = {name: _cut_value(value) for name, value in line.items()}
+            text = _to_json(line)
+        return _redact(_to_json({**line, "exception": _trace(record)}) if record.exc_info else text)
 
 
 class _Text(logging.Formatter):
@@ -103,7 +104,9 @@ class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         facts = " ".join(
-            f"{name}={_one_line_value(value)}" for name, value in _facts(record).items() if value is not None
+            f"{name}={_one_line_value(_cut_value(value))}"
+            for name, value in _facts(record).items()
+            if value is not None
         )
         event = _one_line_value(_cut(record.getMessage(), LONGEST_FACT), quoted=False)
         line = f"{clock} {record.levelname:<7} {event}  {facts}".rstrip()
@@ -112,7 +115,7 @@ class _Text(logging.Formatter):
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
     facts: dict[str, Any] = getattr(record, _FACTS, {})
-    return {name: value if type(value) in _SHORT else _cut_value(value) for name, value in facts.items()}
+    return facts
 
 
 def _cut_value(value: Any) -> Any:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from agent_common.api import NO_TELEMETRY
 
@@ -15,6 +19,17 @@ from . import problems
 from .dependencies import AppState
 from .middleware import AuthMiddleware
 from .routes import chat, permissions, sessions, status, tasks, turns, workspace
+
+
+class _FastRoute:
+    """A route as an ASGI application: the handlers of errors around all routes are not put around it once more."""
+
+    def __init__(self, route: Callable[[Request], Awaitable[Response]]) -> None:
+        self._route = route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._route(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 def create_app(state: AppState, clock: Clock) -> FastAPI:
@@ -30,7 +45,7 @@ def create_app(state: AppState, clock: Clock) -> FastAPI:
     )
     app.state.app_state, app.state.clock = state, clock
     for path, route in chat.FAST_ROUTES.items():
-        app.add_route(path, route, methods=["POST"], include_in_schema=False)
+        app.router.routes.append(Route(path, _FastRoute(route), methods=["POST"], include_in_schema=False))
     for routes in (status, tasks, chat, turns, sessions, permissions, workspace):
         app.include_router(routes.router)
     problems.install_handlers(app)

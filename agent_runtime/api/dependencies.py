@@ -69,8 +69,10 @@ async def read_chat_body(request: Request, shape: Callable[[Any], type[M]]) -> M
             received += len(piece)
             if received > CHAT_BYTES:
                 raise _too_large(f"the body is larger than {CHAT_BYTES} bytes; send less")
-            shrink_body(request.scope, len(piece) - reader.feed(piece))
-        shrink_body(request.scope, -reader.finish())
+            if dropped := len(piece) - reader.feed(piece):
+                shrink_body(request.scope, dropped)
+        if dropped := -reader.finish():
+            shrink_body(request.scope, dropped)
         raw = bytes(reader.body) or b"{}"
         return await run_by_size(len(raw), partial(_parse_body, raw, shape))
     except MessageTooLarge:

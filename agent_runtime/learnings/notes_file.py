@@ -34,6 +34,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
 _HEADING = re.compile("#{1,6}[ \t]")
 _FIELD = re.compile(rf"[-*] ({'|'.join(FIELDS)}):")
 _ITEM = re.compile(r"[-*] (?=\S)")
+_FENCE = re.compile("`+")
 
 
 @dataclass(slots=True)
@@ -156,7 +157,7 @@ class NotesFile:
 
 def code_span(text: str) -> str:
     """Return a line as a code span, so that no viewer renders it as a link or a picture."""
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    fence = "`" * (1 + max(map(len, _FENCE.findall(text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
@@ -167,7 +168,7 @@ def strip_code_span(text: str) -> str:
     if not fence or len(text) <= 2 * len(fence) or not text.endswith(fence):
         return text
     inner = text[len(fence) : -len(fence)]
-    if inner.endswith("`") or fence in re.findall("`+", inner):
+    if inner.endswith("`") or fence in _FENCE.findall(inner):
         return text
     return inner.strip()
 

@@ -98,7 +98,7 @@ class _AnswerBody:
 
     def texts(self, data: bytes) -> Iterator[bytes]:
         """Return the events that are complete with these bytes."""
-        return self.splitter.feed(data) if self._decompressor.passes else self._unpacked(data)
+        return self.splitter.feed(data) if self._decompressor.passes(data) else self._unpacked(data)
 
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
         for plain in self._decompressor.feed(data):

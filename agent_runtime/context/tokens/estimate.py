@@ -8,6 +8,9 @@ is 7 %; nine texts of ten are within 15 %. How a model differs from that is lear
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import mul
+
 from pydantic_core import to_json
 
 SAMPLE_BYTES = 8 * 1024
@@ -41,17 +44,9 @@ _KINDS: tuple[tuple[str, range], ...] = (
     ("F", range(0xEE, 0xF0)),  # full-width forms
     ("E", range(0xF0, 0x100)),  # emoji and rare scripts
 )
-_WEIGHTS = {
-    b"a": 0.152,
-    b"A": 0.235,
-    b"0": 0.52,
-    b" ": 0.40,
-    b".": 0.59,
-    b"b": 0.155,
-    b" 0": 1.12,
-    b"a0": 0.88,
-    b"AaA": 5.5,  # base64 and similar
-}
+_LETTER, _SPACE = 0.152, 0.40
+_RARER = {b"A": 0.235, b"0": 0.52, b".": 0.59, b"b": 0.155}
+_SEQUENCES = {b" 0": 1.12, b"a0": 0.88, b"AaA": 5.5}  # the last one is of base64 and similar
 _AS_THEY_ARE = {
     b"z": 1.45,  # rare in English and in code, frequent where words are longer
     b"k": 1.0,
@@ -109,8 +104,12 @@ def _inside(text: str) -> bytes:
 
 def _weigh(data: bytes) -> float:
     kinds = data.translate(_TABLE)
-    weight = sum(kinds.count(kind) * each for kind, each in _WEIGHTS.items())
-    weight += sum(data.count(kind) * each for kind, each in _AS_THEY_ARE.items())
-    if not data.isascii():
-        weight += sum(kinds.count(kind) * each for kind, each in _BEYOND_ASCII.items())
-    return weight
+    rarer = kinds.translate(None, b"a ")
+    spaces = kinds.count(b" ")
+    weight = spaces * _SPACE + (len(kinds) - len(rarer) - spaces) * _LETTER + _total(rarer, _RARER)
+    weight += _total(kinds, _SEQUENCES) + _total(data, _AS_THEY_ARE)
+    return weight if data.isascii() else weight + _total(rarer, _BEYOND_ASCII)
+
+
+def _total(data: bytes, weights: Mapping[bytes, float]) -> float:
+    return sum(map(mul, map(data.count, weights), weights.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
@@ -39,12 +39,12 @@ class AuthorityResolver:
             above = above.with_layer(turn.request.external_work.layer)
         layer = self.manifest(turn).layer
         rules = (*(layer.rules or ()), *self.project.rules, *_agent_rules(turn), *turn.session.rules)
-        return above.with_layer(replace(layer, rules=rules))
+        return above.with_layer(Layer(layer.grant, layer.tools, rules))
 
     def resolve_standalone(self, manifest: Manifest) -> Authority:
         """Return what the agent may do in a turn of its own, without the rules of a session or a caller."""
         rules = (*(manifest.layer.rules or ()), *self.project.rules)
-        return self._operator_authority().with_layer(replace(manifest.layer, rules=rules))
+        return self._operator_authority().with_layer(Layer(manifest.layer.grant, manifest.layer.tools, rules))
 
     def _operator_authority(self) -> Authority:
         ceiling = Layer(self.project.ceiling)

@@ -39,7 +39,6 @@ from .finalizer import RETRY_SECONDS, TurnFinalizer, record_end, save_session_mo
 
 log = logger(__name__)
 T = TypeVar("T")
-_TERMINAL_CHUNKS = (c.ErrorChunk, c.Finish, c.Abort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +89,20 @@ class TurnRunner:
     async def _drive(self, turn: Turn, recorder: Recorder, deps: TurnDeps) -> None:
         async for chunk in run_turn(turn, deps):
             recorder.record(chunk)
-            if isinstance(chunk, c.ToolInputAvailable) and chunk.toolName == QUESTION_TOOL:
-                turn.human_wait.answerable_ids.add(chunk.toolCallId)
-            elif isinstance(chunk, c.ToolApprovalRequest):
-                turn.human_wait.answerable_ids.add(chunk.approvalId)
-            if isinstance(chunk, c.FinishStep):
-                turn.human_wait.answerable_ids.clear()
-                self.services.counters.count_step(turn, self.services.clock.now_ms())
-            if isinstance(chunk, _TERMINAL_CHUNKS) and turn.state == "running":
-                await self._finalize(turn, recorder)  # a client may stop reading here and send again
+            match chunk:
+                case c.TextDelta():  # nearly all are: for these nothing else is checked
+                    pass
+                case c.ToolInputAvailable() if chunk.toolName == QUESTION_TOOL:
+                    turn.human_wait.answerable_ids.add(chunk.toolCallId)
+                case c.ToolApprovalRequest():
+                    turn.human_wait.answerable_ids.add(chunk.approvalId)
+                case c.FinishStep():
+                    turn.human_wait.answerable_ids.clear()
+                    self.services.counters.count_step(turn, self.services.clock.now_ms())
+                case c.ErrorChunk() | c.Finish() | c.Abort() if turn.state == "running":
+                    await self._finalize(turn, recorder)  # a client may stop reading here and send again
+                case _:
+                    pass
             turn.stream.publish(chunk)
         if turn.end.outcome is None:
             await self._pause(turn, recorder)

@@ -30,8 +30,7 @@ class TurnOutcome:
         return self.status in ERROR_STATUSES
 
     def json(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
 
 INTERNAL_FAILURE = TurnOutcome("failed", "error", "internal_error", "internal error in the runtime; see its log")

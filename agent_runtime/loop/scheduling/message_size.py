@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic_core import to_json
+
 from ...context import View, serialize_tools, too_long
 from ...errors import TooLarge
 from ...ports import ToolCatalog
@@ -29,11 +31,7 @@ class MessageSizeCheck:
         window = self.windows.window(turn.model)
         limit = window.limit
         agent_prompt = turn.session.prompts.get(turn.request.agent)
-        if (
-            agent_prompt is None
-            or not window.known
-            or sum(len(str(part)) for part in turn.request.parts) * SKIP_FACTOR <= limit
-        ):
+        if agent_prompt is None or not window.known or len(to_json(turn.request.parts)) * SKIP_FACTOR <= limit:
             return
         view = View(agent_prompt.prompt, turn.request.agent)
         view.add_user(turn.request.parts, turn.request.agent, (), turn.message_id)

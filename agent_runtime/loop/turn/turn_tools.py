@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from agent_common.protocol.authority import Authority
 from agent_common.telemetry import logger
@@ -20,6 +21,7 @@ MAX_ORDER = 1000
 
 log = logger(__name__)
 
+_NAME = attrgetter("name")
 SaveOrder = Callable[[tuple[str, ...]], object]
 """Stores the order of the session's tools when it has grown."""
 
@@ -56,15 +58,20 @@ class TurnTools:
     def add(self, names: Sequence[str]) -> None:
         """Add these tools, in their current version, from the next step on."""
         if names:
-            shown_before = tuple(spec.name for spec in self.toolset.specs)
+            shown_before = self._shown_names()
             self.toolset = self.toolset.with_tools(names, self.authority())
             self.schemas = serialize_tools(self.toolset.specs)
             self._append_new(shown_before)
 
+    def _shown_names(self) -> tuple[str, ...]:
+        return tuple(map(_NAME, self.toolset.specs))
+
     def _append_new(self, already_shown: Sequence[str]) -> None:
         """Put tools that were not shown until now at the end of the order, even if the stored order had them earlier:
         tools that the model has seen keep their places."""
-        shown = tuple(spec.name for spec in self.toolset.specs)
+        shown = self._shown_names()
+        if shown == already_shown:  # as in nearly every turn
+            return
         new = tuple(name for name in shown if name not in already_shown)
         if not new:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agent_common.protocol import Usage
@@ -169,7 +169,9 @@ class Recorder:
                 self._growing.clear()
             ran = True
             if whole:
-                rows.upsert_message(connection, replace(self._row, metadata=metadata, updated_at=now))
+                row = self._row
+                whole_row = MessageRow(row.id, row.session_id, row.role, metadata, row.created_at, now)
+                rows.upsert_message(connection, whole_row)
             for change in changes:
                 self._save_part(connection, change, now)
             if spent.total:
