@@ -77,7 +77,7 @@ async def _by_options(options: ModelOptions, found: Sequence[ModelChoice], saved
     choice = replace(base, base_url=url, model=options.model or base.model, key=key_of_environment(provider))
     if choice.key is None and options.ask and not options.assume:
         choice = replace(choice, key=await _ask_key())
-    with_key = {default_choice(provider).base_url} | ({saved.base_url} if saved is not None and saved.key else set())
+    with_key = [default_choice(provider).base_url, *([saved.base_url] if saved is not None and saved.key else [])]
     if choice.key is None and url in with_key:
         name = f"{VARIABLES[provider]}_API_KEY"
         raise UsageError(f"{url} needs a key", f"set {name}, or {name}_FILE to a file with it")

@@ -67,7 +67,7 @@ def nap() -> str:
 
 
 def living(argument: str) -> list[int]:
-    """Processes whose last argument this is."""
+    """Processes whose last argument this is: the commands, not the server that starts them."""
     found = psutil.process_iter(["cmdline", "status"])
     return [
         one.pid for one in found if (one.info["cmdline"] or [""])[-1] == argument and one.info["status"] != "zombie"
@@ -197,8 +197,8 @@ from agent_runtime.sandbox import SandboxSpec, choose_confinement
 
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
-    confinement = await choose_confinement(sys.argv[2], data)
-    command = "sleep {nap} & (sleep {nap} & sleep {nap}) & sleep {nap}".format(nap=sys.argv[3])
+    confinement = await choose_confinement(sys.argv[3], data)
+    command = "sleep {nap} & (sleep {nap} & sleep {nap}) & sleep {nap}".format(nap=sys.argv[2])
     await confinement.run(("bash", "-c", command), SandboxSpec(work, (work,)), timeout=60)
 
 uvloop.run(main())
@@ -210,7 +210,7 @@ def test_commands_die_with_a_server_that_is_killed(
 ) -> None:
     mode = "off" if confinement.name == "off" else "auto"
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(SERVER), str(tmp_path), mode, nap], cwd=SOURCES
+        [sys.executable, "-c", textwrap.dedent(SERVER), str(tmp_path), nap, mode], cwd=SOURCES
     ) as server:
         wait_for(lambda: len(living(nap)) == 4)
         server.kill()
@@ -226,11 +226,11 @@ from agent_runtime.sandbox import SandboxSpec, choose_confinement
 async def start(confinement, work, delay):
     while True:
         await asyncio.sleep(delay)
-        await confinement.run(("sleep", sys.argv[3]), SandboxSpec(work, (work,)), timeout=0.02)
+        await confinement.run(("sleep", sys.argv[2]), SandboxSpec(work, (work,)), timeout=0.02)
 
 async def main():
     data, work = Path(sys.argv[1]), Path(sys.argv[1]) / "work"
-    confinement = await choose_confinement(sys.argv[2], data)
+    confinement = await choose_confinement(sys.argv[3], data)
     print("busy", flush=True)
     await asyncio.gather(*(start(confinement, work, n * 0.002) for n in range(4)))
 
@@ -241,7 +241,7 @@ asyncio.run(main())
 def test_commands_that_are_being_started_die_with_the_server_too(
     confinement: Confinement, box: SandboxSpec, tmp_path: Path, nap: str
 ) -> None:
-    argv = [sys.executable, "-c", BUSY, str(tmp_path), "off" if confinement.name == "off" else "auto", nap]
+    argv = [sys.executable, "-c", BUSY, str(tmp_path), nap, "off" if confinement.name == "off" else "auto"]
     servers = [subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE) for _ in range(4)]
     for number, server in enumerate(servers):
         assert server.stdout is not None
