@@ -104,6 +104,7 @@ from .http.task import (
     TasksQuery,
     TaskStatus,
     TokenBudget,
+    is_assignment,
     new_task_id,
 )
 from .http.workspace import BootstrapState, EntryType, NoQuery, WorkspaceEntry, WorkspaceListing, WorkspaceQuery
@@ -389,6 +390,7 @@ __all__ = [
     "format_position",
     "how_to_decide",
     "hub",
+    "is_assignment",
     "is_object",
     "json_schemas",
     "lacks_code",

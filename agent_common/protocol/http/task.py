@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..base import Inbound, Peer
+from ..base import Inbound, Peer, is_object
 from ..usage import Usage
 from .chat import MAX_WAIT_SECONDS
 
@@ -93,6 +93,17 @@ class TaskAssignment(Inbound):
         content = self.model_dump(mode="json", exclude={"task_id", *unset})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_assignment(content: object) -> TypeGuard[dict[str, Any]]:
+    """Whether JSON is meant as a TaskAssignment, and not as the data of one: it has `objective` or `input_data`, and no
+    unknown fields. With both `input_data` and `task_type` it is one, and an unknown field is a fault."""
+    if not is_object(content):
+        return False
+    given = content.keys()
+    if given >= {"input_data", "task_type"}:
+        return True
+    return given <= TaskAssignment.model_fields.keys() and not given.isdisjoint({"objective", "input_data"})
 
 
 class TaskResult(Peer):

@@ -12,7 +12,7 @@ from agent_common.clock import Clock
 from agent_common.errors import ToolFailure
 from agent_common.json_reader import JsonLimits, read_json
 from agent_common.net import parse_url
-from agent_common.protocol import PromotionRule, TaskResult, TaskStatus, is_object
+from agent_common.protocol import PromotionRule, TaskResult, TaskStatus, is_assignment
 from agent_common.protocol.work import ResultStatus, TaskReport, WorkRequest, WorkResult
 
 from .promotions import NewResult, Promotions
@@ -167,4 +167,4 @@ def _field_of(request: WorkRequest, name: str) -> object:
         content: Any = read_json(request.content.encode(), _CONTENT_LIMITS)
     except ValueError:
         return None
-    return content.get(name) if is_object(content) and "task_type" in content else None
+    return content.get(name) if is_assignment(content) else None

@@ -21,7 +21,7 @@ from ..core.pending_requests import pending_requests_of
 from ..core.turn_state import ExternalWork, Turn, TurnHook, TurnRequest
 from ..execution.runner import waiting_end
 from ..limits.budget import UsageBudget
-from ..limits.outcome import TurnOutcome
+from ..limits.outcome import ERROR_STATUSES, TurnOutcome
 from ..limits.turn_limits import TurnLimits
 from ..services import LoopServices
 from ..subagents.parent_call import report_interrupted
@@ -64,6 +64,9 @@ class Recovery:
         running = [row for row in left if row.state == "running" or row.caller is not None]
         given_up = await self._end_or_reopen_each(running)
         kept = [row for row in left if row.message_id not in given_up]
+        self.services.admission.queues.paused |= await self.services.database.read(
+            lambda connection: history.paused_sessions(connection, ERROR_STATUSES)
+        )
         lost = [row for row in kept if not await self._readmit(row)]
         if lost:
             await self._interrupt(lost)

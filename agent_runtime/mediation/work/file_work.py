@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from agent_common.protocol import TaskAssignment
+from agent_common.protocol import TaskAssignment, is_assignment
 from agent_common.protocol.work import (
     MAX_LINE,
     FrameFault,
@@ -104,7 +104,7 @@ def _with_defaults(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
     """Return the request with defaults. Its id is a hash of the file unless it names one, so the same file is the same
     work."""
     made = f"file-{hashlib.sha256(raw).hexdigest()[:16]}"
-    if "input_data" in value and "task_type" in value:
+    if is_assignment(value):
         return _of_task(value, made)
     if "content" not in value:
         raise FrameFault("invalid_request", "content: is missing; describe the work, or send a TaskAssignment")

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from pydantic import ValidationError
 
 from agent_common.json_reader import JsonLimits, read_json
-from agent_common.protocol import TaskAssignment, is_object
+from agent_common.protocol import TaskAssignment, is_assignment, is_object
 from agent_common.protocol.work import Progress, WorkRequest, WorkResult, WorkUsage, to_rfc3339
 
 from ...errors import Busy, Conflict, MeshUnavailable, NotReady, RequestError
@@ -269,7 +269,7 @@ def _assignment(request: WorkRequest) -> TaskAssignment:
         content: Any = read_json(request.content.encode(), _CONTENT_LIMITS)
     except ValueError as error:
         raise WorkRefused("invalid_content", f"content is not the JSON that content_kind promises: {error}") from error
-    if is_object(content) and "input_data" in content and "task_type" in content:
+    if is_assignment(content):
         try:
             given = TaskAssignment.model_validate_json(json.dumps({"task_id": "work", **content}))
         except ValidationError as error:

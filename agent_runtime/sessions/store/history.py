@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from agent_common.protocol import Rule, Usage, is_object
 from ...ports import HUB_PRINCIPAL
 from . import agent_prompts
 from .agent_prompts import AgentPrompt
-from .rows import OUTSIDE_TEXT, load
+from .rows import OUTSIDE_TEXT, dump, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +228,21 @@ def unfinished(connection: sqlite3.Connection) -> list[TurnRow]:
         " FROM turns WHERE state != 'ended' ORDER BY seq"
     )
     return [_recovered_turn(row) for row in found]
+
+
+def paused_sessions(connection: sqlite3.Connection, error_statuses: Collection[str]) -> set[str]:
+    """Return the sessions whose queue pauses: a turn has failed since their last message was admitted. One that the end
+    of its process has interrupted pauses nothing."""
+    return {row[0] for row in connection.execute(_PAUSED, (dump([*error_statuses]),))}
+
+
+_PAUSED = """
+SELECT session_id FROM turns WHERE session_id IN (SELECT session_id FROM turns WHERE state != 'ended')
+GROUP BY session_id
+HAVING max(created_at) <= max(CASE
+    WHEN json_valid(outcome_json) AND json_extract(outcome_json, '$.status') IN (SELECT value FROM json_each(?))
+      AND json_extract(outcome_json, '$.error_code') IS NOT 'interrupted' THEN updated_at ELSE -1 END)
+"""
 
 
 def subagent_usage(connection: sqlite3.Connection, session_id: str, message_id: str) -> Usage:

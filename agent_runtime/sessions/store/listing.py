@@ -26,6 +26,7 @@ SELECT s.*,
   (SELECT min(a.alias) FROM session_aliases a WHERE a.session_id = s.id) AS alias,
   (SELECT t.outcome_json FROM turns t JOIN chat_messages m ON m.id = t.message_id
    WHERE t.session_id = s.id AND t.state = 'ended' AND json_extract(m.metadata_json, '$.hidden_at') IS NULL
+     AND json_extract(t.outcome_json, '$.into') IS NULL
    ORDER BY t.seq DESC LIMIT 1) AS last_outcome
 FROM chat_sessions s
 """

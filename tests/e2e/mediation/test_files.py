@@ -68,10 +68,16 @@ def test_no_link_in_the_agents_folder_leads_the_result_elsewhere(box: Box) -> No
     assert box.result["content"] == "pong"
 
 
-def test_a_task_assignment_is_a_request_too(box: Box, provider: ScriptedProvider) -> None:
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"workflow_id": "w", "step_id": "s", "task_type": "sum", "input_data": {"n": [1, 2]}},
+        {"objective": "Add 1 and 2"},
+    ],
+)
+def test_a_task_assignment_is_a_request_too(box: Box, provider: ScriptedProvider, task: dict[str, Any]) -> None:
     provider.script.replace([Say('{"result": {"total": 3}}')])
-    given = {"task_id": "sum-1", "workflow_id": "w", "step_id": "s", "task_type": "sum", "input_data": {"n": [1, 2]}}
-    box.put(given)
+    box.put({"task_id": "sum-1", **task})
     assert box.run().returncode == 0
     assert box.result["request_id"] == "sum-1"
     assert json.loads(box.result["content"])["result"] == {"total": 3}

@@ -74,6 +74,19 @@ def test_json_is_a_task_and_its_result_the_tasks(start: Start, host: Host) -> No
     assert refusal["error"].startswith("invalid_content: ")
 
 
+def test_the_fields_of_a_task_that_only_has_an_objective_count(start: Start, host: Host) -> None:
+    agent = mediated(start, host)
+    peer = host.accept()
+    peer.attach()
+    task = {"objective": "Count the orders", "result_schema": {"required": ["orders"]}, "max_retries": 0}
+    agent.provider.script.replace([Say('{"result": {"ordrs": 1}}'), Say('{"result": {"orders": 2}}')])
+    peer.send(request("sum-1", json.dumps(task), content_kind="structured"))
+    assert json.loads(peer.result("sum-1")["content"])["result"] == {"orders": 2}
+    asked = json.dumps(agent.provider.completions[0].messages)
+    assert "Count the orders" in asked
+    assert "Input:" not in asked
+
+
 def test_progress_is_told_to_a_host_that_has_welcomed_us(start: Start, host: Host) -> None:
     mediated(start, host)
     peer = host.accept()

@@ -19,6 +19,7 @@ from agent_common.protocol import (
     TokenBudget,
     Usage,
     UseChatRequest,
+    is_assignment,
     json_schemas,
 )
 
@@ -48,6 +49,26 @@ def test_the_fingerprint_is_of_the_content(data: dict[str, Any]) -> None:
     assert one.fingerprint() != task(input_data={**data, "more": 1}).fingerprint() or "more" in data
     again = TaskAssignment.model_validate_json(one.model_dump_json())
     assert again.fingerprint() == one.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("content", "meant"),
+    [
+        ({"objective": "Count orders"}, True),
+        ({"objective": "Count orders", "result_url": "https://example.org", "timeout": 900}, True),
+        ({"input_data": {"n": 1}, "timeout": 30}, True),
+        (TASK, True),
+        ({**TASK, "tiemout": 30}, True),
+        ({"objective": "Grow", "quarter": 3}, False),
+        ({"input_data": {}, "output_data": {}}, False),
+        ({"task_type": "sum", "timeout": 30}, False),
+        ({}, False),
+        (["objective"], False),
+        ("objective", False),
+    ],
+)
+def test_json_with_something_to_do_and_nothing_else_is_an_assignment(content: object, *, meant: bool) -> None:
+    assert is_assignment(content) is meant
 
 
 def test_the_fingerprint_is_taken_after_defaults() -> None:

@@ -189,7 +189,10 @@ def test_the_last_outcome_is_of_what_still_belongs_to_the_conversation() -> None
         first, second = log.users(session)
         rows.end_turn(db, second, {"status": "failed", "error": "no"}, 1)
         log.send(session, queued=True)
-        queued = db.execute("SELECT message_id FROM turns WHERE state = 'queued'").fetchone()[0]
+        log.send(session, queued=True)
+        query = "SELECT message_id FROM turns WHERE state = 'queued' ORDER BY seq"
+        joined, queued = (row[0] for row in db.execute(query).fetchall())
+        rows.steer_turn(db, joined, (second, "the reply"), {"status": "steered"}, 1)
         rows.cancel_queued(db, queued, 1)
         rows.end_turn(db, queued, {"status": "cancelled"}, 1)
         assert last_outcome(db, session) == {"status": "failed", "error": "no"}

@@ -104,9 +104,10 @@ async def test_an_agent_that_has_not_offered_it_is_refused(room: Room) -> None:
     assert rows(room) == []
 
 
-async def test_work_that_is_a_task_has_its_row_in_the_same_commit(room: Room) -> None:
+@pytest.mark.parametrize("task", [{"task_type": "sum", "input_data": {}}, {"objective": "Add them up"}])
+async def test_work_that_is_a_task_has_its_row_in_the_same_commit(room: Room, task: dict[str, Any]) -> None:
     agent = await attached(room)
-    content = json.dumps({"task_type": "sum", "input_data": {}, "result_url": "https://example.org/done"})
+    content = json.dumps({**task, "result_url": "https://example.org/done"})
     for name, given_work in (("r1", {"content": content, "content_kind": "structured"}), ("r2", {})):
         await room.submit(name, **given_work)
         request = await agent.request()

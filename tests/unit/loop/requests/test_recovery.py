@@ -16,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_common.protocol import TaskRecord, Usage
+from agent_runtime.errors import ModelError
 from agent_runtime.loop import Turn
 from agent_runtime.loop.turn.repeat_guard import STOP_AT
 from tests.unit.loop.people import calls_of, shown, stored
@@ -316,3 +317,29 @@ async def test_a_model_that_repeats_itself_is_stopped_over_a_restart_too(
         record = await it.tasks.record("task-1", "operator")
     assert (record.status, record.limit) == ("complete", limit)
     assert model.requests[-1][0].tool_choice == ("none" if limit else "auto")
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_queue_that_pauses_after_a_failure_does_so_over_a_restart(tmp_path: Path, again: bool) -> None:
+    gate = asyncio.Event()
+    model = FakeModel([[gate.wait(), ModelError("down")], [asyncio.Event().wait()]])
+    async with World(tmp_path, model, slots=1) as it:
+        failing = await it.send("one")
+        waiting = [await it.send("two"), await it.send("else", session="other")]
+        it.clock.advance(1)
+        gate.set()
+        await it.ended(failing)
+        await until(lambda: len(model.requests) == 2)  # the other session has the slot
+        it.clock.advance(1)
+        if again:
+            waiting.append(await it.send("three"))
+    gate = asyncio.Event()
+    model = FakeModel([[gate.wait(), *say("done")]])
+    async with World(tmp_path, model, clock=it.clock) as it:
+        turns = it.admission.queues.turns
+        assert [turn.message_id for turn in turns("running")] == ([waiting[0].message_id] if again else [])
+        assert (await it.sessions().get("operator", failing.session.id)).status.state == ("busy" if again else "error")
+        gate.set()
+        await it.ended(await it.send("go on"))
+    texts = [json.loads(messages[-1])["content"].partition("\n")[0] for _, messages in model.requests]
+    assert texts == (["two", "three", "go on"] if again else ["two", "go on"])

@@ -116,6 +116,7 @@ async def test_a_message_that_steers_waits_when_the_turn_fails(tmp_path: Path) -
         hands.gates["slow"].set()
         await it.ended(turn)
         assert first.end.joined_turn is turn, "it joined the step that failed"
+        assert (await it.sessions().get("operator", turn.session.id)).status.state == "error"
         late = await it.send("again", on_busy="steer")
         await it.ended(late)
         assert late.end.joined_turn is None
