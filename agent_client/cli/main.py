@@ -11,7 +11,7 @@ import typer
 from .chat.command import chat
 from .commands import bots, context, doctor, events, pending, up
 from .commands.agent import mcp, permissions, sessions, skill, tasks
-from .commands.host import cost, hub, token, work, workspaces
+from .commands.host import cost, hub, lifecycle, token, work, workspaces
 from .commands.team import agents, artifacts, blackboard, topics
 from .errors import UsageError
 from .run import Invocation, command
@@ -30,6 +30,9 @@ app.command()(chat)
 app.command()(doctor.doctor)
 app.command()(workspaces.ps)
 app.command()(workspaces.logs)
+app.command()(lifecycle.start)
+app.command()(lifecycle.stop)
+app.command()(lifecycle.rm)
 app.command()(events.events)
 app.command()(pending.pending)
 app.command()(pending.approve)
