@@ -196,7 +196,7 @@ def test_contexts_for_a_host_and_an_agent_behind_it(world: World, cli: Cli) -> N
         assert "several" in cli("--context", "here", "sessions", code=2).err
         assert "not_running" in cli("sessions", "-w", "bea", code=1).err
         cli("context", "use", "here")
-        assert cli("context", "remove", "writer").out == "current context: here\n"
+        assert cli("context", "remove", "writer").out == "writer is removed\ncurrent context: here\n"
     finally:
         with SyncMesh(world.host.url, OPERATOR) as mesh:
             mesh.workspaces.delete("bea")
