@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from .answered_by import AgentOption, AnsweredBy, ModelOption
 from .chat.command import chat
 from .commands import bots, context, doctor, events, pending, up
 from .commands.agent import mcp, permissions, sessions, skill, tasks
@@ -71,13 +72,16 @@ async def root(
         typer.Option("--timeout", min=0.001, metavar="SECONDS", help="With -p: stop the turn after this time."),
     ] = None,
     stream_json: Annotated[bool, typer.Option("--stream-json", help="With -p: write each event as JSON.")] = False,
+    model: ModelOption = None,
+    agent: AgentOption = None,
 ) -> int:
     """Talk to agents and watch them."""
     from .print_mode import print_mode
 
     if prompt is None:
         raise UsageError("no command is named", "see `agent --help`")
-    return await print_mode(call, prompt, session=session, latest=latest, seconds=seconds, stream=stream_json)
+    by = AnsweredBy(model, agent)
+    return await print_mode(call, prompt, by, session=session, latest=latest, seconds=seconds, stream=stream_json)
 
 
 def main() -> None:
