@@ -7,7 +7,7 @@ from ..host_lock import RunningHost, data_dir, running_host
 from .check_model import check_model
 from .choose_model import ModelOptions, choose_model
 from .folders import FOLDER_SETTING, find_workspace, open_folder
-from .host_process import LOG_NAME, log_tail, start_host, stop_host
+from .host_process import LOG_NAME, log_tail, start_host, stop_host, why_there
 from .model_choice import ModelChoice, load_choice, save_choice
 from .operator_token import ensure_operator_token, operator_token_file
 from .up_lock import one_at_a_time
@@ -32,4 +32,5 @@ __all__ = [
     "save_choice",
     "start_host",
     "stop_host",
+    "why_there",
 ]
