@@ -45,6 +45,12 @@ class Context:
         found = (self.folders.get(str(one)) for one in (folder, *folder.parents))
         return next(filter(None, found), self.workspace)
 
+    def elsewhere(self, folder: Path) -> str | None:
+        """Return where the agent works that is meant in the folder, if that is another folder and known."""
+        if any(str(one) in self.folders for one in (folder, *folder.parents)):
+            return None
+        return next((path for path, workspace in self.folders.items() if workspace == self.workspace), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Contexts:

@@ -71,6 +71,8 @@ class Target:
     user: str | None = None
     data_dir: str | None = None
     """As in its context."""
+    elsewhere: str | None = None
+    """The folder in which the agent works, if it was not named and the current folder is another."""
 
 
 def resolve(choice: Choice) -> Target:
@@ -126,9 +128,11 @@ def _of_context(context: Context, choice: Choice) -> Target:
     check_url(context.url)
     token_file = choice.token_file or (None if context.token else context.token_file)
     token = read_token(token_file) if token_file else context.token
-    workspace = choice.workspace or context.workspace_in(_current_folder())
+    folder = _current_folder()
+    workspace = choice.workspace or context.workspace_in(folder)
+    elsewhere = None if choice.workspace else context.elsewhere(folder)
     user = choice.user or context.user
-    return Target(context.url, token, context.kind, workspace, user, context.data_dir)
+    return Target(context.url, token, context.kind, workspace, user, context.data_dir, elsewhere)
 
 
 def _current_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _FIXES = {
     "ConnectionFailed": "is it running? `agent up` starts one; `agent context list` shows where you are",
     "Unauthorized": "give its token with --token-file FILE, AGENT_TOKEN, AGENT_TOKEN_FILE or `agent context add`",
     "Forbidden": "this needs the token of an operator, see `agent context list`",
-    "NotRunning": "`agent ps` shows its state",
+    "NotRunning": "`agent start {workspace}` starts it",
     "Quarantined": "an operator ends a quarantine",
     "UnexpectedReply": "is the URL that of a host or an agent, of the same version?",
     "DeadlineExceeded": "it goes on at the server",
@@ -60,5 +61,6 @@ def explain(error: ClientError) -> str:
     """Return the error as one line, with its fix if there is one."""
     fixes = [_FIXES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _FIXES]
     fixes += [lists for begin, lists in _LISTS.items() if str(error).startswith(begin)]
-    fix = next(iter(fixes), None)
+    named = re.search(r"workspace '([^']+)'", str(error))
+    fix = next(iter(fixes), "").format(workspace=named[1] if named else "WORKSPACE")
     return f"{str(error).removesuffix('.')}; {fix}" if fix else str(error)

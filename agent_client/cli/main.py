@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .answered_by import AgentOption, AnsweredBy, ModelOption
 from .chat.command import chat
 from .commands import bots, context, doctor, events, pending, up
 from .commands.agent import mcp, permissions, sessions, skill, tasks
-from .commands.host import cost, hub, token, work, workspaces
+from .commands.host import cost, hub, lifecycle, token, work, workspaces
 from .commands.team import agents, artifacts, blackboard, topics
 from .errors import UsageError
 from .run import Invocation, command
@@ -49,6 +50,9 @@ app.command()(chat)
 app.command()(doctor.doctor)
 app.command()(workspaces.ps)
 app.command()(workspaces.logs)
+app.command()(lifecycle.start)
+app.command()(lifecycle.stop)
+app.command()(lifecycle.rm)
 app.command()(events.events)
 app.command()(pending.pending)
 app.command()(pending.approve)
@@ -87,6 +91,8 @@ async def root(
         typer.Option("--timeout", min=0.001, metavar="SECONDS", help="With -p: stop the turn after this time."),
     ] = None,
     stream_json: Annotated[bool, typer.Option("--stream-json", help="With -p: write each event as JSON.")] = False,
+    model: ModelOption = None,
+    agent: AgentOption = None,
 ) -> int:
     """Talk to agents and watch them."""
     from .print_mode import print_mode
@@ -95,7 +101,8 @@ async def root(
         raise UsageError("no command is named", "see `agent --help`")
     if prompt in ("-h", "--help"):
         raise UsageError("-p needs a text for the agent", "see `agent --help`")
-    return await print_mode(call, prompt, session=session, latest=latest, seconds=seconds, stream=stream_json)
+    by = AnsweredBy(model, agent)
+    return await print_mode(call, prompt, by, session=session, latest=latest, seconds=seconds, stream=stream_json)
 
 
 def main() -> None:

@@ -70,8 +70,12 @@ class Invocation:
         return replace(self.target(), workspace=self.choice.workspace)
 
     def agent(self) -> AbstractAsyncContextManager[Agent]:
-        """Open a client of the agent. Raises CliError."""
-        return open_agent(self.target())
+        """Open a client of the agent, and say which it is if it works in another folder. Raises CliError."""
+        target = self.target()
+        if target.elsewhere:
+            what = f"the agent is {target.workspace}, which works in {target.elsewhere}"
+            self.output.note(f"{what}; `agent up` starts one in this folder")
+        return open_agent(target)
 
     def mesh(self) -> AbstractAsyncContextManager[Mesh]:
         """Open a client of the host. Raises CliError."""

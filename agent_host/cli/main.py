@@ -30,11 +30,12 @@ def settings_help() -> str:
 
 app = typer.Typer(
     help="The mesh: holds every key, answers the agents' model calls, starts agents.",
-    epilog=settings_help(),
+    epilog="`agent-host up --help` lists the settings.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -29,16 +31,28 @@ def models(name: Annotated[str | None, typer.Argument(help="One model, with its 
 
 
 def _show_all(catalog: ShownCatalog) -> None:
+    """Print a table for a person, or a line for each model with tabs between its cells, as the tables of `agent`."""
+    rows = [_row(model) for model in catalog.models]
+    if not sys.stdout.isatty():
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
+    from rich import box
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
-    names = (Column(head, no_wrap=True) for head in ("model", "provider", "its name there"))
-    table = Table(*names, "context", "output", "$/M in", "$/M out", "capabilities")
-    for model in catalog.models:
-        known = [model.context_limit, model.max_output_tokens, *model.prices]
-        shown = ["unknown" if value is None else f"{value:,}" for value in known]
-        table.add_row(model.name, model.provider, model.upstream, *shown, ", ".join(model.capabilities))
-    Console(soft_wrap=True).print(table)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for head in ("model", "provider", "its name there", "context", "output", "$/M in", "$/M out", "capabilities"):
+        table.add_column(head, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(markup=False, emoji=False, highlight=False).print(table)
+
+
+def _row(model: ShownModel) -> Sequence[str]:
+    known = [model.context_limit, model.max_output_tokens, *model.prices]
+    shown = ["unknown" if value is None else f"{value:,}" for value in known]
+    return (model.name, model.provider, model.upstream, *shown, ", ".join(model.capabilities))
 
 
 def _show_one(model: ShownModel) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..answered_by import AgentOption, AnsweredBy, ModelOption
 from ..contexts import Target
 from ..errors import UsageError
 from ..run import Invocation, command
@@ -21,6 +22,9 @@ async def chat(
     message: Annotated[str | None, typer.Argument(help="The first message.")] = None,
     last: Annotated[bool, typer.Option("--continue", "-c", help="Continue the session that changed last.")] = False,
     session: Annotated[str | None, typer.Option("--session", "-s", metavar="NAME", help="The session's name.")] = None,
+    *,
+    model: ModelOption = None,
+    agent: AgentOption = None,
 ) -> int:
     """Talk to an agent."""
     from .run import run_chat
@@ -28,9 +32,9 @@ async def chat(
     if session and last:
         raise UsageError("-s and -c name two sessions", "keep one of them")
     target = call.target()
-    options = ChatOptions(session, last, where(target), history_path(target), message)
-    async with call.agent() as agent:
-        return await run_chat(agent, options)
+    options = ChatOptions(session, last, where(target), history_path(target), message, AnsweredBy(model, agent))
+    async with call.agent() as opened:
+        return await run_chat(opened, options)
 
 
 def where(target: Target) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from ..answered_by import AnsweredBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +22,5 @@ class ChatOptions:
     """The file of the messages that were typed before."""
     message: str | None = None
     """Sent at once."""
+    by: AnsweredBy = field(default_factory=AnsweredBy)
+    """What answers until the person chooses another."""

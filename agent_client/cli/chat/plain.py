@@ -27,6 +27,7 @@ from ... import (
     ToolCall,
     ToolResult,
 )
+from ..answered_by import AnsweredBy
 from ..errors import ABORTED, DONE, FAILED, WAITS, explain
 from ..output import Output, safe_line
 from .approval import decision_of_line
@@ -41,7 +42,7 @@ WIDTH = 200
 async def run_plain(agent: Agent, session: str, options: ChatOptions) -> int:
     """Follow the turn that is open, then send each line and print its reply, until the input ends or a turn waits.
     Returns the code of the last turn."""
-    chat, lines = PlainChat(agent, session), _lines()
+    chat, lines = PlainChat(agent, session, options.by), _lines()
     code = await chat.resume(lines)
     if options.message and code != WAITS:
         code = await chat.turn(options.message, lines)
@@ -56,8 +57,8 @@ async def run_plain(agent: Agent, session: str, options: ChatOptions) -> int:
 class PlainChat:
     """One session in plain lines."""
 
-    def __init__(self, agent: Agent, session: str) -> None:
-        self._agent, self._session = agent, session
+    def __init__(self, agent: Agent, session: str, by: AnsweredBy) -> None:
+        self._agent, self._session, self._by = agent, session, by
         self._out = Output()
         self._calls: dict[str, ToolLine] = {}
         self._in_text = False
@@ -76,7 +77,8 @@ class PlainChat:
     async def turn(self, message: str, lines: AsyncGenerator[str]) -> int:
         """Send a message, print its turn, and answer what it asks from the next lines. Returns the exit code."""
         try:
-            stream = self._agent.chat(message, session=self._session, wait=FOLLOW_SECONDS)
+            by, session = self._by, self._session
+            stream = self._agent.chat(message, session=session, model=by.model, agent=by.agent, wait=FOLLOW_SECONDS)
             return await self._follow(stream, lines)
         except ClientError as error:
             self._line(f"error: {explain(error)}")

@@ -55,6 +55,7 @@ class ChatWindow:
         self.transcript = Transcript(self.screen)
         self.watch = AgentWatch(agent, self.screen.changed)
         self.conversation = Conversation(agent, session, self, self.watch.online)
+        self.conversation.model, self.conversation.manifest = options.by.model, options.by.agent
         self.person = Person(agent, self.screen, self.transcript, self.watch.online, self.stop)
         self._inputs: dict[str, ToolCall] = {}
         """Calls of the turn whose change is shown with their result."""

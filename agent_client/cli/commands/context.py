@@ -90,7 +90,10 @@ def _token_of_stdin() -> str:
 @local_command
 async def remove(call: Invocation, name: Name) -> None:
     """Remove a context. A token's file stays."""
-    _answer(call, change_contexts(lambda known: known.without(name)))
+    known = change_contexts(lambda known: known.without(name))
+    if not call.output.json:
+        call.output.line(f"{name} is removed")
+    _answer(call, known)
 
 
 def _answer(call: Invocation, known: Contexts) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..contexts import Choice, Context, Contexts, change_contexts, open_agent, read_token, resolve
+from ..contexts import Choice, Context, Contexts, change_contexts, load_contexts, open_agent, read_token, resolve
 from ..errors import CliError, UsageError
 from ..run import Invocation, local_command
 
@@ -43,7 +43,7 @@ async def up(
     """
     from agent_common.user_folder import check_user_folder
 
-    from ..local import ModelOptions, data_dir, id_of, one_at_a_time, running_host
+    from ..local import ModelOptions, data_dir, id_of, one_at_a_time, running_host, why_there
 
     chats = not no_chat and not call.output.json and sys.stdin.isatty() and call.output.terminal
     if base_url or model:
@@ -55,11 +55,17 @@ async def up(
     except (ValueError, OSError) as error:
         raise UsageError(f"an agent cannot work in this folder: {error}", "cd there, then `agent up`") from None
     choice = await _choice(call, data, options)
+    new = all(str(folder) not in one.folders for one in load_contexts().contexts)
     async with one_at_a_time(data):
-        host = running_host(data) or await _started(call, data, choice)
+        host = running_host(data)
+        if host is None:
+            host = await _started(call, data, choice)
+            call.output.note(f"the host is at {host.url}{why_there(host)}")
         workspace = await _open(host, data, folder)
     if workspace != (name := id_of(folder)):
         call.output.note(f"the name {name} is taken by another agent, so this one is {workspace}")
+    if new:
+        call.output.note("commands in this folder run without asking; `/permissions ask bash *` in a chat changes that")
     if chats:
         code = await _chat()
         call.output.note("The agent still runs, with its host: `agent down` stops them.")

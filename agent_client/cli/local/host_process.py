@@ -61,6 +61,12 @@ def _environment(folder: Path, choice: ModelChoice, token_file: Path) -> Mapping
     return {**ours, **given, **ports, **choice.environment(folder), "MESH_ADMIN_TOKEN_FILE": str(token_file)}
 
 
+def why_there(host: RunningHost) -> str:
+    """Return in words why a host that was started here is not at the port that is written everywhere."""
+    chosen = "MESH_PORT" in os.environ or "MESH_HOST" in os.environ
+    return "" if chosen or host.url.endswith(f":{_PORT}") else f", because another program has port {_PORT}"
+
+
 def _is_taken(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from math import inf
 from secrets import token_hex
 from typing import TYPE_CHECKING, Literal
 
+from ..answered_by import AnsweredBy
 from ..errors import WAITS, CliError, UsageError
 from ..latest_session import latest_session
 from ..run import Invocation
@@ -15,7 +18,7 @@ from .printing import TextPrinter, event_json, explain_end, summary
 from .turn import EXIT_CODES, Turn
 
 if TYPE_CHECKING:
-    from ... import Agent
+    from ... import Agent, ChatStream
 
 Format = Literal["text", "json", "stream"]
 STOP_SECONDS = 10.0
@@ -23,7 +26,14 @@ STOP_SECONDS = 10.0
 
 
 async def print_mode(
-    call: Invocation, text: str, *, session: str | None, latest: bool, seconds: float | None, stream: bool
+    call: Invocation,
+    text: str,
+    by: AnsweredBy,
+    *,
+    session: str | None,
+    latest: bool,
+    seconds: float | None,
+    stream: bool,
 ) -> int:
     """Carry the turn out and return the exit code. Raises CliError, ClientError."""
     if session and latest:
@@ -37,7 +47,10 @@ async def print_mode(
         if chosen:
             await _check_free(agent, chosen)
         turn = Turn(chosen or f"p-{token_hex(6)}")
-        await _follow_or_stop(agent, turn, message, form, call, seconds)
+        send = partial(
+            agent.chat, message, session=turn.session, id=turn.message_id, model=by.model, agent=by.agent, wait=inf
+        )
+        await _follow_or_stop(agent, turn, send, form, call, seconds)
     if form == "json":
         call.output.document(summary(turn))
     elif form == "text":
@@ -58,10 +71,10 @@ async def _check_free(agent: Agent, session: str) -> None:
 
 
 async def _follow_or_stop(
-    agent: Agent, turn: Turn, message: str, form: Format, call: Invocation, seconds: float | None
+    agent: Agent, turn: Turn, send: Callable[[], ChatStream], form: Format, call: Invocation, seconds: float | None
 ) -> None:
     """Follow the turn to its end; if it ends here before, stop it at the server."""
-    following = asyncio.create_task(_follow(agent, turn, message, form, call))
+    following = asyncio.create_task(_follow(turn, send, form, call))
     try:
         async with asyncio.timeout(seconds):
             await asyncio.shield(following)
@@ -75,12 +88,12 @@ async def _follow_or_stop(
         raise
 
 
-async def _follow(agent: Agent, turn: Turn, message: str, form: Format, call: Invocation) -> None:
+async def _follow(turn: Turn, send: Callable[[], ChatStream], form: Format, call: Invocation) -> None:
     from ... import Approval, Finished, Question
 
     printer = TextPrinter(call.output)
     try:
-        async with agent.chat(message, session=turn.session, id=turn.message_id, wait=inf) as events:
+        async with send() as events:
             async for event in events:
                 turn.admitted.set()
                 if form == "stream":

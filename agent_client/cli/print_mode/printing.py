@@ -77,7 +77,8 @@ def explain_end(turn: Turn) -> None:
         case "waits" if turn.waits_for:
             what = "a question" if turn.waits_for.type == "question" else f"an approval of {turn.waits_for.tool}"
             how = "--answer TEXT" if turn.waits_for.type == "question" else "--once, --always or --reject"
-            print_error(f"{what} waits for a person; agent approve {turn.waits_for.id} {how}")
+            name = (turn.waits_for.type == "approval" and turn.waits_for.code) or turn.waits_for.id
+            print_error(f"{what} waits for a person; `agent approve {name} {how}`")
         case "limit":
             limit = "--timeout" if turn.timed_out or not turn.reply else turn.reply.limit
             print_error(f"a limit ended the turn: {limit}; `agent -p ... -s {turn.session}` continues the session")

@@ -143,8 +143,8 @@ class ProcessDriver:
             ) from None
         ended = await child.wait()
         reason = f"the runtime {ended} before it was ready"
-        said = log.read_tail(_LOG_TAIL, this_run=True).strip()
-        raise StartFailed(f"{said}\n{reason}; its log is {log.path}" if said else f"{reason}; {log.path} is empty")
+        tail = log.read_tail(_LOG_TAIL, this_run=True).strip()
+        raise StartFailed(f"{tail}\n{reason}; its log is {log.path}" if tail else f"{reason}; {log.path} is empty")
 
 
 class ChildRuntime:

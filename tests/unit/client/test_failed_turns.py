@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from agent_client import Agent, TurnFailed
+from agent_client.cli.answered_by import AnsweredBy
 from agent_client.cli.chat.plain import PlainChat
 
 START = 'data: {"type":"start","messageId":"m","messageMetadata":{"session_id":"s","message_id":"m"}}\n\n'
@@ -55,7 +56,7 @@ async def test_a_chat_without_a_terminal_says_so(
     reason: str, outcome: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with agent(reason, outcome) as one:
-        assert await PlainChat(one, "s").turn("go", no_lines()) == 1
+        assert await PlainChat(one, "s", AnsweredBy()).turn("go", no_lines()) == 1
     assert capsys.readouterr().out == f"half of\nerror: {outcome['error']}\n"
 
 
@@ -63,4 +64,4 @@ async def test_a_chat_without_a_terminal_says_so(
 async def test_a_limit_is_no_failure_where_it_left_an_answer(reason: str, outcome: dict[str, Any]) -> None:
     async with agent(reason, outcome) as one:
         assert (await one.ask("go")).text == "half of"
-        assert await PlainChat(one, "s").turn("go", no_lines()) == 0
+        assert await PlainChat(one, "s", AnsweredBy()).turn("go", no_lines()) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol
 
 from rich.console import RenderableType
@@ -69,7 +70,8 @@ def find_command(commands: Sequence[Command], name: str) -> Command:
         return found[0]
     if found and wanted:
         raise UsageError(f"/{name} may be {' or '.join('/' + one.name for one in found)}")
-    raise UsageError(f"there is no command /{name}", "/help lists them")
+    close = get_close_matches(wanted, [command.name for command in commands], 1)
+    raise UsageError(f"there is no command /{name}", f"did you mean /{close[0]}?" if close else "/help lists them")
 
 
 def say(chat: Chat, block: RenderableType) -> None:

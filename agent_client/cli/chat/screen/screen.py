@@ -13,6 +13,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
 from prompt_toolkit.history import History
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.layout import (
     BufferControl,
@@ -33,6 +34,7 @@ from .completion_list import drawn_completions
 from .handler import Handler
 from .keys import bindings
 from .menu import Menu, Picked
+from .typed_ahead import typed_ahead
 
 INPUT_LINES = 10
 TYPING_SECONDS = 0.6
@@ -72,6 +74,7 @@ class Screen:
     async def run(self) -> int:
         """Read keys until `exit`."""
         ticking = asyncio.create_task(self._tick())
+        store_typeahead(self.app.input, [*typed_ahead(self.app.input.fileno())])
         try:
             code = await self.app.run_async(handle_sigint=False)
         finally:

@@ -35,7 +35,7 @@ async def ps(call: Invocation) -> None:
         rows = [_as_json(one, status) for one, status in zip(found, statuses, strict=True)]
         call.output.document({"workspaces": rows})
         return
-    columns = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "detail")
+    columns = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "folder", "detail")
     shown = len(columns) - call.output.terminal  # a person reads the details below, whole
     rows = [_row(one, status)[:shown] for one, status in zip(found, statuses, strict=True)]
     call.output.table(columns[:shown], rows)
@@ -63,11 +63,13 @@ def _as_json(workspace: Workspace, status: AgentStatus | None) -> dict[str, Any]
 
 
 def _row(workspace: Workspace, status: AgentStatus | None) -> tuple[object, ...]:
+    from ...local import FOLDER_SETTING
+
     ready = workspace.mediation_ready
     channel = "" if ready is None else "ready" if ready.ready else ready.code or "not ready"
     sessions = (status.sessions.running, status.sessions.waiting) if status else ("", "")
     about = (workspace.id, workspace.team, workspace.state, workspace.driver)
-    return (*about, channel, *sessions, workspace.detail)
+    return (*about, channel, *sessions, workspace.settings.get(FOLDER_SETTING), workspace.detail)
 
 
 @command

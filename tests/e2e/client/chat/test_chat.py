@@ -33,6 +33,13 @@ def ask_before(agent: Runtime, session: str, *tools: str) -> None:
     agent.http.put(f"/sessions/{session}/permissions", json={"rules": rules}).raise_for_status()
 
 
+def test_what_is_typed_while_the_chat_opens_is_sent(agent: Runtime, open_chat: Open) -> None:
+    agent.provider.script.replace([Say("It was sent.")])
+    terminal = open_chat(agent, "-s", fresh("ahead"), ready=False)
+    terminal.say("hello")
+    terminal.see("❯ hello", "● It was sent.")
+
+
 def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open) -> None:
     session = fresh("chat")
     ask_before(agent, session, "bash", "edit")

@@ -6,10 +6,12 @@ import json
 import os
 import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from agent_client import NotFound
 from agent_client.sync import SyncMesh
 from agent_testing import Call, Say
 from tests.e2e.live import eventually, fresh
@@ -45,6 +47,24 @@ def test_logs_print_the_output_of_a_runtime_and_follow_it(world: World, cli: Cli
     following.terminate()
     assert following.wait(30) == 130
     following.communicate()
+
+
+def test_one_agent_is_started_stopped_and_deleted(world: World, cli: Cli, tmp_path: Path) -> None:
+    (folder := tmp_path / "mine").mkdir()
+    with SyncMesh(world.host.url, OPERATOR) as mesh:
+        mesh.workspaces.create("dan", settings={"AGENT_WORKSPACE_DIR": str(folder)})
+    try:
+        assert str(folder) in next(row for row in cli("ps").rows if row[0] == "dan")
+        assert "`agent start dan`" in cli("-p", "hello", "-w", "dan", code=1).err
+        assert cli("start", "dan").out == "dan is running\n"
+        assert "stop it first" in cli("rm", "dan", code=1).err
+        assert cli("stop", "dan", "--json").json["state"] == "stopped"
+        assert cli("rm", "dan").out == "dan is deleted\n"
+        assert folder.is_dir()
+        assert "there is no workspace 'dan'" in cli("rm", "dan", code=1).err
+    finally:
+        with SyncMesh(world.host.url, OPERATOR) as mesh, suppress(NotFound):
+            mesh.workspaces.delete("dan", force=True)
 
 
 def test_a_reader_that_has_enough_ends_a_command_without_a_word(cli: Cli) -> None:
@@ -179,7 +199,7 @@ def test_contexts_for_a_host_and_an_agent_behind_it(world: World, cli: Cli) -> N
         assert "several" in cli("--context", "here", "sessions", code=2).err
         assert "not_running" in cli("sessions", "-w", "bea", code=1).err
         cli("context", "use", "here")
-        assert cli("context", "remove", "writer").out == "current context: here\n"
+        assert cli("context", "remove", "writer").out == "writer is removed\ncurrent context: here\n"
     finally:
         with SyncMesh(world.host.url, OPERATOR) as mesh:
             mesh.workspaces.delete("bea")

@@ -96,6 +96,13 @@ def test_the_exit_code_says_how_the_turn_ended(world: World, cli: Cli, end: str)
     assert cli("-p", "go", "--json", *options, code=code).json["status"] == status
 
 
+def test_the_model_and_the_agent_may_be_named(world: World, cli: Cli) -> None:
+    for argv in (("-p", "go"), ("chat", "go")):
+        assert "[demo model]" in cli(*argv, "--model", "demo").out
+        told = cli(*argv, "--agent", "nobody-here", code=1)
+        assert "nobody-here" in told.out + told.err
+
+
 def test_a_limit_of_steps_is_told(world: World, cli: Cli) -> None:
     world.provider.script.replace(None, otherwise=Call("glob", {"pattern": "*"}))
     assert cli("-p", "go on", "--json", code=4).json["limit"]

@@ -185,8 +185,16 @@ def test_a_port_that_another_program_has_is_left_to_it(machine: Machine) -> None
         with suppress(OSError):  # it is taken already, which is as good
             other.bind(("127.0.0.1", 8420))
             other.listen()
-        first = machine.up(MESH_PORT="", MESH_LISTENER_URL="")
-        assert not first["url"].endswith(":8420")
+        first = machine.agent("up", "--yes", "--no-chat", MESH_PORT="", MESH_LISTENER_URL="")
+        assert first.returncode == 0, first.stderr
+        with machine.operator() as http:
+            url = str(http.base_url).rstrip("/")
+        assert not url.endswith(":8420")
+        assert f"the host is at {url}, because another program has port 8420\n" in first.stderr
+        assert "commands in this folder run without asking" in first.stderr
+        again = machine.agent("up", "--no-chat")
+        assert "run without asking" not in again.stderr
+        assert "the host is at" not in again.stderr
         assert machine.agent("-p", "list files").returncode == 0
 
 

@@ -27,6 +27,7 @@ from agent_client.cli.contexts import (
     resolve,
 )
 from agent_client.cli.errors import USAGE, CliError, UsageError
+from agent_client.cli.run import Invocation
 
 HOST = Context("host", "http://localhost:8420", "host", token="secret", workspace="ada", user="ann")
 LONE = Context("lone", "http://localhost:8400", "agent")
@@ -77,6 +78,22 @@ def test_a_folder_of_an_agent_chooses_its_workspace(home: Path, monkeypatch: pyt
     monkeypatch.chdir(below)
     below.rmdir()
     assert resolve(Choice()).workspace == "ada", "the folder is gone"
+
+
+def test_an_agent_that_works_in_another_folder_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop, ada = home / "shop", home / "ada"
+    keep(replace(HOST, folders={str(shop): "shop", str(ada): "ada"}), current="host")
+    (shop / "data").mkdir(parents=True)
+    for folder, choice, told in (
+        (home, Choice(), f"the agent is ada, which works in {ada}; `agent up` starts one in this folder\n"),
+        (home, Choice(workspace="ada"), ""),
+        (shop / "data", Choice(), ""),
+    ):
+        monkeypatch.chdir(folder)
+        Invocation(choice=choice).agent()
+        assert capsys.readouterr().err == told
 
 
 def test_a_token_of_the_environment_goes_to_the_url_beside_it_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_client import ConnectionFailed, Forbidden, Question, Reply, TextDelta, TextReplaced, Unauthorized
+from agent_client import Approval, ConnectionFailed, Forbidden, Question, Reply, TextDelta, TextReplaced, Unauthorized
 from agent_client.cli.commands.agent.mcp import _file_of
 from agent_client.cli.commands.agent.sessions import part_text
 from agent_client.cli.commands.agent.skill import TEMPLATE, skill_entries
@@ -69,6 +69,14 @@ def test_the_end_of_a_turn_by_the_host_is_told_on_stderr(capsys: pytest.CaptureF
     broken = "the channel to the host was broken for too long"
     explain_end(turn(reply=replace(reply("other", "channel"), error=broken, error_code="channel_broken")))
     assert capsys.readouterr().err == f"agent: the host ended the turn: {broken}\n"
+
+
+def test_what_waits_is_named_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    explain_end(turn(waits_for=Approval("s", "approval_call_1", "call_1", "bash", {}, code="P7")))
+    explain_end(turn(waits_for=Question("s", "call_2", ())))
+    told = capsys.readouterr().err
+    assert "`agent approve P7 --once, --always or --reject`" in told
+    assert "`agent approve call_2 --answer TEXT`" in told
 
 
 def printed(*events: TextDelta | TextReplaced) -> str:

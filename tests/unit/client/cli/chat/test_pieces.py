@@ -224,6 +224,8 @@ def test_commands_are_found_by_what_is_clear() -> None:
     for wrong in ("co", "nothing", ""):
         with pytest.raises(UsageError):
             find_command(COMMANDS, wrong)
+    with pytest.raises(UsageError, match=r"there is no command /modle; did you mean /model[?]"):
+        find_command(COMMANDS, "modle")
 
 
 def entry(name: str) -> WorkspaceEntry:
