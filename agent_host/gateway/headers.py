@@ -20,8 +20,13 @@ _HOP_BY_HOP = frozenset(
 )
 _REPLACED = frozenset({b"authorization", b"content-length", b"cookie", b"expect", b"host"})
 """Of a request: what the host writes itself, or does not pass on."""
-_OWN = frozenset({b"date", b"server", b"set-cookie"})
-"""Of an answer: what the host's server adds itself. An agent sets no cookies at the host's address."""
+_GUARDS: RawHeaders = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+]
+"""An agent that is taken over makes no page at the host's address, nor at that of a proxy before it."""
+_OWN = frozenset({b"date", b"server", b"set-cookie"}) | {name for name, _ in _GUARDS}
+"""Of an answer: what the host or its server adds itself. An agent sets no cookies at the host's address."""
 _USER = b"x-agent-user"
 _USER_SPELLINGS = frozenset({_USER, b"x_agent_user", b"x-agent_user", b"x_agent-user"})
 """An external agent may stand behind a server that takes `_` and `-` for the same, as CGI and WSGI do."""
@@ -64,7 +69,8 @@ def has_body(headers: RawHeaders) -> bool:
 def answer_headers(headers: RawHeaders, prefix: bytes) -> RawHeaders:
     """Return the headers for the caller. `prefix`: the path of the agent's API at the host."""
     skipped = _HOP_BY_HOP | _OWN | _named_in_connection(headers)
-    return [(name, _absolute(name, value, prefix)) for name, value in headers if name not in skipped]
+    kept = [(name, _absolute(name, value, prefix)) for name, value in headers if name not in skipped]
+    return kept + _GUARDS
 
 
 def _absolute(name: bytes, value: bytes, prefix: bytes) -> bytes:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
 
 from ..access import UserSet
-from ..database import HostDatabase, task_results
-from .records import Result, ResultPage, result_from_row
+from ..database import HostDatabase, PageSize, task_results
 
-MAX_PAGE_CHARACTERS = 8 << 20
-"""Characters of results after which a page ends, however many rows it may have."""
 _ROWS_AT_ONCE = 16
 
 
@@ -28,26 +26,35 @@ class ResultQuery:
     limit: int = 100
 
 
-async def read_results(database: HostDatabase, query: ResultQuery) -> ResultPage:
+@dataclass(frozen=True, slots=True)
+class FoundResults:
+    """A page of rows."""
+
+    rows: list[Row[Any]]
+    next: int | None = None
+    """The number of its last row, if there are more."""
+
+
+async def read_results(database: HostDatabase, query: ResultQuery) -> FoundResults:
     """Return a page of results, the newest first."""
     return await database.run(lambda connection: _read_page(connection, query))
 
 
-def _read_page(connection: Connection, query: ResultQuery) -> ResultPage:
+def _read_page(connection: Connection, query: ResultQuery) -> FoundResults:
     """Read rows until the page is full: a hostile agent may have filled each with a megabyte. One more row says whether
     there is a next page."""
-    found: list[Result] = []
-    size, last = 0, None
-    for row in connection.execute(_select(query), execution_options={"yield_per": _ROWS_AT_ONCE}).mappings():
-        if len(found) == query.limit or size >= MAX_PAGE_CHARACTERS:
-            return ResultPage(results=found, next=last)
-        found.append(result_from_row(row))
-        size += len(row["result"])
-        last = row["id"]
-    return ResultPage(results=found)
+    found: list[Row[Any]] = []
+    size = PageSize()
+    with connection.execute(_select(query), execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
+        for row in rows:
+            if len(found) == query.limit or size.is_full:
+                return FoundResults(found, found[-1].id)
+            found.append(row)
+            size.add(row.result)
+    return FoundResults(found)
 
 
-def _select(query: ResultQuery) -> Select[tuple[object, ...]]:
+def _select(query: ResultQuery) -> Select[Any]:
     table = task_results
     found = select(table).order_by(table.c.id.desc()).limit(query.limit + 1)
     if query.workspaces is not None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+from sqlalchemy import Row
 
 from agent_common.protocol import TaskResult
 
 from ..blackboard import PromotedValue
 
-_PROMOTIONS = TypeAdapter(list[PromotedValue])
 DeliveryState = Literal["pending", "delivered", "failed"]
 
 
@@ -71,22 +71,27 @@ class AwaitedResult(BaseModel):
     status: Literal["pending"] = "pending"
 
 
-def result_from_row(row: Mapping[Any, Any]) -> Result:
-    return Result(
-        workspace=row["workspace"],
-        task_id=row["task_id"],
-        user=row["principal"],
-        result=TaskResult.model_validate_json(row["result"]),
-        truncated=row["truncated"],
-        finished_at=row["finished_at"],
-        recorded_at=row["recorded_at"],
-        delivery=_delivery(row),
-        promotions=_PROMOTIONS.validate_json(row["promotions"]) if row["promotions"] else [],
-    )
+def render_result(row: Row[Any]) -> bytes:
+    """Return a Result as JSON."""
+    return b'%b,"delivery":%b}' % (render_body(row)[:-1], to_json(_delivery(row)))
 
 
-def _delivery(row: Mapping[Any, Any]) -> Delivery | None:
-    if row["delivery"] is None:
+def render_body(row: Row[Any]) -> bytes:
+    """Return a Result without its delivery as JSON. What agents have written is joined as it is stored: parsed, it
+    takes thirty times its bytes of memory."""
+    head = to_json({"workspace": row.workspace, "task_id": row.task_id, "user": row.principal})
+    tail = to_json({"truncated": row.truncated, "finished_at": row.finished_at, "recorded_at": row.recorded_at})
+    promotions = b',"promotions":%b' % row.promotions.encode() if row.promotions else b""
+    return b'%b,"result":%b,%b%b}' % (head[:-1], row.result.encode(), tail[1:-1], promotions)
+
+
+def _delivery(row: Row[Any]) -> Delivery | None:
+    if row.delivery is None:
         return None
-    names = ("state", "attempts", "next_at", "error")
-    return Delivery(id=row["delivery"], **{name: row[f"delivery_{name}"] for name in names})
+    return Delivery(
+        id=row.delivery,
+        state=row.delivery_state,
+        attempts=row.delivery_attempts,
+        next_at=row.delivery_next_at,
+        error=row.delivery_error,
+    )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
+from pydantic_core import to_json
+from sqlalchemy import Row
 
 from ..access import HostCaller, identify_person, visible_users
 from ..errors import Forbidden, InvalidRequest, NotFound
 from ..http import JsonRoute
 from .query import ResultQuery
-from .records import AwaitedResult, Result, ResultPage
+from .records import AwaitedResult, Result, ResultPage, render_result
 from .service import ResultService
 
 MAX_WAIT_SECONDS = 600.0
@@ -44,17 +46,19 @@ async def results(
         if wait:
             why = "needs task_id: name the task whose result is waited for"
             raise InvalidRequest.from_faults([("wait", why)])
-        return _json_response(await service.page(query))
+        page = await service.page(query)
+        rendered = b",".join(map(render_result, page.rows))
+        return _json_response(b'{"results":[%b],"next":%b}' % (rendered, to_json(page.next)))
     one = replace(query, task_id=task_id, after=None, limit=1)
     found = await _wait(request, caller, one, wait) if wait else await service.find(one)
     if found is not None:
-        return _json_response(found)
+        return _json_response(render_result(found))
     if wait:
-        return _json_response(AwaitedResult(task_id=task_id, workspace=workspace), 202)
+        return _json_response(to_json(AwaitedResult(task_id=task_id, workspace=workspace)), 202)
     raise NotFound(f"there is no result of a task {task_id!r}")
 
 
-async def _wait(request: Request, caller: HostCaller, query: ResultQuery, seconds: float) -> Result | None:
+async def _wait(request: Request, caller: HostCaller, query: ResultQuery, seconds: float) -> Row[Any] | None:
     """Wait for the result as long as the token is what it was. Raises Unauthorized if it expires or is revoked
     meanwhile, Forbidden if it loses a workspace."""
     service: ResultService = request.app.state.results
@@ -77,5 +81,5 @@ def _visible(request: Request, caller: HostCaller, workspace: str | None, user: 
     return ResultQuery([workspace] if workspace else all_of_caller, users)
 
 
-def _json_response(body: ResultPage | Result | AwaitedResult, status: int = 200) -> Response:
-    return Response(body.model_dump_json(), status, media_type="application/json")
+def _json_response(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, media_type="application/json")

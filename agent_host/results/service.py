@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Row
 
 from ..database import HostDatabase
-from .query import ResultQuery, read_results
-from .records import Result, ResultPage
+from .query import FoundResults, ResultQuery, read_results
 
 
 class ResultService:
@@ -24,16 +26,16 @@ class ResultService:
         for event in self._waiting.get(task_id, ()):
             event.set()
 
-    async def page(self, query: ResultQuery) -> ResultPage:
+    async def page(self, query: ResultQuery) -> FoundResults:
         """Return a page, the newest first."""
         return await read_results(self._database, query)
 
-    async def find(self, query: ResultQuery) -> Result | None:
+    async def find(self, query: ResultQuery) -> Row[Any] | None:
         """Return the newest result that the query matches."""
         page = await read_results(self._database, query)
-        return page.results[0] if page.results else None
+        return page.rows[0] if page.rows else None
 
-    async def wait(self, query: ResultQuery, seconds: float) -> Result | None:
+    async def wait(self, query: ResultQuery, seconds: float) -> Row[Any] | None:
         """Return the result of the query's task once there is one; None if there is none in time."""
         assert query.task_id is not None  # noqa: S101
         try:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json  # noqa: TID251  lines have limits of their own
 
+from ...json_reader import JsonLimits, JsonRefused, check_cost
 from .control import Control
 from .frames import FrameFault, printable_name
 
@@ -23,6 +24,10 @@ HARD_FACTOR = 4
 MAX_BAD_LINES = 8
 """Most bad lines in a minute; one more ends the connection."""
 MAX_DEPTH = 64
+MAX_VALUES = 100_000
+"""Most values in a line. One may take two bytes of it, and a hundred of memory."""
+_LIMITS = JsonLimits(MAX_LINE * HARD_FACTOR, MAX_VALUES, max_depth=MAX_VALUES)
+"""The bytes are limited where lines are split, the depth where they are parsed."""
 _BLANK = b" \t\r"
 _EMPTY_LINES = re.compile(rb"[ \t\r\n]*\n")
 MAX_EMPTY_BYTES = 64 << 10
@@ -105,7 +110,12 @@ def _strip_line_end(line: bytes) -> bytes | None:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """Parse the JSON object of a line. Raises FrameFault for everything that two parsers could read differently."""
+    """Parse the JSON object of a line. Raises FrameFault for everything that two parsers could read differently,
+    and for more than MAX_VALUES."""
+    try:
+        check_cost(line, _LIMITS)
+    except JsonRefused as refusal:
+        raise FrameFault(refusal.code, str(refusal)) from None
     value = _decode_fast(line)
     return value if value is not None else _decode_strict(line)
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, Update, func, select, update
 
 from ...database import HostDatabase, task_results
-from ..records import Result, result_from_row
+from ..records import render_body
 
 _PENDING = task_results.c.delivery_state == "pending"
+_COLUMNS = ("id", "workspace", "task_id", "delivery", "delivery_url", "delivery_host", "delivery_attempts")
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A callback that is due."""
+    """A callback that is due, in the order of `_COLUMNS`. Without its result, which may be as large as a frame."""
 
     row_id: int
+    workspace: str
+    task_id: str
     delivery: str
     """The same for every attempt."""
     url: str
     host: str
     attempts: int
     """Attempts that have failed."""
-    result: Result
 
 
 class CallbackQueue:
@@ -45,14 +46,18 @@ class CallbackQueue:
         """Return callbacks that are due, the one that has waited longest first. Those that run are left out, and those
         to `busy_hosts` and of the workspaces `busy`."""
         table = task_results
-        query = select(table).where(_PENDING & (table.c.delivery_next_at <= now))
+        query = select(*(table.c[name] for name in _COLUMNS)).where(_PENDING & (table.c.delivery_next_at <= now))
         for column, left_out in ((table.c.id, running), (table.c.delivery_host, busy_hosts), (table.c.workspace, busy)):
             if left_out:
                 query = query.where(column.not_in(left_out))
         query = query.order_by(table.c.delivery_next_at).limit(limit)
-        return await self._database.run(
-            lambda connection: [_callback(row) for row in connection.execute(query).mappings()]
-        )
+        return await self._database.run(lambda connection: [Callback(*row) for row in connection.execute(query)])
+
+    async def body(self, callback: Callback) -> bytes | None:
+        """Return the row of the result, the same bytes for every attempt; None if it was deleted meanwhile."""
+        query = select(task_results).where(task_results.c.id == callback.row_id)
+        row = await self._database.run(lambda connection: connection.execute(query).first())
+        return render_body(row) if row is not None else None
 
     async def next_due(self, now: int) -> int | None:
         """Return when the next callback is due after `now`; None if none waits for its time."""
@@ -80,14 +85,3 @@ class CallbackQueue:
             connection.execute(statement)
 
         await self._database.run(run)
-
-
-def _callback(row: Mapping[Any, Any]) -> Callback:
-    return Callback(
-        row_id=row["id"],
-        delivery=row["delivery"],
-        url=row["delivery_url"],
-        host=row["delivery_host"],
-        attempts=row["delivery_attempts"],
-        result=result_from_row(row),
-    )

@@ -1,4 +1,4 @@
-"""One request of a callback: its body, its headers and its signature (docs/reference/results.md#callbacks)."""
+"""One request of a callback: its headers and its signature (docs/reference/results.md#callbacks)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-from ..records import Result
-
 DELIVERY_HEADER, SIGNATURE_HEADER = "X-Agent-Delivery", "X-Agent-Signature"
-
-
-def callback_body(result: Result) -> bytes:
-    """Return the body: the row of the result, the same bytes for every attempt."""
-    return result.model_dump_json(exclude={"delivery"}).encode()
 
 
 def callback_headers(delivery: str, body: bytes, secret: str) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ from agent_common.net import post
 
 from ...callback_targets import CallbackTargets
 from .queue import Callback, CallbackQueue
-from .request import callback_body, callback_headers
+from .request import callback_headers
 
 log = structlog.get_logger(__name__)
 AT_ONCE, HOST_AT_ONCE, WORKSPACE_AT_ONCE = 64, 4, 16
@@ -122,7 +122,7 @@ class CallbackSender:
         return sum(self._start(callback) for callback in due)
 
     def _start(self, callback: Callback) -> bool:
-        workspace = callback.result.workspace
+        workspace = callback.workspace
         if self._hosts[callback.host] >= HOST_AT_ONCE or self._workspaces[workspace] >= WORKSPACE_AT_ONCE:
             return False
         self._hosts[callback.host] += 1
@@ -135,7 +135,7 @@ class CallbackSender:
     def _on_done(self, callback: Callback) -> None:
         del self._running[callback.row_id]
         self._hosts -= Counter((callback.host,))  # drops the names that have reached nought
-        self._workspaces -= Counter((callback.result.workspace,))
+        self._workspaces -= Counter((callback.workspace,))
         self._news.set()
 
     async def _seconds_until_due(self, now: int) -> float | None:
@@ -166,9 +166,8 @@ class CallbackSender:
             await self._queue.mark_delivered(callback)
         elif final or attempts >= MAX_ATTEMPTS:
             await self._queue.mark_failed(callback, error)
-            result = callback.result
-            log.warning("callback_failed", workspace=result.workspace, task_id=result.task_id, why=error)
-            self._policy.on_failed(result.workspace, result.task_id, f"after {attempts} attempts: {error}")
+            log.warning("callback_failed", workspace=callback.workspace, task_id=callback.task_id, why=error)
+            self._policy.on_failed(callback.workspace, callback.task_id, f"after {attempts} attempts: {error}")
         else:
             pause = self._pauses.pause(attempts)
             await self._queue.retry_at(callback, self._clock.now_ms() + round(pause * 1000), error)
@@ -188,11 +187,13 @@ class CallbackSender:
 
     async def _send(self, callback: Callback) -> int:
         url = self._policy.targets.check(callback.url)
-        workspace = callback.result.workspace
+        workspace = callback.workspace
         secret = self._policy.secret_of(workspace)
         if secret is None:
             raise ToolFailure(f"the workspace has no result_secret: set one by PATCH /workspaces/{workspace}")
-        body = callback_body(callback.result)
+        body = await self._queue.body(callback)
+        if body is None:
+            raise _Refused("its result was deleted")
         headers = callback_headers(callback.delivery, body, secret)
         rules = self._policy.targets.rules_for(url)
         return await post(url, body, headers, rules=rules, seconds=self._request_seconds)

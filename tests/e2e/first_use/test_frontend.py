@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -90,6 +93,65 @@ def test_nobody_speaks_for_another_through_the_proxy(start: Start, provider: Scr
         nobody = person(authorization=f"Bearer {TOKEN}", **{"x-agent-user": "ann"})
         assert nobody.get("pending").status_code == 401
         TwoPeople(agent.http, person(cookie="login=1"), person(cookie="login=2"), provider).check()
+
+
+@contextmanager
+def listening(got: list[str]) -> Iterator[int]:
+    """A server that keeps the paths it is asked for. Yields its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            got.append(self.path)
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_the_proxy_asks_no_other_server_and_takes_nothing_from_other_sites(tmp_path: Path) -> None:
+    (tmp_path / "proxy.mjs").write_text(dict(PROGRAMS)["proxy.mjs"], "utf-8")
+    point(tmp_path / "proxy.mjs", "(asked) => undefined", '() => "ann"')
+    at_agent, elsewhere = list[str](), list[str]()
+    with listening(at_agent) as agent, listening(elsewhere) as other:
+        env = {"AGENT_URL": f"http://localhost:{agent}/base", "AGENT_TOKEN": TOKEN, "PORT": "0"}
+        with LiveProcess([NODE, tmp_path / "proxy.mjs"], env) as proxy:
+            own = proxy.wait_for_output(r"http://\S+/agent", PATIENCE)[0].split("/")[2]
+
+            def status(path: str, method: str = "GET", **headers: str) -> int:
+                asked = HTTPConnection("127.0.0.1", int(own.rpartition(":")[2]), timeout=PATIENCE)
+                asked.request(method, path, headers={"host": own, **headers})
+                found = asked.getresponse().status
+                asked.close()
+                return found
+
+            there = f"127.0.0.1:{other}"
+            for path in (
+                f"/agent@{there}/x",
+                f"/agent.{there}/x",
+                f"/agent:x@{there}/x",
+                "/agents/x",
+                "/agent",
+                f"//{there}/x",
+            ):
+                assert status(path) == 404, path
+            foreign = ({"origin": "http://evil.example"}, {"origin": "null"}, {"host": "rebound.evil.example"})
+            for headers in (*foreign, {"origin": f"http://{there}"}, {"sec-fetch-site": "cross-site"}):
+                assert status("/agent/chat", "POST", **headers) == 403, headers
+            assert (at_agent, elsewhere) == ([], [])
+            for path in ("/agent/x?y=/../z", f"/agent//{there}/x", "/agent/../%2e%2e/agents"):
+                assert status(path) == 200, path
+            assert status("/agent/chat", "POST", origin=f"http://{own}") == 200
+    assert (at_agent, elsewhere) == (["/base/x?y=/../z", f"/base//{there}/x", "/base/agents", "/base/chat"], [])
 
 
 def test_what_the_page_shows_of_the_example_is_the_example() -> None:

@@ -69,6 +69,11 @@ def test_what_the_host_could_not_read_is_cut_and_marked(result: dict[str, Any]) 
     assert len(encode(found)) <= 4096
 
 
+def test_more_values_than_the_host_reads_are_cut_too() -> None:
+    found = report(stored(result={"x": [0] * 100_000}), 1 << 20)
+    assert (found.truncated, found.result.result) == (True, None)
+
+
 def test_what_a_task_promotes_is_kept_as_long_as_it_fits() -> None:
     small, large = {"revenue": 1}, {"revenue": "x" * 5000}
     found = report(stored(result=large, promote_to_blackboard=small, rule="if_absent"), 4096)

@@ -41,7 +41,7 @@ def test_the_length_of_a_body_cannot_be_dropped() -> None:
     assert b"transfer-encoding: chunked" in lines([*given[:1], (b"transfer-encoding", b"chunked")])
 
 
-def test_answers_set_no_cookies_and_their_paths_lead_back() -> None:
+def test_answers_set_no_cookies_are_no_pages_and_their_paths_lead_back() -> None:
     given = [
         (b"set-cookie", b"a=b"),
         (b"connection", b"content-length"),
@@ -50,6 +50,9 @@ def test_answers_set_no_cookies_and_their_paths_lead_back() -> None:
         (b"content-location", b"//evil.example/x"),
         (b"vary", b"a"),
         (b"vary", b"b"),
+        (b"content-security-policy", b"default-src *"),
+        (b"content-security-policy", b"sandbox allow-scripts allow-same-origin"),
+        (b"x-content-type-options", b"none"),
     ]
     assert answer_headers(given, b"/workspaces/a/api") == [
         (b"content-length", b"2"),
@@ -57,4 +60,6 @@ def test_answers_set_no_cookies_and_their_paths_lead_back() -> None:
         (b"content-location", b"//evil.example/x"),
         (b"vary", b"a"),
         (b"vary", b"b"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", b"default-src 'none'; sandbox"),
     ]

@@ -8,6 +8,7 @@ import hmac
 import json
 import random
 import secrets
+import tracemalloc
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock, SystemClock
@@ -128,6 +129,33 @@ async def test_a_dead_receiver_holds_up_no_other(database: HostDatabase) -> None
         assert len(alive.received) == 1
         await dead.until(lambda: len(dead.received) == HOST_AT_ONCE)
         assert dead.most_open == HOST_AT_ONCE
+
+
+async def test_results_that_wait_take_no_memory(database: HostDatabase) -> None:
+    dense = TaskResult(task_id="t", status="complete", result={"x": [{"": 0}] * 20_000}).model_dump_json()
+    async with Receiver(lambda _: None) as dead:
+        post = Post(database)
+        for number in range(30):
+            await post.queue(dead.url(), f"t{number}", result=dense)
+        tracemalloc.start()
+        try:
+            async with sending(post):
+                await dead.until(lambda: len(dead.received) == HOST_AT_ONCE)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert most < 16 << 20
+    assert {json.dumps(json.loads(one.body)["result"]["result"]) for one in dead.received} == {
+        json.dumps({"x": [{"": 0}] * 20_000})
+    }
+
+
+async def test_a_result_that_is_deleted_before_it_is_sent_is_not_sent(database: HostDatabase) -> None:
+    post, queue = Post(database), CallbackQueue(database)
+    await post.queue("http://127.0.0.1/")
+    (callback,) = await queue.due(SystemClock().now_ms(), 1, running=(), busy_hosts=(), busy=())
+    await database.run(lambda connection: connection.execute(delete(task_results)))
+    assert await queue.body(callback) is None
 
 
 async def test_what_was_under_way_when_the_host_died_is_sent_again(database: HostDatabase) -> None:

@@ -56,8 +56,10 @@ def fault(line: bytes | dict[str, Any]) -> FrameFault:
         (b"null", "not_an_object"),
         (b"7", "not_an_object"),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "too_deep"),
-        (b'{"a":' + b"[" * 500_000 + b"]" * 500_000 + b"}", "too_deep"),
-        (b'{"a":' * 100_000, "too_deep"),
+        (b'{"a":' + b"[" * 90_000 + b"]" * 90_000 + b"}", "too_deep"),
+        (b'{"a":' + b"[" * 500_000 + b"]" * 500_000 + b"}", "too_many_values"),
+        (b'{"a":' * 90_000, "too_deep"),
+        (b'{"a":[' + b'{"":0},' * 60_000 + b"0]}", "too_many_values"),
     ],
 )
 def test_a_line_that_two_readers_could_take_for_two_things_is_refused(line: bytes, code: str) -> None:
