@@ -14,6 +14,8 @@ from agent_common.protocol.chunks import DONE, Chunk, ToolApprovalRequest
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": keep-alive\n\n"
 PIECE_BYTES = 64 * 1024
+EVENT_BYTES = 41
+"""What an event takes beside its bytes."""
 
 
 class StreamInterrupted(Exception):
@@ -25,6 +27,8 @@ class TurnStream:
 
     def __init__(self) -> None:
         self._log: list[bytes] = []
+        self.size = 0
+        """Bytes of memory of the log."""
         self._approval_requests: dict[str, int] = {}
         """Position in the log of each open approval request, by call id."""
         self._closed = self._interrupted = False
@@ -38,7 +42,9 @@ class TurnStream:
     def publish(self, chunk: Chunk) -> None:
         if isinstance(chunk, ToolApprovalRequest):
             self._approval_requests[chunk.toolCallId] = len(self._log)
-        self._log.append(chunk.to_sse())
+        event = chunk.to_sse()
+        self._log.append(event)
+        self.size += len(event) + EVENT_BYTES
         if self._waiters:
             self._wake()
 
