@@ -102,13 +102,22 @@ def check_cost(data: bytes, limits: JsonLimits) -> None:
             return
     values = depth = 0
     for part in _structure(data):
-        values += len(part) - part.count(b"]") - part.count(b"}")
+        values += _opened(part)
         if values > limits.max_values:
             raise JsonRefused("too_many_values", f"the document has more than {limits.max_values} values")
         for character in part.translate(None, b","):
             depth += 1 if character in b"[{" else -1
             if depth > limits.max_depth:
                 raise JsonRefused("too_deep", f"the document is nested more than {limits.max_depth} levels deep")
+
+
+def count_values(data: bytes) -> int:
+    """Return the number of values of a JSON document as `JsonLimits` counts them."""
+    return sum(map(_opened, _structure(data)))
+
+
+def _opened(part: bytes) -> int:
+    return len(part) - part.count(b"]") - part.count(b"}")
 
 
 def _structure(data: bytes) -> Iterator[bytes]:

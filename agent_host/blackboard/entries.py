@@ -8,7 +8,9 @@ from typing import Any
 from pydantic_core import from_json, to_json  # noqa: TID251  our own rows
 from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam, select
 
-from ..database import PageSize, blackboard_changes, blackboard_entries, blackboards, end_of_prefix
+from agent_common.page_size import PageSize
+
+from ..database import blackboard_changes, blackboard_entries, blackboards, end_of_prefix
 from ..errors import NotFound
 
 _ROWS_AT_ONCE = 64

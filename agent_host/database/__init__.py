@@ -19,7 +19,6 @@ from .mesh_tables import (
     topic_subscriptions,
     topics,
 )
-from .page_size import PageSize
 from .prefixes import end_of_prefix
 from .pruning import AGENT_EVENTS, BAD_LINE, PruningLimits, pruning_steps, release_free_pages
 from .tables import (
@@ -49,7 +48,6 @@ __all__ = [
     "BAD_LINE",
     "BatchWriter",
     "HostDatabase",
-    "PageSize",
     "PruningLimits",
     "agent_cards",
     "agent_requests",

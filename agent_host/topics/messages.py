@@ -10,7 +10,9 @@ from pydantic_core import from_json, to_json  # noqa: TID251  what was read with
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql
 
-from ..database import PageSize, topic_messages, topic_subscriptions, topics
+from agent_common.page_size import PageSize
+
+from ..database import topic_messages, topic_subscriptions, topics
 from ..errors import Conflict, NotFound, RequestError
 
 _ROWS_AT_ONCE = 64

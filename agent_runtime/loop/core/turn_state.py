@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_common.page_size import memory_of
 from agent_common.protocol import Usage
 from agent_common.protocol.authority import Layer
 
@@ -214,6 +215,8 @@ class Turn:
     end: TurnEnd = field(default_factory=TurnEnd)
     stream: TurnStream = field(default_factory=TurnStream)
     run_task: asyncio.Task[None] | None = None
+    parts_bytes: int = 0
+    """The memory of its message and its reply when they were last measured."""
     interruptible: bool = False
     """The loop has begun. A turn that is stopped before that ends when it begins, so that its end is recorded."""
     paused_or_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -229,6 +232,14 @@ class Turn:
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"turn {self.message_id} cannot go from {self.state} to {state}")
         self.state = state
+
+    def measure(self) -> None:
+        """Measure what it keeps in memory until it ends."""
+        self.parts_bytes = memory_of([self.request.parts, self.end.reply_parts])
+
+    @property
+    def kept_bytes(self) -> int:
+        return self.parts_bytes + self.stream.size
 
     def seconds_left(self, now: float) -> float:
         """Return the seconds until the deadline; `now` is monotonic. A task's deadline runs on through restarts; for a

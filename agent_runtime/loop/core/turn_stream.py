@@ -9,11 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from agent_common.protocol.chunks import DONE, Chunk, ToolApprovalRequest
+from agent_common.protocol.chunks import DONE, Chunk, ReasoningDelta, TextDelta, ToolApprovalRequest, ToolInputDelta
 
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": keep-alive\n\n"
 PIECE_BYTES = 64 * 1024
+EVENT_BYTES = 41
+"""What an event takes beside its bytes."""
+JOIN_FROM = 1024 * 1024
+"""Bytes of a stream from which on deltas are joined; a shorter one has its model's pieces as they came."""
+JOINED_BYTES = 4096
+"""Up to which deltas that nobody has read yet are joined into one event."""
+_DELTA = b'elta":"'
+"""Behind this a delta's event has the text, then the end: the quotes of a text in it are escaped."""
+_DELTA_END = b'"}\n\n'
+
+
+_DELTAS = (TextDelta, ReasoningDelta, ToolInputDelta)
 
 
 class StreamInterrupted(Exception):
@@ -25,6 +37,10 @@ class TurnStream:
 
     def __init__(self) -> None:
         self._log: list[bytes] = []
+        self.size = 0
+        """Bytes of memory of the log."""
+        self._read = 0
+        """Events that a reader may have, which do not change."""
         self._approval_requests: dict[str, int] = {}
         """Position in the log of each open approval request, by call id."""
         self._closed = self._interrupted = False
@@ -38,9 +54,22 @@ class TurnStream:
     def publish(self, chunk: Chunk) -> None:
         if isinstance(chunk, ToolApprovalRequest):
             self._approval_requests[chunk.toolCallId] = len(self._log)
-        self._log.append(chunk.to_sse())
+        event = chunk.to_sse()
+        if not (self.size > JOIN_FROM and isinstance(chunk, _DELTAS) and self._join(event)):
+            self._log.append(event)
+            self.size += len(event) + EVENT_BYTES
         if self._waiters:
             self._wake()
+
+    def _join(self, event: bytes) -> bool:
+        """Append a delta to the last event, if that is one of the same text and nobody has read it."""
+        head, mark, text = event.partition(_DELTA)
+        last = self._log[-1] if len(self._log) > self._read else b""
+        if not last.startswith(head + mark) or len(last) + len(text) > JOINED_BYTES:
+            return False
+        self._log[-1] = last.removesuffix(_DELTA_END) + text
+        self.size += len(text) - len(_DELTA_END)
+        return True
 
     def drop_approval_request(self, call_id: str) -> None:
         """Remove an approval request from the log once it has been granted. No chunk takes a request back, so a page
@@ -69,7 +98,7 @@ class TurnStream:
 
     def set_resume_position(self) -> None:
         """Mark all chunks so far as known to the person who answers."""
-        self.resume_position = len(self._log)
+        self.resume_position = self._read = len(self._log)
 
     def resume(self) -> None:
         """End the wait of the turn."""
@@ -121,6 +150,7 @@ class TurnStream:
         while end < len(self._log) and (size == 0 or size + len(self._log[end]) <= PIECE_BYTES):
             size += len(self._log[end])
             end += 1
+        self._read = max(self._read, end)
         return b"".join(self._log[start:end]), end
 
     async def _wait_for_chunk(self) -> bool:

@@ -131,11 +131,11 @@ class TaskService:
         return self._with_live_usage(row) if row else None
 
     async def read(
-        self, select: Callable[[sqlite3.Connection], Sequence[sqlite3.Row]]
-    ) -> list[tuple[sqlite3.Row, TaskRecord]]:
-        """Return rows of the table of tasks, each with its current record."""
-        rows = await self._services.database.read(select)
-        return [(row, self._with_live_usage(row)) for row in rows]
+        self, select: Callable[[sqlite3.Connection], tuple[list[sqlite3.Row], bool]]
+    ) -> tuple[list[tuple[sqlite3.Row, TaskRecord]], bool]:
+        """Return a page of rows of the table of tasks, each with its current record, and whether there are more."""
+        rows, more = await self._services.database.read(select)
+        return [(row, self._with_live_usage(row)) for row in rows], more
 
     async def turn(self, task_id: str, principal: str) -> Turn | None:
         """Return the task's turn; None if it has ended. Raises NotFound for an unknown task."""

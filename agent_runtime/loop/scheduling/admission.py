@@ -36,6 +36,8 @@ ANSWER_SECONDS = 7 * 86_400.0
 MAX_TURNS = 10_000
 """Turns held in all, including those of paused sessions: these do not count as queued, as only a new message starts
 them."""
+KEPT_BYTES = 128 * 1024 * 1024
+"""Memory of the messages and streams of all turns that have not ended. The next process keeps them again."""
 
 
 class Admission:
@@ -85,6 +87,7 @@ class Admission:
     def readmit(self, turn: Turn, now_ms: int) -> None:
         """Schedule a turn of an earlier process: one that was queued, waited for a person, or was interrupted."""
         turn.admission.done = turn.admission.queued = True
+        turn.measure()
         self.queues.add(turn)
         if turn.state == "waiting":
             self._start_wait_timer(turn, (now_ms - (turn.human_wait.since_ms or now_ms)) / 1000)
@@ -211,6 +214,7 @@ class Admission:
             turn.transition("running")
             self.queues.add(turn)
             return
+        self._require_memory(turn)
         principal = turn.session.principal
         session = turn.session
         busy = self.queues.head_turn(session) is not None or session.id in self.queues.held
@@ -228,6 +232,15 @@ class Admission:
         own = sum(turn.session.principal == principal for turn in waiting)
         if not self.slots.may_wait(len(waiting), own) or not self._may_hold_more(principal):
             raise Busy(f"{own} of your turns are waiting; try again later", headers={"Retry-After": "5"})
+
+    def _require_memory(self, turn: Turn) -> None:
+        """Raise Busy if the turns of its principal would keep more than its share of memory until they end."""
+        turn.measure()
+        held = self.queues.all()
+        own = sum(one.kept_bytes for one in held if one.session.principal == turn.session.principal)
+        if not fits_share(KEPT_BYTES - sum(one.kept_bytes for one in held), own, turn.kept_bytes):
+            text = "your turns that have not ended hold too much: end some, send less, or try again later"
+            raise Busy(text, headers={"Retry-After": "5"})
 
     def _may_hold_more(self, principal: str) -> bool:
         """Whether one more turn may be held, in a paused session or another."""
@@ -339,6 +352,7 @@ class Admission:
         finally:
             self._adjust_slots(turn, -1)
             if turn.state == "waiting":
+                turn.measure()
                 self._start_wait_timer(turn, 0.0)
                 turn.paused_or_ended.set()
                 self._fill()

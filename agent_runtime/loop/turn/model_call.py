@@ -48,6 +48,10 @@ MAX_HOST_RETURNS = 5
 TEXT_WAS_REASONING = "the text before was the model's reasoning"
 MAX_ANSWER_CHARACTERS = 8 * 1024 * 1024
 """Maximum characters of one answer; a longer one is treated as a provider failure."""
+LEAST_PIECE = 16
+"""Characters that a piece of an answer counts at least: each is an event of its own for those who follow the turn."""
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+"""Memory of the stream of one turn, with all its answers and calls."""
 
 _AnswerEvent = AnswerPiece | Retrying
 
@@ -62,10 +66,19 @@ class _PartialAnswer:
     """Tool call ids of the provider -> ids that are unique in this turn."""
     received_characters: int = 0
     """Characters of text, reasoning and tool calls that are not charged yet."""
+    size: int = 0
+    """Characters, with a short piece as LEAST_PIECE."""
 
-    def check_size(self) -> None:
-        if self.received_characters > MAX_ANSWER_CHARACTERS:
+    def count(self, text: str) -> None:
+        self.received_characters += len(text)
+        self.size += max(len(text), LEAST_PIECE)
+
+    def check_size(self, stream_bytes: int) -> None:
+        """Raise ModelError if the answer is too long, or the stream of its turn too large."""
+        if self.size > MAX_ANSWER_CHARACTERS:
             raise ModelError(f"the model's answer is longer than {MAX_ANSWER_CHARACTERS} characters")
+        if stream_bytes > MAX_STREAM_BYTES:
+            raise ModelError(f"the stream of this turn takes more than {MAX_STREAM_BYTES} bytes of memory")
 
 
 class ModelCall:
@@ -174,7 +187,7 @@ class ModelCall:
                         self.turn.retry.clear()
                     for chunk in self._chunks_of_event(answer, event):
                         yield chunk
-                    answer.check_size()
+                    answer.check_size(self.turn.stream.size)
         except (ModelError, asyncio.CancelledError):
             self._answer_began = answer.received_characters > 0
             if answer.received_characters:  # the provider reports no usage for an interrupted answer
@@ -199,17 +212,17 @@ class ModelCall:
         match event:
             case TextPiece(text):
                 answer.pieces.append(text)
-                answer.received_characters += len(text)
+                answer.count(text)
                 return self.writer.text(text)
             case ReasoningPiece(text):
                 answer.reasoning.append(text)
-                answer.received_characters += len(text)
+                answer.count(text)
                 return self.writer.reasoning(text)
             case CallStarted(call_id, name):
-                answer.received_characters += len(name)
+                answer.count(name)
                 return self.writer.call_started(answer.call_ids[call_id], name)
             case CallPiece(call_id, text):
-                answer.received_characters += len(text)
+                answer.count(text)
                 return [c.ToolInputDelta(toolCallId=answer.call_ids[call_id], inputTextDelta=text)]
             case TextWasReasoning():
                 return self._text_was_reasoning(answer)

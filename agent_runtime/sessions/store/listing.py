@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_common.page_size import PageSize
 from agent_common.protocol import Usage
 
 from ...errors import BrokenRecord, NotFound
@@ -17,7 +18,7 @@ from .history import Message
 from .rows import dump, load
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""Stored bytes of the messages on one page; a single message may have more."""
+"""Stored bytes of one page; a single row may have more. Pages of many values end earlier."""
 CUSTOM = "custom"
 """The key of metadata_json for the caller's own keys, which keeps them apart from the product's."""
 _CURSOR = re.compile(r"(\d{1,18})\.((?:ses|msg)_\w{26})", re.ASCII)
@@ -204,16 +205,20 @@ def sessions(
     """Return a page of a principal's sessions, the one that changed last first. None: the first page."""
     at, row_id = after or (2**62, "")
     wanted = {"principal": principal, "at": at, "id": row_id, "limit": limit + 1}
-    found = connection.execute(_SESSIONS, {**wanted, **choice.parameters()}).fetchall()
     page = SessionPage([])
-    for row in found[:limit]:
-        try:
-            page.sessions.append(_session(row))
-        except (BrokenRecord, ValueError, LookupError, TypeError):
-            page.broken.append(row["id"])
-    if len(found) > limit:
-        last = found[limit - 1]
-        page.next = last["updated_at"], last["id"]
+    size = PageSize(MAX_PAGE_BYTES)
+    last: Cursor | None = None
+    with closing(connection.execute(_SESSIONS, {**wanted, **choice.parameters()})) as listed:
+        for row in listed:
+            size.add(row["metadata_json"], row["last_outcome"])
+            if last is not None and (size.is_full or len(page.sessions) + len(page.broken) == limit):
+                page.next = last
+                break
+            last = row["updated_at"], row["id"]
+            try:
+                page.sessions.append(_session(row))
+            except (BrokenRecord, ValueError, LookupError, TypeError):
+                page.broken.append(row["id"])
     return page
 
 
@@ -233,18 +238,18 @@ def messages(
     without: str | None = None,
 ) -> MessagePage:
     """Return a page of a session's messages without queued ones and the one with the id `without`: the first ones after
-    a position, or the last ones before one. It has at most `limit` messages and MAX_PAGE_BYTES, and always one."""
+    a position, or the last ones before one. It has at most `limit` messages and the size of a page, and always one."""
     at, row_id = before or after or START
     wanted = {"session": session_id, "at": at, "id": row_id, "limit": limit + 1, "hidden": hidden, "without": without}
     query = _MESSAGES_BEFORE if before else _MESSAGES
     found: list[tuple[sqlite3.Row, list[str]]] = []
-    left = MAX_PAGE_BYTES
+    size = PageSize(MAX_PAGE_BYTES)
     edge: Cursor | None = None
     with read_transaction(connection), closing(connection.execute(query, wanted)) as listed:
         for row in listed:
             parts = _stored_parts(connection, row["id"])
-            left -= sum(len(text.encode(errors="replace")) for text in (row["metadata_json"], *parts))
-            if found and (left < 0 or len(found) == limit):
+            size.add(row["metadata_json"], *parts)
+            if found and (size.is_full or len(found) == limit):
                 last = found[-1][0]
                 edge = last["created_at"], last["id"]
                 break
@@ -261,15 +266,17 @@ def message_cursor(connection: sqlite3.Connection, message_id: str) -> Cursor:
 
 
 def queued_messages(connection: sqlite3.Connection, session_id: str) -> list[WaitingMessage]:
-    """Return the queued messages of a session in order."""
+    """Return the queued messages of a session in order. The parts of those beyond the size of a page are left out."""
+    waiting: list[WaitingMessage] = []
+    size = PageSize(MAX_PAGE_BYTES)
     with read_transaction(connection):
-        found = connection.execute(_WAITING, (session_id,)).fetchall()
-        parts = _parts(connection, [row["message_id"] for row in found])
-    return [
-        WaitingMessage(row["message_id"], row["client_id"], row["queued_at"], parts[row["message_id"]])
-        for row in found
-        if row["queued_at"] is not None
-    ]
+        for row in connection.execute(_WAITING, (session_id,)).fetchall():
+            parts = [] if size.is_full else _stored_parts(connection, row["message_id"])
+            size.add(*parts)
+            if row["queued_at"] is not None:
+                shown = [load(one) for one in parts]
+                waiting.append(WaitingMessage(row["message_id"], row["client_id"], row["queued_at"], shown))
+    return waiting
 
 
 def usage_by_model(connection: sqlite3.Connection, session_id: str, model: str) -> dict[str, Usage]:
@@ -283,17 +290,6 @@ def usage_by_model(connection: sqlite3.Connection, session_id: str, model: str) 
     for row in connection.execute(_FALLBACKS, {"session": session_id, "model": model}):
         spent = apportioned(spent, row["model"], read_fallbacks(load(row["metadata_json"])))
     return spent
-
-
-def _parts(connection: sqlite3.Connection, message_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
-    parts: dict[str, list[dict[str, Any]]] = {message_id: [] for message_id in message_ids}
-    for row in connection.execute(
-        "SELECT message_id, data_json FROM chat_parts WHERE message_id IN (SELECT value FROM json_each(?))"
-        ' ORDER BY message_id, "index"',
-        (dump(message_ids),),
-    ):
-        parts[row["message_id"]].append(load(row["data_json"]))
-    return parts
 
 
 def _stored_parts(connection: sqlite3.Connection, message_id: str) -> list[str]:

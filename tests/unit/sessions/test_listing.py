@@ -159,6 +159,31 @@ def test_a_page_of_large_messages_is_cut(letter: str, each: int, backwards: bool
         assert [sent[1]] in [[one.id for one in page] for page in pages], "one is always listed"
 
 
+def test_a_page_of_many_values_is_cut() -> None:
+    with memory() as db:
+        log = Log(db)
+        session = log.begin()
+        for _ in range(5):
+            log.send(session)
+        dense = dump({"type": "data-x", "data": [{"": 0}] * 10_000})
+        db.execute("UPDATE chat_parts SET data_json = ?", (dense,))
+        assert len(listing.messages(db, session, limit=200).messages) == 2
+        log.send(session, queued=True)
+        log.send(session, queued=True)
+        db.execute("UPDATE chat_parts SET data_json = ?", (dump([0] * 60_000),))
+        assert [len(one.parts) for one in listing.queued_messages(db, session)] == [1, 0]
+
+
+def test_a_page_of_sessions_with_large_metadata_is_cut() -> None:
+    with memory() as db:
+        names = [insert(db, number, number) for number in range(50)]
+        for name in names:
+            branches.update_metadata(db, name, {}, {"x": [{"": 0}] * 2_000}, int(name[4:16], 16))
+        found = pages(db, 500)
+        assert [name for page in found for name in page] == names[::-1]
+        assert max(map(len, found)) < 20
+
+
 def test_the_queue_is_in_the_order_of_admission() -> None:
     with memory() as db:
         log = Log(db)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agent_common.protocol import Usage, without_notes
+from agent_common.protocol import TasksQuery, Usage, without_notes
 from agent_runtime.errors import Conflict, ModelError, NotFound, StoreError
-from agent_runtime.loop import CompletedTurn, Turn, TurnLimits, reply_of
+from agent_runtime.loop import CompletedTurn, Turn, TurnLimits, list_tasks, reply_of
 from agent_runtime.loop.core.turn_state import TurnOutcome
 from agent_runtime.loop.requests.task_result import parse_answer, result_of, task_message
 from agent_runtime.ports import TextPiece, ToolContext, ToolResult
@@ -435,3 +436,22 @@ async def test_a_queued_task_that_cannot_be_read_stops_no_start(tmp_path: Path) 
         record = await world.tasks.record("task-1", "operator")
         assert (record.status, record.error_code) == ("failed", "interrupted")
         await world.ended(await world.send("still here?"))
+
+
+async def test_a_page_of_tasks_with_large_results_is_cut(tmp_path: Path) -> None:
+    async with World(tmp_path) as world:
+        for number in range(5):
+            turn = (await world.tasks.assign(assignment(task_id=f"t{number}"), "operator")).turn
+            assert turn is not None
+            await world.ended(turn)
+
+        def enlarge(connection: sqlite3.Connection) -> None:
+            dense = '{"x":[' + ",".join(['{"":0}'] * 10_000) + "]}"
+            connection.execute("UPDATE tasks SET record_json = json_set(record_json, '$.result', json(?))", (dense,))
+            connection.execute("UPDATE tasks SET assignment_json = 'is not read'")
+
+        await world.database.write(enlarge)
+        pages = [await list_tasks(world.tasks, None, TasksQuery(limit=500))]
+        while pages[-1].next is not None:
+            pages.append(await list_tasks(world.tasks, None, TasksQuery(limit=500, after=pages[-1].next)))
+    assert [[one.task_id for one in page.tasks] for page in pages] == [["t4", "t3"], ["t2", "t1"], ["t0"]]

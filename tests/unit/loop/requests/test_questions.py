@@ -379,3 +379,13 @@ async def _continued(turn: Turn) -> bytes:
 
     fresh = c.Start(messageId=turn.request.reply_id, messageMetadata=turn.public_ids())
     return await heard(turn, through_waits=False, since=turn.stream.resume_position, first_chunk=fresh)
+
+
+async def test_a_turn_that_waits_counts_with_its_reply(tmp_path: Path) -> None:
+    async with world(tmp_path, asking(text="x" * 1_000_000)) as it:
+        turn = await waits(await it.send("go"))
+        kept = turn.kept_bytes
+        assert kept > 2_000_000, "the reply and the stream"
+    async with world(tmp_path, asking()) as it:
+        [again] = it.admission.queues.all()
+        assert again.kept_bytes > kept / 2

@@ -11,6 +11,7 @@ import pytest
 
 from agent_runtime.errors import Busy, Conflict, ModelError, RequestError
 from agent_runtime.loop import StreamInterrupted, Turn
+from agent_runtime.loop.scheduling.admission import KEPT_BYTES
 from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, incoming, say, settled, until
 
 
@@ -113,6 +114,28 @@ async def test_the_queue_is_bounded(tmp_path: Path) -> None:
         gate.set()
         await world.ended(*turns)
         await world.ended(await world.send("three"))
+
+
+async def test_what_waits_is_bounded_by_the_memory_that_it_takes(tmp_path: Path) -> None:
+    """By each user, so that others go on; and what the next process finds is no more."""
+    gate = asyncio.Event()
+    dense: list[dict[str, Any]] = [{"type": "data-x", "data": [{"": 0}] * 95_000}]
+    async with World(tmp_path, FakeModel([waiting(gate)]), slots=1) as world:
+        await world.send("one")
+        for _ in range(3):
+            await world.send(parts=dense)
+        with pytest.raises(Busy, match="hold too much") as caught:
+            await world.send(parts=dense)
+        assert caught.value.headers["Retry-After"]
+        kept = sum(turn.kept_bytes for turn in world.admission.queues.all())
+        assert KEPT_BYTES / 4 < kept < KEPT_BYTES / 2
+        with pytest.raises(Busy):
+            await world.send(parts=dense, session="another")
+        await world.send(parts=dense, principal="bob")
+        await world.send("1," * 1_000_000, principal="eve")
+    async with World(tmp_path, FakeModel([waiting(gate)] * 2), slots=1) as world:
+        with pytest.raises(Busy):
+            await world.send(parts=dense, session="another")
 
 
 async def test_a_refused_admission_leaves_no_trace(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
+from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_CHARACTERS, MAX_STREAM_BYTES, _PartialAnswer
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
 from agent_runtime.mediation import ChannelGate
@@ -328,3 +329,20 @@ async def test_calls_without_a_completed_stream_are_not_run() -> None:
     assert tools.ran == []
     assert outcome(played)[0] == "failed"
     assert ToolCall(*ONE).name == "echo"
+
+
+def test_an_answer_of_many_short_pieces_is_too_long() -> None:
+    answer = _PartialAnswer()
+    for _ in range(MAX_ANSWER_CHARACTERS // LEAST_PIECE):
+        answer.count("x")
+    answer.check_size(0)
+    answer.count("")
+    with pytest.raises(ModelError, match="is longer than"):
+        answer.check_size(0)
+
+
+async def test_a_turn_ends_when_its_stream_takes_too_much_memory() -> None:
+    turn = new_turn()
+    turn.stream.size = MAX_STREAM_BYTES + 1
+    played = await play(FakeModel([say("more")]), turn=turn)
+    assert outcome(played)[:2] == ("failed", "error")

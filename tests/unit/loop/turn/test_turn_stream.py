@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 
@@ -38,6 +39,51 @@ async def test_early_late_and_slow_readers_see_the_same() -> None:
     assert whole.endswith(DONE)
     assert whole.count(DONE) == 1
     assert whole.count(b"text-delta") == 50
+
+
+def long_stream() -> TurnStream:
+    live = TurnStream()
+    live.publish(c.TextDelta(id="long", delta="x" * turn_stream.JOIN_FROM))
+    return live
+
+
+def test_deltas_of_a_long_stream_that_nobody_has_read_are_joined() -> None:
+    """An event is never longer than 4 KiB, and a stream of single characters is about as large as its text."""
+    live = long_stream()
+    texts = ['"', "\\", "\n", "\u00e9", "\U0001f600", "}", 'elta":"', '"}\n\n'] * 2_000
+    for text in texts:
+        live.publish(c.TextDelta(id='elta":"', delta=text))
+    live.publish(c.TextDelta(id="other", delta="x"))
+    live.publish(c.ReasoningDelta(id="other", delta="y"))
+    live.publish(c.ToolInputDelta(toolCallId="t", inputTextDelta="{"))
+    live.publish(c.ToolInputDelta(toolCallId="t", inputTextDelta="}"))
+    events = [json.loads(event.removeprefix(b"data: ")) for event in live._log]
+    assert "".join(one["delta"] for one in events if one.get("id") == 'elta":"') == "".join(texts)
+    assert [one.get("delta", one.get("inputTextDelta")) for one in events[-3:]] == ["x", "y", "{}"]
+    assert max(map(len, live._log[1:])) <= turn_stream.JOINED_BYTES
+    assert live.size == sum(len(event) + turn_stream.EVENT_BYTES for event in live._log)
+    assert len(events) < 30
+
+
+def test_what_a_person_knows_is_not_joined() -> None:
+    live = long_stream()
+    live.publish(c.TextDelta(id="t", delta="a"))
+    live.set_resume_position()
+    live.publish(c.TextDelta(id="t", delta="b"))
+    assert len(live._log) == 3
+
+
+async def test_what_a_reader_has_is_not_joined() -> None:
+    live = long_stream()
+    reader = live.follow()
+    await anext(reader)
+    for letter in "ab":
+        live.publish(c.TextDelta(id="t", delta=letter))
+        assert letter.encode() in await anext(reader)
+    live.publish(c.TextDelta(id="t", delta="c"))
+    live.publish(c.TextDelta(id="t", delta="d"))
+    assert b'"cd"' in await anext(reader)
+    assert len(live._log) == 4
 
 
 async def test_a_reader_who_leaves_disturbs_nobody() -> None:
