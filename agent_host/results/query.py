@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
 
+from agent_common.page_size import PageSize
+
 from ..access import UserSet
-from ..database import HostDatabase, PageSize, task_results
+from ..database import HostDatabase, task_results
 
 _ROWS_AT_ONCE = 16
 
