@@ -20,6 +20,8 @@ STATUS_SECONDS = 5.0
 """For each agent; one that does not answer is listed without its sessions."""
 AT_ONCE = 16
 POLL_SECONDS = 1.0
+FOLDER_COLUMNS = 110
+"""A terminal that is narrower has no room for folders."""
 MARK_CHARACTERS = 200
 """By which the beginning of one look at an output is found in the look before."""
 
@@ -36,7 +38,10 @@ async def ps(call: Invocation) -> None:
         call.output.document({"workspaces": rows})
         return
     columns = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "folder", "detail")
-    call.output.table(columns, [_row(one, status) for one, status in zip(found, statuses, strict=True)])
+    rows = [_row(one, status) for one, status in zip(found, statuses, strict=True)]
+    if call.output.terminal and call.output.console().width < FOLDER_COLUMNS:
+        columns, *rows = [(*row[:-2], row[-1]) for row in (columns, *rows)]
+    call.output.table(columns, rows)
 
 
 async def _status(mesh: Mesh, workspace: Workspace, places: asyncio.Semaphore) -> AgentStatus | None:
